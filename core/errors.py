@@ -205,6 +205,12 @@ class UnreachableError(RemoteError):
     code = "unreachable"
 
 
+class UntrustedError(UnreachableError):
+    """A TLS connection that one end does not trust: whoever answers there lives."""
+
+    code = "tls"
+
+
 class RemoteTimeoutError(RemoteError):
     """No answer in time."""
 

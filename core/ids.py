@@ -20,6 +20,7 @@ SnapshotId = NewType("SnapshotId", str)
 PlanId = NewType("PlanId", str)
 
 FULL_UPPER = 0xFFFFFFFF
+_BROKER_BOUND = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/:]+:\d+\Z")
 _RANGE = re.compile(r"(0x[0-9a-fA-F]{1,8})_(0x[0-9a-fA-F]{1,8})\Z")
 
 
@@ -111,13 +112,14 @@ def is_broker_bound(namespace: str) -> bool:
 
     These are the heartbeat (``pulsar/<host:port>``) and SLA (``sla-monitor/<host:port>``)
     namespaces;
-    ``pulsar/system`` is an ordinary namespace in this respect.
+    ``pulsar/system`` is an ordinary namespace in this respect, and so is one of another tenant with
+    a colon in its name.
 
     Source:
-        Pulsar ``NamespaceService#isHeartbeatNamespace`` and ``#isSLAMonitoringNamespace``.
+        Pulsar ``NamespaceService``: ``HEARTBEAT_NAMESPACE_PATTERN``, the same of ``_V2``,
+        ``SLA_NAMESPACE_PATTERN``.
     """
-    tenant, _, local = namespace.partition("/")
-    return tenant in ("pulsar", "sla-monitor") and ":" in local
+    return _BROKER_BOUND.match(namespace) is not None
 
 
 def is_part(bundle: str, whole: str) -> bool:

@@ -48,7 +48,40 @@ DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
+_HOST: Final = r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
+_HOSTS: Final = re.compile(rf"{_HOST}(,{_HOST})*(/[\w./-]*)?\Z")
+_PORT: Final = re.compile(r":\d{1,5}\Z")
+_STORE: Final = re.compile(
+    r"(?:metadata-store:)?(?:([a-z][a-z+]*):(?!\d{1,5}(?:[,/]|\Z))(?://)?)?(.*)\Z", re.DOTALL
+)
+"""Scheme of a metadata store and its servers; ``host:port`` has no scheme."""
+
+
+def _zookeeper_hosts(text: str) -> str:
+    """Return ``host:port,host:port/chroot`` of that form, or of the brokers' own settings.
+
+    Source:
+        Pulsar ``metadataStoreUrl`` (``zk:host:port/chroot``; ``MetadataStoreFactoryImpl``) and
+        BookKeeper's ``metadataServiceUri`` (``metadata-store:zk:...``, ``zk+null://...``).
+    """
+    scheme, hosts = _STORE.match(text.strip()).groups()  # type: ignore[union-attr]  # it matches all
+    scheme = (scheme or "zk").partition("+")[0]
+    if scheme != "zk":
+        raise ValueError(
+            f"the metadata store is {scheme}, and Trimtab reads ZooKeeper alone: leave zookeeper "
+            "out, and name admin_urls"
+        )
+    servers, slash, chroot = hosts.partition("/")
+    named = [
+        one if _PORT.search(one) else f"{one}:2181" for one in servers.replace(";", ",").split(",")
+    ]
+    found = ",".join(named) + (slash + chroot).rstrip("/")
+    if not _HOSTS.match(found):
+        raise ValueError(
+            "zookeeper reads host:port,host:port/chroot, or the brokers' metadataStoreUrl "
+            "(zk:host:port/chroot)"
+        )
+    return found
 
 
 def _admin_url(text: str) -> str:
@@ -219,7 +252,8 @@ class ClusterConfig(Strict):
     Attributes:
         name: Trimtab's name for it; part of file names and URLs.
         kind: ``pulsar``, or ``pegasus``: that one has ``meta_servers`` and nothing of the others.
-        zookeeper: ``host:port,host:port/chroot``; without it only the admin interface is read.
+        zookeeper: ``host:port,host:port/chroot``, or the brokers' ``metadataStoreUrl`` as it is;
+            without it only the admin interface is read.
         admin_urls: Admin addresses of some or all brokers; others are learned from the cluster.
         credential_hosts: Brokers that get the credentials besides ``admin_urls``: ``host``,
             ``host:port``, ``*.domain`` or ``10.0.0.0/24``; other brokers are not queried.
@@ -284,9 +318,7 @@ class ClusterConfig(Strict):
     @field_validator("zookeeper")
     @classmethod
     def _hosts(cls, text: str | None) -> str | None:
-        if text is not None and not _HOSTS.match(text):
-            raise ValueError("zookeeper reads host:port,host:port/chroot")
-        return text
+        return None if text is None else _zookeeper_hosts(text)
 
     @field_validator("credential_hosts")
     @classmethod

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from connectors.check import CheckResult, fault
 from connectors.config.model import ClusterConfig
@@ -20,7 +23,7 @@ from connectors.transport.addresses import (
 )
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
-from core.errors import ConfigError, OpsError
+from core.errors import AuthError, ConfigError, OpsError, RemoteError
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes import readings as roots
 from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry
@@ -105,8 +108,8 @@ def _check_folders(
                     what=f"{what} {roots.BROKERS}",
                     ok=False,
                     detail="There is no such znode.",
-                    remedy="Check the chroot: zookeeper = host:port/chroot, as in the brokers' own "
-                    "metadataStoreUrl.",
+                    remedy="Check the chroot: zookeeper takes the brokers' own metadataStoreUrl "
+                    "as it is.",
                 )
             )
         return None
@@ -156,16 +159,80 @@ def _check_admin(
         client.trust(urls.values())
         rest = RestCapture(config, client)
 
-        def probe(url: str) -> str:
-            version = client.request("GET", url, f"{ADMIN}/brokers/version").body
-            settings = client.get(url, RUNTIME, dict[str, str])
-            name = version.decode("utf-8", "replace").strip('"\n ')[:40]
-            cluster = settings.get("clusterName")
-            return f"Release {name}, cluster {cluster}, {len(settings)} settings."
-
-        _report(rest, urls, probe, results)
+        answering = _report(rest, urls, partial(_probe, client), results)
+        if answering and config.has_credentials:
+            results.append(_check_rights(config, client, answering[0]))
     finally:
         client.close()
+
+
+def _probe(client: AdminClient, url: str) -> str:
+    version = client.request("GET", url, f"{ADMIN}/brokers/version").body
+    name = version.decode("utf-8", "replace").strip('"\n ')[:40]
+    try:
+        settings = client.get(url, RUNTIME, dict[str, str])
+    except AuthError:  # the check of rights names it
+        return f"Release {name}; its settings may not be read."
+    cluster = settings.get("clusterName")
+    return f"Release {name}, cluster {cluster}, {len(settings)} settings."
+
+
+READS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("/brokers", "brokers", "rest"),
+    ("/brokers/leaderBroker", "leader", "rest"),
+    ("/brokers/configuration/runtime", "settings", "always"),
+    ("/brokers/configuration/values", "dynamic settings", "rest"),
+    ("/brokers/{cluster}/{broker}/ownedNamespaces", "owned bundles", "rest or extensible"),
+    ("/broker-stats/load-report", "load reports", "rest"),
+    ("/broker-stats/topics", "topics of a bundle", "always"),
+    ("/clusters/{cluster}/namespaceIsolationPolicies", "isolation policies", "rest"),
+    ("/clusters/{cluster}/failureDomains", "failure domains", "rest"),
+    ("/resourcegroups", "resource groups", "rest"),
+    ("/tenants", "tenants and namespaces", "rest"),
+)
+"""Path below ``/admin/v2``, what is read there, and when: always, or without ZooKeeper.
+
+Source:
+    Tried on Pulsar 4.2.4 with its own ``PulsarAuthorizationProvider``: each of them answers 401
+    to a role that is no superuser; ``/brokers/version`` answers every role, ``/namespaces/TENANT``
+    and below also the tenant's admin roles.
+"""
+
+_OPERATION: Final = re.compile(r"about operation \[(\w+)\]")
+
+
+def _check_rights(config: ClusterConfig, client: AdminClient, url: str) -> CheckResult:
+    """Try every endpoint that a capture reads, once, and name those that the role may not read."""
+    broker = urlsplit(url).netloc
+    cluster = config.pulsar_cluster or "standalone"
+    with contextlib.suppress(RemoteError):
+        cluster = client.get(url, f"{ADMIN}/clusters", list[str])[0]
+    denied: list[str] = []
+    needed = [one for one in READS if config.zookeeper is None or one[2] != "rest"]
+    for path, what, _ in needed:
+        place = path.format(cluster=quote(cluster), broker=quote(broker, safe=":"))
+        try:
+            client.request("GET", url, f"{ADMIN}{place}")
+        except AuthError as exc:
+            operation = _OPERATION.search(exc.message)
+            grant = f" (operation {operation[1]})" if operation else ""
+            denied.append(f"{what}: GET {ADMIN}{path}{grant}")
+        except RemoteError:
+            continue  # not a matter of rights: what could not be read is in every snapshot
+    name = f"Rights at {url}"
+    if not denied:
+        detail = f"The role may read all {len(needed)} endpoints that a capture uses."
+        return CheckResult(what=name, ok=True, detail=detail)
+    return CheckResult(
+        what=name,
+        ok=False,
+        detail=f"The role may not read {len(denied)} of {len(needed)} endpoints: "
+        f"{'; '.join(denied)}.",
+        remedy="Pulsar's own authorization allows them to superusers only: add the role to "
+        "superUserRoles in broker.conf, or use an authorization provider that allows these "
+        "operations."
+        + ("" if config.zookeeper else " With zookeeper configured, fewer of them are needed."),
+    )
 
 
 def _unasked(broker: str, fault: str) -> CheckResult:
@@ -249,7 +316,8 @@ def _report(
     urls: dict[str, str],
     probe: Callable[[str], str],
     results: list[CheckResult],
-) -> None:
+) -> list[str]:
+    """Add the result of each address; return those that answered, in their order."""
     answers, silent = rest.request_each(urls, probe)
     for url in urls:
         what = f"Admin REST {url}"
@@ -257,3 +325,4 @@ def _report(
             results.append(fault(what, silent[url]))
         else:
             results.append(CheckResult(what=what, ok=True, detail=answers[url]))
+    return [url for url in urls if url in answers]

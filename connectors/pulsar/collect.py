@@ -27,7 +27,7 @@ from connectors.pulsar.topics.reader import LoadTopicReader
 from connectors.pulsar.znodes import ClusterPolicies, ZooKeeperCapture
 from connectors.transport.addresses import address_fault
 from connectors.zookeeper.client import ZooKeeperReader
-from core.errors import ConfigError, InputError, RemoteError
+from core.errors import AuthError, ConfigError, InputError, RemoteError
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
@@ -45,8 +45,9 @@ from core.snapshot.problems import ProblemLog
 __all__ = ["PulsarCollector", "fetch_topics"]
 
 REST_LACKS: Final = (
-    "Time averages of brokers and bundles are not available: they are in ZooKeeper only, and none "
-    "is configured."
+    "Without ZooKeeper, time averages of brokers and bundles are not available.",
+    "Without ZooKeeper, resource quotas of bundles are not available.",
+    "Without ZooKeeper, sessions and ownership entries are not available.",
 )
 ZOOKEEPER_LACKS: Final = (
     "Settings from the brokers' files are not available: no admin URL is configured. Dynamic "
@@ -231,7 +232,9 @@ class PulsarCollector:
             return
         urls = self._urls(registry)
         reachable = {
-            name: urls[name] for name in wanted if name in urls and name not in facts.silent
+            name: urls[name]
+            for name in wanted
+            if name in urls and isinstance(facts.silent.get(name), AuthError | None)
         }
         readings.owners, silent = self._rest.owned_bundles(cluster, reachable, problems)
         if registry.load_manager == "extensible":
@@ -294,7 +297,7 @@ class PulsarCollector:
         }
         lacks = list(made.unavailable)
         if source == "rest":
-            lacks.append(REST_LACKS)
+            lacks += REST_LACKS
         if self._rest is None:
             lacks.append(ZOOKEEPER_LACKS)
         return Manifest(

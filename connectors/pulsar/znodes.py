@@ -131,7 +131,8 @@ class ZooKeeperCapture:
                 "missing",
                 roots.BROKERS,
                 "There is no such znode: this is no ZooKeeper of a Pulsar cluster.",
-                done="Check the servers and the chroot in zookeeper = host:port/chroot.",
+                done="Check the servers and the chroot: zookeeper takes the brokers' own "
+                "metadataStoreUrl as it is.",
                 severity="error",
             )
         readings.owners_known = answers[roots.OWNERSHIP].error == 0

@@ -86,7 +86,8 @@ def manager_of(
         raise InputError(
             f"{strategy.name} goes by what brokers of the extensible manager publish, and this "
             "snapshot has none of it.",
-            hint="Capture such a cluster with the `extensible` extra, or name another strategy.",
+            hint="The problems of the snapshot name why, where the cluster has that manager; else "
+            "name another strategy.",
         )
     return ExtensibleManager(settings, strategy)
 

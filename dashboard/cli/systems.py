@@ -13,7 +13,15 @@ from core.systems import KnownSystem, record_of
 from dashboard import services
 from dashboard.cli import answers, plan_answers
 from dashboard.cli.config import read_config, systems
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+from dashboard.cli.output import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+)
 from dashboard.cli.parts import part
 from dashboard.cli.source import is_path
 
@@ -149,4 +157,10 @@ def captured(snapshot: Any, out: Path) -> Answer:
         for problem in snapshot.manifest.problems:
             note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
 
-    return Answer(answers.captured(snapshot, out), show)
+    manifest = snapshot.manifest
+    coverage = [one.coverage_ratio for one in manifest.tables.values()]
+    is_partial = any(one.severity == "error" for one in manifest.problems) or any(
+        ratio is not None and ratio < 1.0 for ratio in coverage
+    )
+    code = EXIT_INCOMPLETE if is_partial else EXIT_DONE
+    return Answer(answers.captured(snapshot, out), show, exit_code=code)

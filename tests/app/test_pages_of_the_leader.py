@@ -69,8 +69,26 @@ def publish(site, fleet, **changes) -> Forecast:
         status="watching",
         next_round=predicted(fleet, at_s + 600),
         accuracy=(
-            LeadAccuracy(lead_s=0.0, rounds=40, exact=39, predicted=80, actual=81, hits=79),
-            LeadAccuracy(lead_s=10.0, rounds=40, exact=31, predicted=80, actual=81, hits=66),
+            LeadAccuracy(
+                lead_s=0.0,
+                rounds=40,
+                exact=39,
+                active=21,
+                active_exact=20,
+                predicted=80,
+                actual=81,
+                hits=79,
+            ),
+            LeadAccuracy(
+                lead_s=10.0,
+                rounds=40,
+                exact=31,
+                active=21,
+                active_exact=12,
+                predicted=80,
+                actual=81,
+                hits=66,
+            ),
         ),
         calibration=(ShareBin(low=0.9, high=1.0, shown=50, came_true=46, share_total=47.5),),
         unknown=("Future reports.",),
@@ -103,7 +121,8 @@ def test_rebalance_shows_the_next_round_with_shares_and_accuracy(site, fleet):
     shown = next(one.value for one in app.dataframe if "share" in one.value.columns)
     assert shown["share"].tolist() == [0.9, 0.8, 0.25]
     by_lead = next(one.value for one in app.dataframe if "lead" in one.value.columns)
-    assert by_lead["exact"].tolist() == ["39 of 40", "31 of 40"]
+    assert by_lead["active"].tolist() == ["20 of 21", "12 of 21"]
+    assert by_lead["idle"].tolist() == ["19", "19"]
 
 
 def test_the_headline_and_the_sentence_each_name_their_source_and_moment(site, fleet):
@@ -225,13 +244,13 @@ def test_history_and_its_report_have_the_measured_accuracy_and_until_when(site, 
         store.append("shadow", made.cluster, shadow.decide(snapshot))
     app = site.open("history", view="Agreement")
     assert_calm(app)
-    assert "31 of 40" in texts(app)
+    assert "12 of 21" in texts(app)
     assert "Measured until" not in texts(app)
     publish(site, fleet, written_at_s=now().timestamp() - 86_400)
     assert "Measured until" in texts(site.open("history", view="Agreement"))
     assert run(["history", "agreement", made.cluster]) == 0
     said = capsys.readouterr().out
-    assert "31 of 40" in said
+    assert "12 of 21" in said
     assert "Measured until" in said
 
 
@@ -240,7 +259,7 @@ def test_the_command_prints_the_round_and_the_accuracy(site, fleet, capsys):
     assert run(["leader", "next", made.cluster]) == 0
     said = capsys.readouterr().out
     assert "1 bundle, 90%" in said
-    assert "31 of 40" in said
+    assert "12 of 21" in said
     assert run(["leader", "next", made.cluster, "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert msgspec.convert(body, Forecast) == made

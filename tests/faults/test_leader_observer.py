@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
+import msgspec
 import numpy as np
 import pytest
 from kazoo.client import KazooClient
@@ -18,6 +19,7 @@ from connectors.pulsar.connector import PULSAR
 from connectors.pulsar.leader.observer import (
     LeaderObserver,
     RoundJudge,
+    _late_words,
     forecast_path,
     read_forecast,
 )
@@ -263,8 +265,9 @@ def _predicted(at_s: float, *bundles: str) -> RoundPrediction:
 
 def test_a_round_is_judged_by_what_was_given_up_in_its_window() -> None:
     judge = RoundJudge([])
-    judge.made(10.0, _predicted(1000.0, "t/n/0x0_0x1", "t/n/0x1_0x2"))
-    judge.made(60.0, None)
+    made = _predicted(1000.0, "t/n/0x0_0x1", "t/n/0x1_0x2")
+    judge.made(10.0, made, made)
+    judge.made(60.0, None, None)
     judge.gave_up("t/n/0x5_0x6", 990.0)
     judge.began(_predicted(1000.0, "t/n/0x0_0x1"))
     judge.gave_up("t/n/0x0_0x1", 1000.2)
@@ -284,3 +287,26 @@ def test_a_round_near_the_end_of_a_broker_is_not_judged() -> None:
 
 
 _NONE = Forecast(cluster="", written_at_s=0, observed_since_s=0, status="lost")
+
+
+def test_a_prediction_that_came_late_or_from_a_lagging_collector_names_it() -> None:
+    assert _late_words(100.0, 10.0, 90.4, 0.3) == ()
+    (late,) = _late_words(100.0, 10.0, 96.0, 0.3)
+    assert late == "Computed 6 s late: 4 s before the round, not 10 s."
+    (lags,) = _late_words(100.0, 10.0, 90.0, 25.0)
+    assert lags == "The collector lags: events of the last 25 s are unknown."
+
+
+def test_the_calibration_learns_from_the_shares_as_drawn() -> None:
+    judge = RoundJudge([])
+    name = "t/n/0x0_0x1"
+    drawn = _predicted(1000.0, name)
+    shown = msgspec.structs.replace(
+        drawn, bundles=(msgspec.structs.replace(drawn.bundles[0], share=0.4),)
+    )
+    judge.made(10.0, shown, drawn)
+    judge.began(_predicted(1000.0, name))
+    judge.gave_up(name, 1000.2)
+    (judged,) = judge.judge_due(1040.0)
+    assert judged.shares == ((0.4, True),)
+    assert judged.drawn == ((1.0, True),)

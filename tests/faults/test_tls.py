@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient
 from connectors.pulsar.admin.errors import translate
 from connectors.pulsar.collect import PulsarCollector
-from core.errors import ConfigError, ProtocolError, UnreachableError
+from core.errors import ConfigError, ProtocolError, UnreachableError, UntrustedError
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"
@@ -95,8 +96,38 @@ def test_broker_of_a_known_authority_is_trusted(server: str, certificates: Path)
 
 
 def test_broker_of_an_unknown_authority_is_refused_as_such(server: str) -> None:
-    with pytest.raises(UnreachableError, match="TLS"):
+    with pytest.raises(UntrustedError, match="authority that Trimtab does not know") as refused:
         ask(server)
+    assert "ca_file" in refused.value.hint
+
+
+def test_broker_of_an_unknown_authority_counts_as_alive(server: str) -> None:
+    collector = PulsarCollector(ClusterConfig(name="c", admin_urls=[server]))
+    try:
+        with pytest.raises(UntrustedError):
+            collector.collect()
+    finally:
+        collector.close()
+
+
+def test_plain_port_and_other_host_names_are_named_as_such(server: str, certificates: Path) -> None:
+    by_name = server.replace("127.0.0.1", "localhost")
+    with pytest.raises(UntrustedError, match="another host name") as refused:
+        ask(by_name, ca_file=certificates / "ca.pem")
+    assert "admin_urls" in refused.value.hint
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def speak_http() -> None:
+            with plain.accept()[0] as client:
+                client.recv(100)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=speak_http, daemon=True)
+        thread.start()
+        with pytest.raises(UntrustedError, match="does not speak TLS") as refused:
+            ask(f"https://127.0.0.1:{plain.getsockname()[1]}")
+        thread.join(5)
+    assert "http://" in refused.value.hint
 
 
 def test_certificates_that_are_not_checked_are_a_problem_of_every_snapshot(server: str) -> None:

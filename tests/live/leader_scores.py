@@ -95,7 +95,8 @@ def _table(series: dict[str, list[JudgedRound]]) -> list[str]:
     }
     for lead_s in sorted({lead for leads in found.values() for lead in leads}):
         cells = [
-            f"{one.exact} of {one.rounds}; {one.hits} / {one.predicted} / {one.actual}"
+            f"{one.active_exact} of {one.active} active, {one.idle} idle; "
+            f"{one.hits} / {one.predicted} / {one.actual}"
             if (one := leads.get(lead_s))
             else ""
             for leads in found.values()

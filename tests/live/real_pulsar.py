@@ -49,6 +49,7 @@ class RealPulsarOptions:
         distinct_hosts: Broker ``i`` on ``127.0.0.(i+1)`` (Linux), else all on one host.
         broker_settings: Lines for every ``broker.conf`` that win over the harness's own.
         debug_loggers: Java packages or classes that log at debug level.
+        headers: Of every raw request, for brokers that require a credential.
     """
 
     mode: Mode = "modular"
@@ -56,6 +57,7 @@ class RealPulsarOptions:
     distinct_hosts: bool = True
     broker_settings: Mapping[str, object] = field(default_factory=dict)
     debug_loggers: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def why_not() -> str | None:
@@ -229,7 +231,9 @@ class RealPulsar:
 
     def _wait_ready(self, index: int) -> None:
         url = f"{self.admin_urls[index]}/admin/v2/brokers/ready"
-        self.process(index).wait_ready(lambda: _says_ok(url), within_s=_READY_WITHIN_S)
+        self.process(index).wait_ready(
+            lambda: _says_ok(url, self.options.headers), within_s=_READY_WITHIN_S
+        )
 
     def heal(self) -> None:
         """Resume and start whatever a test left frozen or dead, and wait for every broker."""
@@ -247,6 +251,7 @@ class RealPulsar:
     def request(self, method: str, path: str, *, broker: int = 0, **more: Any) -> requests.Response:
         """Send one raw request to a broker; redirects are followed."""
         more.setdefault("timeout", 30.0)
+        more["headers"] = {**self.options.headers, **more.get("headers", {})}
         return requests.request(method, f"{self.admin_urls[broker]}{path}", **more)
 
     def get_json(self, path: str, *, broker: int = 0) -> Any:
@@ -281,9 +286,9 @@ def _accepts(host: str, port: int) -> bool:
     return True
 
 
-def _says_ok(url: str) -> bool:
+def _says_ok(url: str, headers: Mapping[str, str]) -> bool:
     try:
-        return requests.get(url, timeout=3.0).status_code == 200
+        return requests.get(url, headers=headers, timeout=3.0).status_code == 200
     except requests.RequestException:
         return False
 

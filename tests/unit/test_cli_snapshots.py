@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from pegasus_snapshots import snapshot_of, whole
 
 from core.pulsar.placement import place_bundle
 from core.pulsar.record import PULSAR_RECORD
+from core.snapshot import Problem, PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.main import COMMANDS, run
 from dashboard.cli.pulsar import snapshots
+from dashboard.cli.systems import captured
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"
@@ -415,3 +418,31 @@ def test_the_size_of_a_snapshot_counts_the_bundles_that_pages_count() -> None:
     sizes = PULSAR_RECORD.sizes(edited(fleet, "bundles", {**own, **idle}))
     assert sizes == ["12 brokers", "556 bundles (not counted: 24 heartbeat/SLA, 32 unassigned)"]
     assert PULSAR_RECORD.sizes(make_snapshot(brokers=1, bundles=1), ["brokers"]) == ["1 broker"]
+
+
+@pytest.mark.parametrize(
+    ("severity", "code"),
+    [("error", 3), ("warning", 0), ("info", 0)],
+    ids=["error", "warning", "info"],
+)
+def test_a_capture_whose_numbers_are_missing_ends_with_three(
+    severity: str, code: int, tmp_path: Path
+) -> None:
+    whole_one = make_snapshot(brokers=3, bundles=12)
+    lack = Problem(
+        code="timeout",
+        place="load topic",
+        what="No answer.",
+        done="The load of the brokers is unknown.",
+        severity=severity,
+    )
+    manifest = replace(whole_one.manifest, problems=(lack,))
+    assert captured(PulsarSnapshot.build(manifest, whole_one.tables), tmp_path).exit_code == code
+
+
+def test_a_capture_of_some_of_the_bundles_ends_with_three(tmp_path: Path) -> None:
+    whole_one = make_snapshot(brokers=3, bundles=12)
+    entry = replace(whole_one.manifest.tables["bundles"], expected=2 * whole_one.bundles.num_rows)
+    tables = {**whole_one.manifest.tables, "bundles": entry}
+    manifest = replace(whole_one.manifest, tables=tables)
+    assert captured(PulsarSnapshot.build(manifest, whole_one.tables), tmp_path).exit_code == 3

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from connectors.config.model import ClusterConfig, TrimtabConfig
+from connectors.zookeeper.client import new_client
 from core.errors import ConfigError, UnknownNameError
 
 WHOLE = """
@@ -61,7 +63,7 @@ def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ("collect_every_s = 0", "collect_every_s"),
         ('[[clusters]]\nname = "a"', "zookeeper, admin_urls"),
         ('[[clusters]]\nname = "a b"\nzookeeper = "z:1"', "name"),
-        ('[[clusters]]\nname = "a"\nzookeeper = "z"', "zookeeper"),
+        ('[[clusters]]\nname = "a"\nzookeeper = "z z"', "zookeeper"),
         ('[[clusters]]\nname = "a"\nadmin_urls = ["ftp://x"]', "admin_urls"),
         ('[[clusters]]\nname = "a"\nadmin_urls = ["http://u:hush@x"]', "auth"),
         ('[[clusters]]\nname = "a"\nzookeeper = "z:1"\n' * 2, "two clusters"),
@@ -168,3 +170,33 @@ def test_shadow_names_strategies_and_policies_that_there_are(tmp_path: Path) -> 
     file.write_text('[history]\nshadow = ["OverlodShedder"]\n')
     with pytest.raises(ConfigError, match=r"no strategy named 'OverlodShedder'.*ThresholdShedder"):
         TrimtabConfig.load(file, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("zk1:2181,zk2:2181/pulsar", "zk1:2181,zk2:2181/pulsar"),
+        ("zk:zk1:2181,zk2:2181/pulsar", "zk1:2181,zk2:2181/pulsar"),
+        ("metadata-store:zk:zk1:2181", "zk1:2181"),
+        ("zk+null://zk1:2181;zk2:2181/ledgers", "zk1:2181,zk2:2181/ledgers"),
+        ("zk:zk1/pulsar", "zk1:2181/pulsar"),
+        ("zk:2181", "zk:2181"),
+        ("[::1]:2181/p/", "[::1]:2181/p"),
+    ],
+)
+def test_zookeeper_takes_what_brokers_have_as_their_metadata_store(text: str, hosts: str) -> None:
+    assert ClusterConfig(name="a", zookeeper=text).zookeeper == hosts
+    new_client(ClusterConfig(name="a", zookeeper=text))  # it can be used
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rocksdb:///var/lib/pulsar", "rocksdb"),
+        ("metadata-store:oxia://o1:6648/pulsar", "oxia"),
+        ("etcd:http://e1:2379", "etcd"),
+    ],
+)
+def test_other_metadata_stores_are_named_with_what_to_do(text: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=f"{words}.*leave zookeeper out"):
+        ClusterConfig(name="a", zookeeper=text)

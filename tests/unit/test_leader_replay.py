@@ -14,12 +14,14 @@ import pytest
 from core.pulsar.leader.accuracy import (
     CALIBRATION_LEAD_S,
     JudgedRound,
+    LeadScore,
     accuracy_by_lead,
+    calibrated,
     calibration,
     judge,
 )
 from core.pulsar.leader.events import ZnodeEvent, read_recording
-from core.pulsar.leader.prediction import LEADS_S, ActualRound, RoundPrediction
+from core.pulsar.leader.prediction import LEADS_S, ActualRound, PredictedBundle, RoundPrediction
 from core.pulsar.leader.recorded import in_order, predictions_by_lead, replay_recording
 from core.pulsar.leader.replay import LeaderReplay
 from dashboard.cli.main import run
@@ -330,3 +332,37 @@ def test_what_is_shown_as_likely_comes_true() -> None:
     assert likely.came_true >= 0.85 * likely.shown
     unlikely = bins[0]
     assert unlikely.came_true <= 0.2 * unlikely.shown
+
+
+def _round(*scores: LeadScore, drawn: tuple[tuple[float, bool], ...] = ()) -> JudgedRound:
+    return JudgedRound(0.0, scores, drawn=drawn)
+
+
+def test_idle_rounds_are_counted_apart_from_active_ones() -> None:
+    idle = [_round(LeadScore(10.0, 0, 0, 0, is_exact=True))] * 31
+    missed = [_round(LeadScore(10.0, 0, 2, 0, is_exact=False))] * 10
+    wrong = [_round(LeadScore(10.0, 2, 0, 0, is_exact=False))] * 10
+    (found,) = accuracy_by_lead(
+        [*idle, *missed, *wrong, _round(LeadScore(10.0, 1, 1, 1, is_exact=True))]
+    )
+    assert (found.exact, found.rounds) == (32, 52)
+    assert (found.active_exact, found.active, found.idle) == (1, 21, 31)
+
+
+def _shown(*shares: float) -> RoundPrediction:
+    bundles = tuple(
+        PredictedBundle(bundle=f"t/n/{at}", broker="b:1", share=share)
+        for at, share in enumerate(shares)
+    )
+    return RoundPrediction(at_s=9.0, made_at_s=0.0, leader="b:1", strategy="X", bundles=bundles)
+
+
+def test_shares_fall_where_drawn_shares_did_not_come_true() -> None:
+    starved = [_round(drawn=((0.95, at % 3 == 0), (0.2, False))) for at in range(60)]
+    shares = list(calibrated(_shown(0.95, 0.2, 0.6), starved).shares.values())
+    assert shares[0] == pytest.approx(0.95 * (20 + 9.5) / 70 / 0.95)  # a third came true
+    assert shares[1] == pytest.approx(0.2 * 2 / 70 / 0.2)
+    assert shares[2] == 0.6  # nothing is known of that range
+    quick = [_round(drawn=((0.95, True),))] * 60
+    assert calibrated(_shown(0.95), quick).shares == {"t/n/0": 0.95}
+    assert calibrated(_shown(0.95), []) == _shown(0.95)

@@ -300,7 +300,7 @@ def test_the_missing_extra_is_one_sentence_with_the_remedy() -> None:
         LoadTopicReader(CONFIG, absent), ADDRESSES, {}, monotonic() + 1, problems
     )
     (problem,) = problems.named()
-    assert (topics.is_read, problem.code, problem.severity) == (False, "unsupported", "warning")
+    assert (topics.is_read, problem.code, problem.severity) == (False, "unsupported", "error")
     assert "trimtab[extensible]" in problem.done
 
 

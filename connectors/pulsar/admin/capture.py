@@ -20,6 +20,7 @@ from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient, NotRequestedError, quoted
 from connectors.pulsar.admin.parse import address_of, group_names, stub_report
 from core.errors import (
+    AuthError,
     InputError,
     NotFoundError,
     ProtocolError,
@@ -27,9 +28,11 @@ from core.errors import (
     RemoteTimeoutError,
     UnreachableError,
 )
+from core.ids import is_broker_bound
 from core.pulsar.settings import SETTINGS
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes.assemble import decode_dynamic
+from core.snapshot.model import Severity
 from core.snapshot.problems import ProblemLog
 
 T = TypeVar("T")
@@ -228,10 +231,16 @@ class RestCapture:
         problems: ProblemLog,
         *,
         done: str,
+        severity: Severity = "warning",
     ) -> None:
         for name, error in silent.items():
             problems.add(
-                error.code, urls[name], error.message, done=done, subject=f"silent {error.code}"
+                error.code,
+                urls[name],
+                error.message,
+                done=done,
+                subject=f"silent {error.code}",
+                severity=severity,
             )
 
     # -- a cluster without ZooKeeper ----------------------------------------------------------
@@ -251,7 +260,11 @@ class RestCapture:
         dynamic = decode_dynamic(readings.dynamic, ProblemLog())
         facts = self.settings(urls, {}, dynamic, problems)
         readings.pulsar_cluster = facts.setting("clusterName") or self._config.pulsar_cluster
-        alive = {name: url for name, url in urls.items() if name not in facts.silent}
+        alive = {
+            name: url
+            for name, url in urls.items()
+            if isinstance(facts.silent.get(name), AuthError | None)
+        }
         self._reports(readings, urls, alive, facts, problems)
         cluster = readings.pulsar_cluster
         if cluster is not None:
@@ -302,7 +315,9 @@ class RestCapture:
         )
         for name, error in silent.items():
             if _NO_SUCH_OPERATION not in error.message:
-                self._note_silent({name: error}, urls, problems, done="Its load is unknown.")
+                self._note_silent(
+                    {name: error}, urls, problems, done="Its load is unknown.", severity="error"
+                )
         for name, url in urls.items():
             own = facts.runtime.get(name, {})
             readings.brokers[name] = answers.get(name) or (stub_report(url, own) if own else b"")
@@ -343,7 +358,8 @@ class RestCapture:
         """
         tenants = self._listed(base, ["/tenants"], problems)
         below = [f"/namespaces{quoted(tenant)}" for tenant in tenants]
-        spaces = {name for name in self._listed(base, below, problems) if ":" not in name}
+        listed = self._listed(base, below, problems)
+        spaces = {name for name in listed if not is_broker_bound(name)}
         if len(spaces) > _MAX_NAMESPACES:
             problems.add(
                 "budget",

@@ -21,6 +21,7 @@ from core.errors import (
     ServerError,
     ThrottledError,
     UnreachableError,
+    UntrustedError,
 )
 
 _LONGEST: Final = 300
@@ -31,7 +32,9 @@ _EXCEPTION: Final = re.compile(
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MAX_TEXT: Final = 8_000
 """Characters that are searched: what a server sends may be made to take long."""
-_HINT_AUTH: Final = "Check [clusters.auth] of the configuration and the role's rights."
+_HINT_AUTH: Final = (
+    "Check [clusters.auth], and the rights of its role: `trimtab check` lists what is missing."
+)
 _HINT_REACH: Final = "Check that the broker runs and that this machine may reach that address."
 # TLS 1.3 refuses a client after the handshake: its alert may be lost with the connection
 _HINT_HUNG_UP: Final = (
@@ -90,12 +93,7 @@ def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) 
 
 
 KINDS: Final[tuple[tuple[type[RemoteError], Outcome, str, tuple[type[Exception], ...]], ...]] = (
-    (
-        UnreachableError,
-        "not_sent",
-        "cannot be trusted or does not trust Trimtab (TLS)",
-        (http.SSLError, wire.SSLError),
-    ),
+    (UntrustedError, "not_sent", "", (http.SSLError, wire.SSLError)),
     (
         RemoteTimeoutError,
         "not_sent",
@@ -159,6 +157,8 @@ def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
     """Return our error for an exception of the HTTP libraries."""
     cause = _innermost(exc)
     kind, outcome, what = _kind_of(exc, cause)
+    if kind is UntrustedError:
+        return _untrusted(exc, endpoint, operation)
     hints = {
         UnreachableError: _HINT_REACH,
         RemoteTimeoutError: _HINT_REACH,
@@ -171,6 +171,54 @@ def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
         outcome=outcome,
         hint=_HINT_HUNG_UP if is_dropped(exc) and is_tls else hints.get(kind, ""),
     )
+
+
+def _untrusted(exc: Exception, endpoint: str, operation: str) -> UntrustedError:
+    """Return which end of a TLS connection does not trust the other, and which key corrects it."""
+    said = str(exc).lower()
+    what, hint = next((what, hint) for sign, what, hint in _TLS if sign in said)
+    return UntrustedError(
+        f"{endpoint} {what} ({operation}).",
+        endpoint=endpoint,
+        operation=operation,
+        outcome="not_sent",
+        hint=hint,
+    )
+
+
+_TLS: Final = (
+    (
+        "hostname mismatch",
+        "has a certificate for another host name",
+        "Name it in admin_urls by the host name in its certificate.",
+    ),
+    (
+        "ip address mismatch",
+        "has a certificate for another address",
+        "Name it in admin_urls by the host name in its certificate.",
+    ),
+    (
+        "certificate has expired",
+        "has a certificate that has expired",
+        "Renew the certificate of the broker.",
+    ),
+    (
+        "certificate verify failed",
+        "has a certificate of an authority that Trimtab does not know",
+        "Name that authority's certificate: ca_file under [clusters.tls].",
+    ),
+    (
+        "wrong version number",
+        "does not speak TLS at that port",
+        "Write http:// in place of https://, or name the TLS port.",
+    ),
+    (
+        "",
+        "does not trust Trimtab, or refuses its TLS",
+        "Check cert_file and key_file under [clusters.tls]: the server may require them.",
+    ),
+)
+"""Sign in the library's message, what it is, what to do; the last one holds for all others."""
 
 
 def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], Outcome, str]:

@@ -39,7 +39,14 @@ from connectors.pulsar.topics.reader import MissingExtraError, require_client
 from core.errors import ConfigError, InputError, OpsError
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS
-from core.pulsar.leader.accuracy import JudgedRound, accuracy_by_lead, calibration, judge
+from core.pulsar.leader.accuracy import (
+    CALIBRATION_LEAD_S,
+    JudgedRound,
+    accuracy_by_lead,
+    calibrated,
+    calibration,
+    judge,
+)
 from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.leader.extensible import UNKNOWN as UNKNOWN_OF_TOPICS
 from core.pulsar.leader.extensible import ExtensibleReplay
@@ -107,6 +114,9 @@ _LOST_S: Final = 5.0
 _LATE_S: Final = 1.0
 """How much later than its lead time a prediction may be made."""
 
+_LAGS_S: Final = 2.0
+"""Events that are known no later than so long ago are worth a warning."""
+
 _LARGE_BUNDLES: Final = 50_000
 _LEADS_OF_LARGE_S: Final = (60.0, 10.0)
 """Lead times on clusters of more bundles: one prediction takes half a second of processor time."""
@@ -168,6 +178,7 @@ class _Awaited:
 
     at_s: float
     predictions: dict[float, RoundPrediction]
+    drawn: RoundPrediction | None
 
 
 class RoundJudge:
@@ -181,6 +192,7 @@ class RoundJudge:
         self.interval_s = 60.0
         self.rounds: deque[JudgedRound] = deque(earlier, maxlen=MAX_ROUNDS)
         self._made: dict[float, RoundPrediction | None] = {}
+        self._drawn: RoundPrediction | None = None
         self._expected_s = 0.0
         self._awaited: deque[_Awaited] = deque()
         self._given_up: deque[tuple[float, str]] = deque(maxlen=100_000)
@@ -189,22 +201,32 @@ class RoundJudge:
     def expect(self, round_at_s: float) -> None:
         """Note when the next round is expected; predictions of another time are dropped."""
         if abs(round_at_s - self._expected_s) > _SHIFTED_S:
-            self._made = {}
+            self._made, self._drawn = {}, None
         self._expected_s = round_at_s
 
     def is_due(self, lead_s: float, round_at_s: float, now_s: float) -> bool:
         """Return whether the prediction of a lead time is to be made now."""
         return lead_s not in self._made and round_at_s - lead_s <= now_s
 
-    def made(self, lead_s: float, prediction: RoundPrediction | None) -> None:
-        """Note a prediction of the next round; ``None``: it is too late for that lead time."""
+    def made(
+        self, lead_s: float, prediction: RoundPrediction | None, drawn: RoundPrediction | None
+    ) -> None:
+        """Note a prediction of the next round; ``None``: it is too late for that lead time.
+
+        Args:
+            lead_s: One of :data:`LEADS_S`.
+            prediction: As it was published.
+            drawn: The same with the shares as they were drawn.
+        """
         self._made[lead_s] = prediction
+        if lead_s == CALIBRATION_LEAD_S:
+            self._drawn = None if prediction is None else drawn
 
     def began(self, prediction: RoundPrediction) -> None:
         """Note that the round began; what comes next are predictions of the one after."""
         made = {lead_s: one for lead_s, one in self._made.items() if one is not None}
-        self._awaited.append(_Awaited(prediction.at_s, {**made, 0.0: prediction}))
-        self._made = {}
+        self._awaited.append(_Awaited(prediction.at_s, {**made, 0.0: prediction}, self._drawn))
+        self._made, self._drawn = {}, None
 
     def gave_up(self, bundle: str, at_s: float) -> None:
         """Note that an ownership ended."""
@@ -227,7 +249,7 @@ class RoundJudge:
             if any(awaited.at_s - _LOST_S <= at_s <= end_s + _LOST_S for at_s in self._lost_at):
                 continue  # what moved was not the round's doing alone
             actual = ActualRound(at_s=awaited.at_s, selected=None, unloaded=tuple(moved))
-            judged.append(judge(awaited.predictions, actual))
+            judged.append(judge(awaited.predictions, actual, awaited.drawn))
         self.rounds.extend(judged)
         return judged
 
@@ -245,7 +267,7 @@ class RoundJudge:
 
     def forget_awaited(self) -> None:
         """Drop what cannot be judged any more: events were missed."""
-        self._made.clear()
+        self._made, self._drawn = {}, None
         self._awaited.clear()
 
 
@@ -567,13 +589,22 @@ class LeaderObserver:
         lag_s = _LAG_S if self._is_followed_modular else _TOPIC_LAG_S
         for prediction in model.advance(until_s - lag_s):
             self._began(prediction)
-        self._predict(model, now_s)
+        self._predict(model, now_s, until_s)
         self._judge.interval_s = model.round_every_s
         if self._judge.judge_due(now_s):
             self._save_rounds()
 
-    def _predict(self, model: LeaderReplay | ExtensibleReplay, now_s: float) -> None:
-        """Predict the next round at its lead times."""
+    def _predict(
+        self, model: LeaderReplay | ExtensibleReplay, now_s: float, known_until_s: float
+    ) -> None:
+        """Predict the next round at its lead times.
+
+        Args:
+            model: The leader's.
+            now_s: Seconds since the epoch.
+            known_until_s: Every event before it has been applied. What came since is unknown, as
+                the future is: a collector that lags draws longer futures, and their shares fall.
+        """
         at_s = model.next_round_at_s
         if at_s is None:
             self._judge.expect(0.0)
@@ -585,13 +616,20 @@ class LeaderObserver:
         due = [lead for lead in leads_s if lead > 0 and self._judge.is_due(lead, at_s, now_s)]
         if not due:
             return
-        prediction = model.predict(now_s)
-        if prediction is None:
+        drawn = model.predict(known_until_s)
+        if drawn is None:
             return
+        # what counts is when a reader could see it, not when it was begun
+        done_s = max(self._clock(), now_s)
+        prediction = calibrated(drawn, self._judge.rounds)
+        late = _late_words(at_s, min(due), done_s, done_s - known_until_s)
+        if late:
+            warnings = (*prediction.warnings, *late)
+            prediction = msgspec.structs.replace(prediction, warnings=warnings)
         for lead_s in due:
             # where watching began, or the round before ended, too late for it there is none
-            is_in_time = at_s - now_s > lead_s - _LATE_S
-            self._judge.made(lead_s, prediction if is_in_time else None)
+            is_in_time = at_s - done_s > lead_s - _LATE_S
+            self._judge.made(lead_s, prediction if is_in_time else None, drawn)
         self._publish(prediction)
 
     # -- what is stored -----------------------------------------------------------------------
@@ -642,6 +680,14 @@ class LeaderObserver:
             if state != "watching":
                 self._publish(None)
             self._on_change()
+
+
+def _late_words(at_s: float, lead_s: float, done_s: float, lag_s: float) -> tuple[str, ...]:
+    """Return that a prediction came late, or from events of a while ago; sentences."""
+    late_s, left_s = done_s - (at_s - lead_s), max(at_s - done_s, 0.0)
+    late = f"Computed {late_s:.0f} s late: {left_s:.0f} s before the round, not {lead_s:g} s."
+    lags = f"The collector lags: events of the last {lag_s:.0f} s are unknown."
+    return (*((late,) if late_s > _LATE_S else ()), *((lags,) if lag_s > _LAGS_S else ()))
 
 
 def forecast_path(folder: Path, cluster: str) -> Path:

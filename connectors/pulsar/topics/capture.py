@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar.topics.reader import LoadTopicReader, MissingExtraError
+from connectors.pulsar.topics.reader import LoadTopicReader
 from connectors.transport.addresses import CredentialHosts, host_fault
 from core.errors import ConfigError, RemoteError
 from core.pulsar.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics
@@ -81,6 +81,7 @@ def read_load_topics(
             done="The load of the brokers is unknown. Brokers register theirs in ZooKeeper; where "
             "credentials are configured, admin_urls or credential_hosts have to name the host, and "
             "a port other than 6650 or 6651.",
+            severity="error",
         )
         return LoadTopics()
     with_states = settings.get(TABLE_VIEW, "").rpartition(".")[2] in (
@@ -89,13 +90,12 @@ def read_load_topics(
     try:
         topics = reader.listen(addresses, deadline, with_states=with_states)
     except (RemoteError, ConfigError) as exc:
-        is_extra = isinstance(exc, MissingExtraError)
         problems.add(
             exc.code,
             BROKER_LOAD_TOPIC,
             exc.message,
             done=f"The load of the brokers is unknown. {exc.hint}".strip(),
-            severity="warning" if is_extra else "error",
+            severity="error",
         )
         return LoadTopics()
     _note_silent(addresses, topics, problems)
@@ -112,7 +112,7 @@ def _note_silent(addresses: Mapping[str, str], topics: LoadTopics, problems: Pro
             f"listen: {', '.join(silent[:3])}{' ...' if len(silent) > 3 else ''}.",
             done="Their load is unknown until they do: within a minute or so where it changes, "
             "every 15 minutes at the latest. A collector that keeps running hears it.",
-            severity="info",
+            severity="error" if len(silent) == len(addresses) else "info",
         )
 
 

@@ -23,6 +23,9 @@ CALIBRATION_LEAD_S: Final = 10.0
 _NORMAL_95: Final = 1.959964
 """Standard deviations on both sides of the mean that hold 95% of a normal distribution."""
 
+_PRIOR: Final = 10.0
+"""Bundles of a range that weigh as much as the assumption that shares are right."""
+
 _BINS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
@@ -43,6 +46,11 @@ class LeadScore(msgspec.Struct, frozen=True, array_like=True):
     hits: int
     is_exact: bool
 
+    @property
+    def is_active(self) -> bool:
+        """Whether bundles were predicted or moved."""
+        return bool(self.predicted or self.actual)
+
 
 class JudgedRound(msgspec.Struct, frozen=True):
     """One round, judged.
@@ -51,21 +59,29 @@ class JudgedRound(msgspec.Struct, frozen=True):
         at_s: Its start, seconds since the epoch.
         scores: One a lead time at which there was a prediction.
         shares: ``(share, whether it came true)`` of each bundle predicted at
-            :data:`CALIBRATION_LEAD_S`.
+            :data:`CALIBRATION_LEAD_S`, as shown.
+        drawn: The same of the shares as they were drawn; empty: they were shown so.
     """
 
     at_s: float
     scores: tuple[LeadScore, ...]
     shares: tuple[tuple[float, bool], ...] = ()
+    drawn: tuple[tuple[float, bool], ...] = ()
 
 
-def judge(predictions: Mapping[float, RoundPrediction], actual: ActualRound) -> JudgedRound:
+def judge(
+    predictions: Mapping[float, RoundPrediction],
+    actual: ActualRound,
+    drawn: RoundPrediction | None = None,
+) -> JudgedRound:
     """Compare predictions of one round with it.
 
     Args:
         predictions: By lead time, seconds.
         actual: The round. Where :attr:`ActualRound.selected` is known, selections are compared, in
             order; otherwise the bundles that moved.
+        drawn: The prediction of :data:`CALIBRATION_LEAD_S` with the shares that were drawn, where
+            others were shown.
     """
     is_selected = actual.selected is not None
     came = actual.unloaded if actual.selected is None else actual.selected
@@ -76,17 +92,20 @@ def judge(predictions: Mapping[float, RoundPrediction], actual: ActualRound) -> 
         is_exact = ours == came if is_selected else set(ours) == set(came)
         hits = len(set(ours) & set(came))
         scores.append(LeadScore(lead_s, len(ours), len(came), hits, is_exact))
-    drawn = predictions.get(CALIBRATION_LEAD_S)
-    if drawn is None or not drawn.has_shares:
-        shares: tuple[tuple[float, bool], ...] = ()
-    else:
-        shares = tuple(_came_true(drawn, came, is_selected=is_selected))
-    return JudgedRound(actual.at_s, tuple(scores), shares)
+    shown = predictions.get(CALIBRATION_LEAD_S)
+    return JudgedRound(
+        actual.at_s,
+        tuple(scores),
+        tuple(_came_true(shown, came, is_selected=is_selected)),
+        tuple(_came_true(drawn, came, is_selected=is_selected)),
+    )
 
 
 def _came_true(
-    prediction: RoundPrediction, came: Sequence[str], *, is_selected: bool
+    prediction: RoundPrediction | None, came: Sequence[str], *, is_selected: bool
 ) -> Iterable[tuple[float, bool]]:
+    if prediction is None or not prediction.has_shares:
+        return
     for one in prediction.bundles:
         if is_selected or one.destinations or not one.is_selected:
             yield one.share, one.bundle in came
@@ -103,6 +122,8 @@ def accuracy_by_lead(rounds: Iterable[JudgedRound]) -> tuple[LeadAccuracy, ...]:
             lead_s=lead_s,
             rounds=len(scores),
             exact=sum(score.is_exact for score in scores),
+            active=sum(score.is_active for score in scores),
+            active_exact=sum(score.is_active and score.is_exact for score in scores),
             predicted=sum(score.predicted for score in scores),
             actual=sum(score.actual for score in scores),
             hits=sum(score.hits for score in scores),
@@ -114,7 +135,10 @@ def accuracy_by_lead(rounds: Iterable[JudgedRound]) -> tuple[LeadAccuracy, ...]:
 
 def calibration(rounds: Iterable[JudgedRound]) -> tuple[ShareBin, ...]:
     """Return how often bundles came true by the share that they were shown with."""
-    shown = [pair for one in rounds for pair in one.shares]
+    return _binned([pair for one in rounds for pair in one.shares])
+
+
+def _binned(shown: Sequence[tuple[float, bool]]) -> tuple[ShareBin, ...]:
     bins = []
     for low, high in pairwise(_BINS):
         is_last = high == _BINS[-1]
@@ -130,6 +154,40 @@ def calibration(rounds: Iterable[JudgedRound]) -> tuple[ShareBin, ...]:
                 )
             )
     return tuple(bins)
+
+
+def calibrated(prediction: RoundPrediction, rounds: Iterable[JudgedRound]) -> RoundPrediction:
+    """Return a prediction with its shares corrected by how drawn shares came true here.
+
+    A share means what it says on a machine that is as quick as a leader's is. Where brokers, the
+    leader or the collector lack processor time, reports and rounds come late and fewer bundles come
+    true: the shares of a range are scaled by what came true of it, the more the more was seen.
+    Shares are not raised, and a range of which nothing was seen stays as drawn.
+
+    Args:
+        prediction: With shares as drawn.
+        rounds: Judged before in this cluster.
+    """
+    if not prediction.has_shares or not prediction.bundles:
+        return prediction
+    pairs = [pair for one in rounds for pair in (one.drawn or one.shares)]
+    scales = [(one.low, one.high, _scale(one)) for one in _binned(pairs)]
+
+    def corrected(share: float) -> float:
+        fitting = (scale for low, high, scale in scales if low <= share <= high)
+        return share * next(fitting, 1.0)
+
+    bundles = tuple(
+        msgspec.structs.replace(one, share=corrected(one.share)) for one in prediction.bundles
+    )
+    return msgspec.structs.replace(prediction, bundles=bundles)
+
+
+def _scale(one: ShareBin) -> float:
+    """Return what came true over what was shown, as if as many as :data:`_PRIOR` fitted before."""
+    mean = one.share_total / one.shown
+    ratio = (one.came_true + _PRIOR * mean) / (one.shown + _PRIOR)
+    return min(ratio / mean, 1.0) if mean else 1.0
 
 
 def came_true_range(one: ShareBin) -> tuple[float, float]:

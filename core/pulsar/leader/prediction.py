@@ -123,6 +123,9 @@ class LeadAccuracy(msgspec.Struct, frozen=True, kw_only=True):
         lead_s: Seconds before the round.
         rounds: Rounds judged.
         exact: Rounds whose bundles were all predicted, and no others.
+        active: Of the rounds, those in which bundles were predicted or moved; in the others, which
+            are idle, there was nothing to predict.
+        active_exact: Of these, the exact ones.
         predicted: Bundles predicted.
         actual: Bundles that came true in those rounds.
         hits: Bundles in both.
@@ -131,9 +134,16 @@ class LeadAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     lead_s: float
     rounds: int = 0
     exact: int = 0
+    active: int = 0
+    active_exact: int = 0
     predicted: int = 0
     actual: int = 0
     hits: int = 0
+
+    @property
+    def idle(self) -> int:
+        """Rounds in which nothing was predicted and nothing moved: all of them are exact."""
+        return self.rounds - self.active
 
 
 class ShareBin(msgspec.Struct, frozen=True, kw_only=True):

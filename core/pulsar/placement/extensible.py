@@ -36,7 +36,7 @@ from core.units import format_ratio
 _MIN_BUCKETS: Final = 16
 NO_LOADS: Final = (
     "What the brokers of the extensible manager publish about their load was not read, so where "
-    "it would go is unknown. Install Trimtab with its `extensible` extra and capture again."
+    "it would go is unknown. The problems of the snapshot name why; `trimtab capture` prints them."
 )
 
 

@@ -365,6 +365,6 @@ def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Itera
             sentence=f"The plan unloads every owned bundle of {namespace} ({len(names)}): {who} "
             "look their topics up again.",
             subject=namespace,
-            hint="Apply it at a slow pace, or in parts; the Advisors page shows both with each "
-            "other (trimtab advise lookups).",
+            hint="Apply it at a slow pace, or in parts; the page Calculators compares both "
+            "(trimtab advise lookups).",
         )

@@ -27,7 +27,7 @@ from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _NO_LOADS: Final = (
     "What the brokers publish about their load was not read: TransferShedder decides by it. "
-    "Capture again with the `extensible` extra installed, on a cluster of the extensible manager."
+    "The problems of the snapshot name why; `trimtab capture` prints them."
 )
 
 UPSTREAM_REASONS: Final[Mapping[str, str]] = {

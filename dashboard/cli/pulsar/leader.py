@@ -236,7 +236,8 @@ def accuracy_rows(forecast: Forecast) -> list[tuple[str, ...]]:
     return [
         (
             f"{one.lead_s:g} s",
-            f"{one.exact} of {one.rounds}",
+            f"{one.active_exact} of {one.active}",
+            f"{one.idle}",
             f"{one.hits} of {one.predicted}",
             f"{one.hits} of {one.actual}",
         )
@@ -244,7 +245,10 @@ def accuracy_rows(forecast: Forecast) -> list[tuple[str, ...]]:
     ]
 
 
-ACCURACY_COLUMNS: Final = ("lead time", "rounds exact", "predicted that moved", "moved, predicted")
+ACCURACY_COLUMNS: Final = (
+    *("lead time", "active rounds exact", "idle rounds"),
+    *("predicted that moved", "moved, predicted"),
+)
 
 
 def _show_forecast(forecast: Forecast, now_s: float) -> None:

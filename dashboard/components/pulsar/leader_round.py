@@ -104,8 +104,10 @@ def accuracy(forecast: Forecast) -> None:
             _accuracy_frame(forecast),
             {
                 "lead": tables.words("Lead time"),
-                "exact": tables.words("Rounds exact"),
-                "ratio": tables.words("Exact"),
+                "active": tables.words(
+                    "Active rounds exact", "Rounds in which bundles were predicted or moved."
+                ),
+                "idle": tables.words("Idle rounds", "Nothing was predicted, and nothing moved."),
                 "predicted": tables.words("Precision", "Predicted bundles that were unloaded."),
                 "actual": tables.words("Recall", "Unloaded bundles that were predicted."),
             },
@@ -162,14 +164,14 @@ def _accuracy_frame(forecast: Forecast) -> pd.DataFrame:
         [
             {
                 "lead": f"{one.lead_s:g} s",
-                "exact": f"{one.exact} of {one.rounds}",
-                "ratio": _ratio(one.exact, one.rounds),
+                "active": f"{one.active_exact} of {one.active}",
+                "idle": f"{one.idle}",
                 "predicted": f"{one.hits} of {one.predicted}",
                 "actual": f"{one.hits} of {one.actual}",
             }
             for one in forecast.accuracy
         ],
-        columns=["lead", "exact", "ratio", "predicted", "actual"],
+        columns=["lead", "active", "idle", "predicted", "actual"],
     )
 
 
