@@ -69,7 +69,7 @@ def version_filter(context: DiagnosisContext) -> Iterator[Candidate]:
         objects=tuple(older),
         summary=f"{older[0]}{more} runs an older version than {known[-1]}, and {_LATER_VERSIONS} "
         "is true: no bundle is placed there.",
-        changes=with_setting(context, _LATER_VERSIONS, False),  # noqa: FBT003  # a value
+        changes=with_setting(context, _LATER_VERSIONS, False),  # noqa: FBT003  # a value, no argument
         tier=-1,
     )
 
