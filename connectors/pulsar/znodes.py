@@ -10,11 +10,13 @@ Five rounds of bulk reads; each reads only what the one before named:
    boundaries, so a bundle costs one read, and an unchanged folder of owners costs none.
 
 The ephemeral of a bundle is the truth about its owner (a report is up to a minute old). An owner
-can change only by deleting and creating that ephemeral, which moves the ``pzxid`` of its folder.
+can change only by deleting and creating that ephemeral, which moves the ``pzxid`` of its folder;
+that its owner disabled it does not, so that every folder is read again after :data:`REREAD_S`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -50,6 +52,10 @@ _LISTS: Final = (
 )
 
 
+REREAD_S: Final = 60.0
+"""An ownership value is at most so old: about what a normal unload takes at most."""
+
+
 @dataclass(slots=True)
 class ClusterPolicies:
     """Policies of every cluster that ZooKeeper knows; which one is its own is decided later."""
@@ -81,10 +87,20 @@ class _Folder:
     change_id: int
     owners: dict[str, bytes]
     held: dict[str, Held]
+    read_at: float  # of the monotonic clock, s
+
+    def is_due(self, change_id: int) -> bool:
+        """Return whether to read it again: a znode that is disabled does not change its folder."""
+        is_old = time.monotonic() - self.read_at >= REREAD_S
+        return self.change_id != change_id or is_old or any(map(_is_disabled, self.owners.values()))
+
+
+def _is_disabled(value: bytes) -> bool:
+    return b'"disabled":true' in value.replace(b" ", b"")
 
 
 class ZooKeeperCapture:
-    """Reads the znodes of a cluster; keeps owners of unchanged namespaces between captures."""
+    """Reads the znodes of a cluster; keeps owners of unchanged namespaces for :data:`REREAD_S`."""
 
     def __init__(self, reader: ZooKeeperReader) -> None:
         self._reader = reader
@@ -148,7 +164,9 @@ class ZooKeeperCapture:
         readings.brokers = {
             name: reports.get(name, b"") for name in brokers if self._is_there(name)
         }
-        readings.broker_averages = self._data(roots.BROKER_AVERAGES, brokers, 500)
+        averages: dict[str, Answer] = {}
+        readings.broker_averages = self._data(roots.BROKER_AVERAGES, brokers, 500, origins=averages)
+        readings.averages_written = {name: one.modified_at for name, one in averages.items()}
         policies.names = lists[roots.CLUSTERS]
         clusters = roots.CLUSTERS
         for name in policies.names:
@@ -190,7 +208,7 @@ class ZooKeeperCapture:
         return dict(zip(names, answers, strict=True))
 
     def _owners(self, readings: Readings, folders: Mapping[str, Answer]) -> None:
-        """Read the owners in every folder that changed; keep those of the others."""
+        """Read the owners in every folder that changed, or is due; keep those of the others."""
         changed: list[str] = []
         for name, answer in folders.items():
             cached = self._folders.get(name)
@@ -199,7 +217,7 @@ class ZooKeeperCapture:
             elif answer.error:
                 self._note(answer, f"{roots.OWNERSHIP}/{name}")
                 readings.unread_owners.add(name)
-            elif cached is None or cached.change_id != answer.child_change_id:
+            elif cached is None or cached.is_due(answer.child_change_id):
                 changed.append(name)
             else:
                 readings.ownership |= cached.owners
@@ -243,6 +261,7 @@ class ZooKeeperCapture:
                     folders[name].child_change_id,
                     owners,
                     {bundle: held[bundle] for bundle in owners},
+                    time.monotonic(),
                 )
 
     def _averages(self, readings: Readings) -> None:
@@ -251,7 +270,10 @@ class ZooKeeperCapture:
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
-        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420)
+        origins: dict[str, Answer] = {}
+        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420, origins=origins)
+        written = (answer.modified_at for answer in origins.values())
+        readings.bundle_data_written = max(written, default=None)
 
     def _quotas(self, readings: Readings, names: list[str]) -> None:
         root = roots.RESOURCE_QUOTA
@@ -395,4 +417,7 @@ class ZooKeeperCapture:
 
 def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
     """Return how znodes are held: that comes with their values."""
-    return {name: Held(answer.session_id, answer.created_at) for name, answer in origins.items()}
+    return {
+        name: Held(answer.session_id, answer.created_at, answer.modified_at)
+        for name, answer in origins.items()
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.ids import range_text
+from core.pulsar.owners import OWNERLESS, UNKNOWN, UNUSED
 from core.pulsar.ring import find_bundle_index, topic_hash, validate_boundaries
+from core.pulsar.served import Service, service_of
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
@@ -65,6 +67,7 @@ class TopicLookup:
         owner: Broker id; ``None``: the bundle is unassigned, or its owner is unknown.
         is_owner_known: False: it is unknown whether the bundle has an owner.
         owner_service_url: Where clients connect, ``None`` when unknown.
+        service: Whether a broker serves the bundle; ``None``: the snapshot does not have it.
         steps: How it was found.
         notes: What to know about the answer.
     """
@@ -76,6 +79,7 @@ class TopicLookup:
     owner: str | None
     is_owner_known: bool
     owner_service_url: str | None
+    service: Service | None
     steps: tuple[LookupStep, ...]
     notes: tuple[str, ...]
 
@@ -132,18 +136,19 @@ def lookup_topic(
     owner = row.get("owner")
     broker = _row_of(snapshot.brokers, "broker", owner) if owner else {}
     url = broker.get("service_url") or broker.get("service_url_tls")
-    steps = (
+    way = (
         LookupStep("Topic", _topic_words(topic.strip(), name)),
         LookupStep("Hash", f"CRC-32 of the full name is 0x{position:08x}."),
         LookupStep(
             "Bundle", f"0x{position:08x} is in {range_text(lower, upper)} of {name.namespace}."
         ),
-        LookupStep("Owner", _owner_words(row, owner, url)),
     )
     settings = settings or effective_settings(snapshot)
+    service = service_of(snapshot, settings, bundle)
     notes = [boundary_note, *_topic_notes(snapshot, name, position, settings)]
     if owner and not broker:
-        notes.append(f"{owner} owns the bundle, and is not among the active brokers.")
+        notes.append(f"{owner} owns the bundle, and is not among the registered brokers.")
+    notes += [] if service is None else [service.fix]
     return TopicLookup(
         topic=str(name),
         hash=position,
@@ -152,7 +157,8 @@ def lookup_topic(
         owner=owner,
         is_owner_known=bool(owner or row.get("owner_source")),
         owner_service_url=url,
-        steps=steps,
+        service=service,
+        steps=(*way, *_owner_steps(row, owner, url, service)),
         notes=tuple(note for note in notes if note),
     )
 
@@ -168,13 +174,25 @@ def _row_of(table: pa.Table, column: str, value: str) -> Mapping[str, Any]:
     return table.slice(row, 1).to_pylist()[0] if row >= 0 else {}
 
 
-def _owner_words(row: Mapping[str, Any], owner: str | None, url: str | None) -> str:
-    if owner is None and not row.get("owner_source"):
-        return "Who owns the bundle could not be read: it is unknown."
-    if owner is None:
-        return "The bundle is unassigned; the next lookup by a client assigns it."
+def _owner_steps(
+    row: Mapping[str, Any], owner: str | None, url: str | None, service: Service | None
+) -> Iterator[LookupStep]:
+    is_listed = service is None or service.state in (UNUSED, OWNERLESS, UNKNOWN)
     source = _OWNER_SOURCES.get(row.get("owner_source") or "", "an unnamed source")
-    return f"{owner} by {source}" + (f"; clients connect to {url}." if url else ".")
+    if owner is not None:
+        serves = url and (service is None or service.is_served)
+        yield LookupStep(
+            "Owner", f"{owner} by {source}" + (f"; clients connect to {url}." if serves else ".")
+        )
+    elif not row.get("owner_source"):
+        yield LookupStep("Owner", "Who owns the bundle could not be read: it is unknown.")
+    else:
+        lookup = "The next lookup assigns it." if service is None else service.next_lookup
+        yield LookupStep(
+            "Owner", f"The bundle is unassigned. {lookup if is_listed else ''}".strip()
+        )
+    if service is not None and service.why_not and not is_listed:
+        yield LookupStep("Served", f"{service.sentence} {service.next_lookup}".rstrip())
 
 
 def _find_range(snapshot: PulsarSnapshot, namespace: str, position: int) -> tuple[int, int, str]:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from core.arrays import Floats, column_values, row_of
 from core.findings.measures import Spread
+from core.pulsar.liveness import loads_of
 from core.pulsar.load import resource_weights, weighted_max_usage
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
@@ -154,7 +155,7 @@ def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
 
 
 def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
-    table = snapshot.brokers
+    table = loads_of(snapshot)
     names = tuple(table["broker"].to_pylist())
     counts = owned_bundle_counts(snapshot)
     usage = weighted_max_usage(table, chosen)

@@ -38,6 +38,11 @@ def session_text(session_id: int | None) -> str | None:
     return None if not session_id else f"0x{session_id & 0xFFFFFFFFFFFFFFFF:x}"
 
 
+def session_words(session_id: int | None) -> str:
+    """Return a session for people: ``not ephemeral`` for a znode that lives with none."""
+    return session_text(session_id) or ("unknown" if session_id is None else "not ephemeral")
+
+
 def sessions_of(
     snapshot: PulsarSnapshot, owned: pa.Table, states: Mapping[str, Collection[str]]
 ) -> pa.Table:
@@ -71,11 +76,23 @@ def sessions_of(
 
 def _with_own_session(snapshot: PulsarSnapshot, owned: pa.Table) -> pa.Table:
     """Take a bundle whose znode has no session to its owner's own."""
-    claims = snapshot.claims
-    own = claims.filter(pc.equal(claims["subject_kind"], "broker"))
-    at = pc.index_in(owned["owner"], value_set=own["subject"].combine_chunks())
-    filled = pc.coalesce(owned["session_id"], own["session_id"].take(at))
+    sessions = _own_sessions(snapshot)
+    at = pc.index_in(owned["owner"], value_set=pa.array([*sessions], pa.string()))
+    own = pa.array([*sessions.values()], pa.int64()).take(at)
+    filled = pc.coalesce(owned["session_id"], own)
     return owned.set_column(owned.schema.get_field_index("session_id"), "session_id", filled)
+
+
+def _own_sessions(snapshot: PulsarSnapshot) -> dict[str, int]:
+    """Return the session of each broker: of its registration, else of its leadership."""
+    claims = snapshot.claims
+    is_own = pc.and_(
+        pc.not_equal(claims["subject_kind"], "bundle"), pc.is_valid(claims["session_id"])
+    )
+    rows = claims.filter(is_own).sort_by(
+        [("subject_kind", "descending")]
+    )  # "broker" after "leader", so that it counts
+    return dict(zip(rows["broker"].to_pylist(), rows["session_id"].to_pylist(), strict=True))
 
 
 def _of_bundles(owned: pa.Table, states: Mapping[str, Collection[str]]) -> pa.Table:
@@ -101,6 +118,10 @@ def _of_bundles(owned: pa.Table, states: Mapping[str, Collection[str]]) -> pa.Ta
     )
 
 
+def _coalesced(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first
+
+
 def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
     """Return a row for each broker's own znode and for the leader's; else by the brokers' table."""
     claims = snapshot.claims
@@ -108,6 +129,7 @@ def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
         pc.and_(pc.not_equal(claims["subject_kind"], "bundle"), pc.is_valid(claims["broker"]))
     )
     brokers, leads = snapshot.brokers["broker"], snapshot.brokers["is_leader"]
+    sessions = _own_sessions(snapshot)
     known = set(known_claims["broker"].to_pylist())
     missing = [
         {"broker": name, "session_id": None, "is_registered": True, "leads": is_leader}
@@ -117,7 +139,7 @@ def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
     own = [
         {
             "broker": row["broker"],
-            "session_id": row["session_id"],
+            "session_id": _coalesced(row["session_id"], sessions.get(row["broker"])),
             "is_registered": row["subject_kind"] == "broker",
             "leads": row["subject_kind"] == "leader",
             "oldest_at": row["created_at"],

@@ -6,10 +6,14 @@ and those of its bundles, until the session's time-out; whoever looks up a topic
 to no broker. Only what two readings cannot both say is called double: a load report has what the
 statistics of a minute ago held, so it is believed against the znode only when it is later.
 
+An unload, and a split, disables the znode first and deletes it at their end: one that stops in
+between leaves a bundle whose lookups are all refused.
+
 Source:
     Pulsar ``OwnershipCache`` and ``ResourceLockImpl`` (the znodes of bundles), ``LockManagerImpl``
-    (what becomes of them when a session ends), ``ServiceUnitStateChannelImpl`` (the extensible
-    manager's states); ZooKeeper ``Stat.ephemeralOwner``.
+    (what becomes of them when a session ends), ``OwnedBundle#handleUnloadRequest`` (``disabled``),
+    ``NamespaceService`` (heartbeat and SLA bundles), ``ServiceUnitStateChannelImpl`` (the
+    extensible manager's states); ZooKeeper ``Stat.ephemeralOwner``.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.pulsar.liveness import DEAD, REPORT_INTERVAL, UNREGISTERED, Liveness, liveness_of
+from core.pulsar.liveness import SUSPECTED as SUSPECTED_DEAD
 from core.pulsar.owner_sessions import sessions_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
@@ -31,7 +37,14 @@ REPORT_GRACE_MS: Final = 120_000
 """Two statistics periods (``statsUpdateFrequencyInSecs``, 60 s): so long a report may still name a
 bundle that left."""
 
+UNLOAD_MS: Final = 60_000
+"""An unload ends within this, or its broker gives it up (``namespaceBundleUnloadingTimeoutMs``)."""
+
 HELD: Final = "held"
+REFUSED: Final = "refused"
+MISBOUND: Final = "on the wrong broker"
+UNLISTED: Final = "owner not registered"
+SUSPECTED: Final = "owner suspected dead"
 ORPHANED: Final = "orphaned"
 STALE: Final = "stale session"
 PERMANENT: Final = "not ephemeral"
@@ -43,14 +56,17 @@ OWNERLESS: Final = "ownerless, in use"
 UNUSED: Final = "unused"
 UNKNOWN: Final = "unknown"
 
-STATES: Final = (
-    *(ORPHANED, DOUBLE, STUCK, STALE, PERMANENT, OWNERLESS),
-    *(CHANGING, MOVED, UNKNOWN, HELD, UNUSED),
+WRONG: Final = (
+    *(REFUSED, ORPHANED, DOUBLE, STUCK, SUSPECTED),
+    *(STALE, PERMANENT, MISBOUND, UNLISTED, OWNERLESS),
 )
+"""States in which clients wait, or will; worst first."""
+
+STATES: Final = (*WRONG, CHANGING, MOVED, UNKNOWN, HELD, UNUSED)
 """Worst first."""
 
-WRONG: Final = (ORPHANED, DOUBLE, STUCK, STALE, PERMANENT, OWNERLESS)
-"""States in which clients wait, or will."""
+_SERVED: Final = (HELD, MOVED, PERMANENT, MISBOUND, UNLISTED)
+_NOT_SERVED: Final = (REFUSED, ORPHANED, STUCK, CHANGING, OWNERLESS, UNUSED)
 
 OWNED: Final = pa.schema(
     [
@@ -61,6 +77,9 @@ OWNED: Final = pa.schema(
         pa.field("claimant", pa.string()),  # another broker that says that it has the bundle
         pa.field("session_id", pa.int64()),
         pa.field("held_since", pa.int64(), metadata={"unit": "ms"}),
+        pa.field("is_served", pa.bool_()),  # null: unknown
+        pa.field("since", pa.int64(), metadata={"unit": "ms"}),  # null: unknown, or served
+        pa.field("unit_state", pa.string()),  # in the extensible manager's channel
         pa.field("topic_count", pa.int64()),
         pa.field("clients", pa.int64()),
         pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
@@ -70,9 +89,19 @@ OWNED: Final = pa.schema(
 
 _MEANINGS: Final = {
     HELD: "Its owner is registered and holds it with its own session.",
-    ORPHANED: (
-        "Its znode names a broker that is not registered any more: lookups lead to no broker "
-        "until that broker's session ends."
+    REFUSED: (
+        "Its owner disabled it for an unload or a split that did not end: every lookup is refused. "
+        "A normal unload takes less than a minute."
+    ),
+    ORPHANED: "Its owner on record is dead, or not registered any more: lookups lead to no broker.",
+    SUSPECTED: "Its owner is registered and shows no sign of life.",
+    MISBOUND: (
+        "It is the heartbeat or SLA bundle of one broker and is owned by another one: the health "
+        "check of that broker fails, and it may fail to start."
+    ),
+    UNLISTED: (
+        "Its owner is alive and lost its registration: it serves what it has, and the leader does "
+        "not count it. Never delete its ownership znodes: two brokers would serve the bundle."
     ),
     STALE: (
         "Its znode lives with another session than its owner's own: one that ended, or ends with "
@@ -101,7 +130,8 @@ _MEANINGS: Final = {
 }
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
-_IN_TRANSFER: Final = ("Assigning", "Releasing", "Splitting")
+IN_TRANSFER: Final = ("Assigning", "Releasing", "Splitting")
+_ENDED: Final = ("Deleted", "Disabled")
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
@@ -116,6 +146,7 @@ class Ownership:
         counts: Bundles in each of :data:`STATES` that has some.
         sentence: In words.
         notes: What is not known.
+        liveness: The verdicts on the owners.
     """
 
     bundles: pa.Table
@@ -123,6 +154,7 @@ class Ownership:
     counts: dict[str, int]
     sentence: str
     notes: tuple[str, ...]
+    liveness: Liveness
 
     @property
     def wrong(self) -> pa.Table:
@@ -131,7 +163,7 @@ class Ownership:
 
 
 UNSERVED: Final = (STUCK, ORPHANED)
-"""States in which no broker serves a bundle."""
+"""States in which no broker serves a bundle, and that the balancer or a fix ends."""
 
 
 def unserved_rows(
@@ -165,7 +197,7 @@ def worst_first(bundles: pa.Table, states: tuple[str, ...] = STATES) -> pa.Table
 
 
 def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
-    """Return who owns what, and which of it does not fit together.
+    """Return who owns what, and which of it does not fit together; cached with the snapshot.
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
@@ -173,8 +205,16 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
     Cost:
         O(bundles), in columns.
     """
+    key = ("ownership", *(settings.number(one) for one in (_IN_FLIGHT, REPORT_INTERVAL)))
+    made: Ownership = snapshot.derived.get(key, lambda: _ownership(snapshot, settings))
+    return made
+
+
+def _ownership(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
     znodes = _znodes(snapshot, "bundle")
     bundles = snapshot.bundles
+    units = _units(snapshot)
+    liveness = liveness_of(snapshot, settings)
     at = pc.index_in(bundles["bundle"], value_set=znodes["subject"].combine_chunks())
     columns = {
         "bundle": bundles["bundle"],
@@ -187,7 +227,11 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
         "clients": pc.add(bundles["producer_count"], bundles["consumer_count"]),
         "throughput": pc.add(bundles["msg_throughput_in"], bundles["msg_throughput_out"]),
     }
-    columns["state"] = _states(snapshot, columns, settings)
+    columns["unit_state"] = units["state"]
+    disabled = znodes["is_disabled"].take(at), znodes["modified_at"].take(at)
+    columns["state"] = _states(snapshot, columns, settings, units, liveness, disabled)
+    columns["is_served"] = _served(columns["state"], units["state"])
+    columns["since"] = _unserved_since(columns, units, liveness, disabled)
     table = pa.Table.from_pydict({name: columns[name] for name in OWNED.names}, schema=OWNED)
     found = pc.value_counts(table["state"]).to_pylist()
     by_state = {row["values"]: row["counts"] for row in found}
@@ -198,6 +242,7 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
         counts=counts,
         sentence=_sentence(snapshot, table, counts),
         notes=_notes(snapshot),
+        liveness=liveness,
     )
 
 
@@ -239,13 +284,16 @@ def _reported_at(snapshot: PulsarSnapshot, claimant: pa.ChunkedArray) -> pa.Chun
 
 
 def _states(
-    snapshot: PulsarSnapshot, columns: dict[str, pa.ChunkedArray], settings: EffectiveSettings
+    snapshot: PulsarSnapshot,
+    columns: dict[str, pa.ChunkedArray],
+    settings: EffectiveSettings,
+    units: pa.Table,
+    liveness: Liveness,
+    disabled: tuple[pa.ChunkedArray, pa.ChunkedArray],
 ) -> pa.Array:
-    bundles, brokers = snapshot.bundles, snapshot.brokers
+    bundles = snapshot.bundles
     is_owned = _flags(pc.is_valid(columns["owner"]))
     is_known = is_owned | _flags(pc.is_valid(bundles["owner_source"]))
-    alive = brokers["broker"].combine_chunks()
-    is_alive = _flags(pc.is_in(columns["owner"], value_set=alive)) | (len(alive) == 0)
     own = _znodes(snapshot, "broker")
     at = pc.index_in(columns["owner"], value_set=own["subject"].combine_chunks())
     own_session = own["session_id"].take(at)
@@ -255,13 +303,19 @@ def _states(
     is_used = _flags(pc.greater(columns["topic_count"], 0)) | _flags(
         pc.greater(columns["throughput"], 0)
     )
-    in_transfer, too_long, elsewhere = _channel(snapshot, columns["owner"], settings)
+    refused, unloading = _refused(snapshot, units, disabled)
+    in_transfer, too_long, elsewhere = _channel(snapshot, columns["owner"], settings, units)
+    dead, suspected, unlisted = _lost_owners(snapshot, columns["owner"], liveness)
     cases = (
-        (UNKNOWN, ~is_known),
+        (UNKNOWN, ~is_known & ~refused),
+        (REFUSED, refused),
         (STUCK, too_long),
-        (CHANGING, in_transfer),
-        (ORPHANED, is_owned & ~is_alive),
+        (CHANGING, in_transfer | unloading),
+        (ORPHANED, is_owned & dead),
+        (MISBOUND, is_owned & _misbound(snapshot)),
+        (UNLISTED, is_owned & unlisted),
         (DOUBLE, elsewhere | (is_claimed & _later(reported, columns["held_since"]))),
+        (SUSPECTED, is_owned & suspected),
         (PERMANENT, is_owned & _flags(pc.equal(session, 0))),
         (STALE, is_owned & _flags(pc.not_equal(session, own_session))),
         (MOVED, is_claimed),
@@ -272,24 +326,123 @@ def _states(
     return pa.array([*(name for name, _ in cases), UNUSED]).take(pa.array(picked))
 
 
+def _units(snapshot: PulsarSnapshot) -> pa.Table:
+    """Return the rows of the channel in the order of the bundles; nulls where there is none."""
+    units = snapshot.unit_states
+    at = pc.index_in(snapshot.bundles["bundle"], value_set=units["bundle"].combine_chunks())
+    return units.select(["state", "broker", "changed_at"]).take(at)
+
+
+def _age(snapshot: PulsarSnapshot, at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.subtract(datetime_to_ms(snapshot.manifest.taken_at), at_ms)
+
+
+def _refused(
+    snapshot: PulsarSnapshot, units: pa.Table, disabled: tuple[pa.ChunkedArray, pa.ChunkedArray]
+) -> tuple[Flags, Flags]:
+    """Return which bundles no lookup finds, and which are being unloaded or split right now."""
+    is_disabled, modified_at = disabled
+    shut = _flags(is_disabled)
+    is_fresh = _flags(pc.less_equal(_age(snapshot, modified_at), UNLOAD_MS))
+    ended = _flags(pc.is_in(units["state"], value_set=pa.array(_ENDED)))
+    just_ended = ended & _flags(pc.less_equal(_age(snapshot, units["changed_at"]), UNLOAD_MS))
+    return (shut & ~is_fresh) | (ended & ~just_ended), (shut & is_fresh) | just_ended
+
+
 def _channel(
-    snapshot: PulsarSnapshot, owner: pa.ChunkedArray, settings: EffectiveSettings
+    snapshot: PulsarSnapshot, owner: pa.ChunkedArray, settings: EffectiveSettings, units: pa.Table
 ) -> tuple[Flags, Flags, Flags]:
     """Return which bundles are on their way, for too long, and owned elsewhere by the channel."""
-    units, bundles = snapshot.unit_states, snapshot.bundles
-    at = pc.index_in(bundles["bundle"], value_set=units["bundle"].combine_chunks())
-    state = units["state"].take(at)
-    in_transfer = _flags(pc.is_in(state, value_set=pa.array(_IN_TRANSFER)))
-    age = pc.subtract(datetime_to_ms(snapshot.manifest.taken_at), units["changed_at"].take(at))
+    state = units["state"]
+    in_transfer = _flags(pc.is_in(state, value_set=pa.array(IN_TRANSFER)))
+    age = _age(snapshot, units["changed_at"])
     too_long = in_transfer & _flags(pc.greater(age, settings.number(_IN_FLIGHT)))
-    elsewhere = _flags(pc.equal(state, "Owned")) & _flags(
-        pc.not_equal(units["broker"].take(at), owner)
-    )
+    elsewhere = _flags(pc.equal(state, "Owned")) & _flags(pc.not_equal(units["broker"], owner))
     return in_transfer, too_long, elsewhere
 
 
+def _lost_owners(
+    snapshot: PulsarSnapshot, owner: pa.ChunkedArray, liveness: Liveness
+) -> tuple[Flags, Flags, Flags]:
+    """Return whose owner is dead or gone, registered but suspected, and alive but unregistered.
+
+    Under the extensible manager a lookup goes by the registry, so that an owner that is not in it
+    serves nothing, alive or not; the modular manager returns the address in the znode.
+    """
+    if not snapshot.brokers.num_rows:
+        none = np.zeros(len(owner), bool)
+        return none, none, none
+    rows = liveness.rows
+    at = pc.index_in(owner, value_set=pa.array([row.broker for row in rows], pa.string()))
+    state = pa.array([row.state for row in rows], pa.string()).take(at)
+    registered = _flags(pa.array([row.is_registered for row in rows], pa.bool_()).take(at))
+    lives = _flags(pc.equal(state, UNREGISTERED))
+    if snapshot.manifest.load_manager == "extensible":
+        lives[:] = False
+    is_dead = _flags(pc.equal(state, DEAD))
+    dead = is_dead | (~registered & ~lives)
+    return dead, registered & _flags(pc.equal(state, SUSPECTED_DEAD)), ~registered & lives
+
+
+def _misbound(snapshot: PulsarSnapshot) -> Flags:
+    """Return which heartbeat and SLA bundles are owned by another broker than the one in its name.
+
+    A broker that is not registered lends its SLA bundle to others: that is as designed.
+    """
+    bundles = snapshot.bundles
+    if not pc.any(bundles["is_broker_bound"]).as_py():
+        return np.zeros(bundles.num_rows, bool)
+    bound = pc.replace_substring_regex(bundles["namespace"], "^.*/", "")
+    registered = pc.is_in(bound, value_set=snapshot.brokers["broker"].combine_chunks())
+    hosts = [pc.replace_substring_regex(name, ":[0-9]+$", "") for name in (bound, bundles["owner"])]
+    differs = pc.and_(
+        pc.not_equal(bound, bundles["owner"]), pc.or_(registered, pc.not_equal(*hosts))
+    )
+    is_sla = pc.starts_with(bundles["namespace"], "sla-monitor/")
+    is_wrong = pc.and_(differs, pc.or_(registered, pc.invert(is_sla)))
+    return _flags(bundles["is_broker_bound"]) & _flags(is_wrong)
+
+
+def _served(state: pa.Array, unit_state: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whether a broker serves each bundle; a bundle that is being split is still served."""
+    splits = _flags(pc.equal(unit_state, "Splitting"))
+    served = _flags(pc.is_in(state, value_set=pa.array(_SERVED)))
+    not_served = _flags(pc.is_in(state, value_set=pa.array(_NOT_SERVED)))
+    in_transfer = _flags(pc.is_in(state, value_set=pa.array((STUCK, CHANGING))))
+    is_served = served | (splits & in_transfer)
+    return pa.chunked_array([pa.array(is_served, mask=~(is_served | not_served))])
+
+
+def _unserved_since(
+    columns: dict[str, pa.ChunkedArray],
+    units: pa.Table,
+    liveness: Liveness,
+    disabled: tuple[pa.ChunkedArray, pa.ChunkedArray],
+) -> pa.ChunkedArray:
+    """Return since when, ms: the change of its state, or its owner's last sign of life."""
+    is_disabled, modified_at = disabled
+    blank = pa.scalar(None, pa.int64())
+    changed = pc.if_else(
+        _flags(is_disabled),
+        modified_at,
+        pc.if_else(_flags(pc.is_valid(units["state"])), units["changed_at"], blank),
+    )
+    rows = liveness.rows
+    at = pc.index_in(
+        columns["owner"], value_set=pa.array([row.broker for row in rows], pa.string())
+    )
+    lost = pa.array([row.since for row in rows], pa.int64()).take(at)
+    is_lost = _flags(pc.equal(columns["state"], ORPHANED))
+    moment = pc.if_else(is_lost, lost, changed)
+    return pc.if_else(_flags(pc.invert(columns["is_served"])), moment, blank)
+
+
 _DESCRIPTIONS: Final = {
-    ORPHANED: "orphaned: owned by a broker that is not registered any more",
+    REFUSED: "refused: disabled by an owner that did not finish",
+    ORPHANED: "orphaned: owned by a broker that is dead or not registered any more",
+    SUSPECTED: "owned by a broker that is suspected dead",
+    MISBOUND: "bound to another broker than their owner",
+    UNLISTED: "owned by a broker that is alive but not registered",
     DOUBLE: "claimed by two brokers",
     STUCK: "stuck between two brokers",
     STALE: "held by a session that is not their owner's own",
@@ -315,9 +468,13 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
         return f"{head}. Wrong: {'; '.join(wrong)}."
     if counts.get(UNKNOWN):
         return f"{head}; of {counts[UNKNOWN]:,} the owner is unknown. Of the rest nothing is wrong."
-    if not snapshot.claims.num_rows:
+    if not _has_sessions(snapshot):
         return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
     return f"{head}; none is orphaned or claimed twice, all sessions are valid."
+
+
+def _has_sessions(snapshot: PulsarSnapshot) -> bool:
+    return bool(pc.count(snapshot.claims["session_id"]).as_py())
 
 
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
@@ -337,7 +494,7 @@ def _of_sessions(snapshot: PulsarSnapshot) -> tuple[str, ...]:
             "known of the brokers only, and it takes orphans over by itself."
         )
         return (what,)
-    if not snapshot.claims.num_rows:
+    if not _has_sessions(snapshot):
         what = (
             "Sessions come with ZooKeeper's answers: this snapshot was read through REST alone, or "
             "before they were recorded."

@@ -37,6 +37,7 @@ from core.pulsar.isolation import (
 )
 from core.pulsar.java.maps import java_hash_order
 from core.pulsar.leader_rates import doubt_of, leader_long_rates, long_rate_doubt
+from core.pulsar.liveness import liveness_of, loads_of, share_liveness
 from core.pulsar.load import (
     DEFAULT_MSGS_PER_S,
     REPORTED,
@@ -45,7 +46,7 @@ from core.pulsar.load import (
     usage_is_known,
 )
 from core.pulsar.quotas import quota_note, seeded, seeded_averages
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import LoadManager, PulsarSnapshot
 
 Floats = NDArray[np.float64]
@@ -89,6 +90,9 @@ class LoadView:
         unreadable_policies: Name of each isolation policy that cannot be read, and why.
         extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
         sheds_system: Whether the release's shedding picks bundles of ``pulsar/system``.
+        dead: Why a broker is given no bundle, by broker: those dead or suspected; see
+            :mod:`core.pulsar.liveness`.
+        unreported: Why a broker's report is not its load, by broker: the dead ones as well.
         further_reports: Rows of bundle and broker, ``(n, 2)``, of bundles that another report names
             besides that of ``reporter``: right after a move both brokers may.
     """
@@ -143,6 +147,8 @@ class LoadView:
     extensible: ExtensibleLoads | None = None
     sheds_system: bool = True
     unreadable_policies: Mapping[str, str] = field(default_factory=dict)
+    dead: Mapping[str, str] = field(default_factory=dict)
+    unreported: Mapping[str, str] = field(default_factory=dict)
     further_reports: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @classmethod
@@ -174,7 +180,7 @@ class LoadView:
     @classmethod
     def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         """Lay it out; one view for all settings under which every usage is the same."""
-        usages = usages_of(ResourceShares.of(snapshot.brokers), settings)
+        usages = usages_of(ResourceShares.of(loads_of(snapshot)), settings)
         own_class = _own_class(snapshot, settings)
         key = (settings.target, own_class, *(usage.tobytes() for usage in usages))
         return snapshot.derived.get(
@@ -190,10 +196,10 @@ class LoadView:
         usages: tuple[Floats, Floats, Floats],
         own_class: str | None,
     ) -> LoadView:
-        brokers = snapshot.brokers
+        brokers = loads_of(snapshot)
         rate_known = ~np.isnan(floats_of(brokers, "msg_rate_in"))
-        has_report = usage_is_known(brokers) | rate_known
         steady = snapshot.derived.get(_STEADY, partial(_steady_columns, snapshot))
+        has_report = (usage_is_known(brokers) | rate_known) & ~_named(steady, "unreported")
         names = steady["brokers"]
         whatever_the_settings = partial(_bundle_columns, snapshot, names)
         bundle_part = snapshot.derived.get(_BUNDLES, whatever_the_settings)
@@ -224,10 +230,11 @@ class LoadView:
             broker_topics=ints_of(brokers, "topic_count"),
             broker_bundles=ints_of(brokers, "bundle_count"),
             own_class=own_class,
-            notes=tuple(text for text in (*problems, note, quota_note(snapshot)) if text),
+            notes=tuple(text for text in (*problems, note, quota_note(snapshot)) if text)
+            + steady["liveness_notes"],
             extensible=ExtensibleLoads.of(snapshot),
             **bundle_part,
-            **{name: value for name, value in steady.items() if name != "problems"},
+            **{name: value for name, value in steady.items() if name not in _NO_FIELDS},
         )
 
     @cached_property
@@ -311,14 +318,19 @@ class LoadView:
         ]
 
     @cached_property
+    def is_alive(self) -> Flags:
+        """Brokers that may be given a bundle at all: those that are not dead or suspected."""
+        return np.array([name not in self.dead for name in self.brokers], np.bool_)
+
+    @cached_property
     def usable(self) -> Flags:
-        """Brokers whose load report is known; all where none is."""
-        return self.has_report if self.has_report.any() else np.ones_like(self.has_report)
+        """Live brokers whose load report is known; all that live where none is."""
+        return self.is_alive & self.has_report if self.has_report.any() else self.is_alive
 
     @cached_property
     def allowed(self) -> Flags:
         """Brokers by isolation policy where all take part; see ``PlacementContext.allowed``."""
-        return self.allowed_of(np.ones(len(self.brokers), np.bool_)) & self.usable
+        return self.allowed_of(self.is_alive) & self.usable
 
     def allowed_of(self, available: Flags) -> Flags:
         """Return brokers by isolation policy where some take part, known or not."""
@@ -429,6 +441,8 @@ class MovedColumns:
         both = {name: brokers(name) for name in ("msg_rate_in", "long_msg_rate_in")}
         resources = [~np.isnan(brokers(f"{name}_usage")) for name in REPORTED]
         has_report = np.logical_or.reduce([*resources, ~np.isnan(both["msg_rate_in"])])
+        if start.unreported:
+            has_report &= [name not in start.unreported for name in start.brokers]
         stored = added(both["long_msg_rate_in"], brokers("long_msg_rate_out"), unknown=np.nan)
         columns = {**bundles, "bundle_msg_rate": start.bundle_msg_rate}
         long_rate, note = leader_long_rates(stored, columns)
@@ -489,6 +503,7 @@ def share_layout(before: PulsarSnapshot, after: PulsarSnapshot, *, has_moved: bo
     """
     steady = before.derived.get(_STEADY, partial(_steady_columns, before))
     after.derived.get(_STEADY, lambda: steady)
+    share_liveness(before, after)
     if not has_moved:
         names = steady["brokers"]
         columns = before.derived.get(_BUNDLES, partial(_bundle_columns, before, names))
@@ -510,9 +525,13 @@ def _steady_columns(snapshot: PulsarSnapshot) -> dict[str, Any]:
     stored_domains = parse_failure_domains(snapshot.policies)
     domains = brokers.column("failure_domain").to_pylist()
     namespaces = _namespaces(snapshot)
+    liveness = liveness_of(snapshot, effective_settings(snapshot))
     return {
         "brokers": names,
         "namespaces": namespaces,
+        "dead": liveness.dead,
+        "unreported": liveness.unreported,
+        "liveness_notes": liveness.notes,
         "serves_persistent": flags_of(brokers, "persistent_topics_enabled"),
         "serves_non_persistent": flags_of(brokers, "non_persistent_topics_enabled"),
         "versions": tuple(brokers.column("version").to_pylist()),
@@ -525,6 +544,15 @@ def _steady_columns(snapshot: PulsarSnapshot) -> dict[str, Any]:
         "unreadable_policies": unreadable_isolation_policies(snapshot.policies) if problems else {},
         **_namespace_columns(snapshot, namespaces),
     }
+
+
+_NO_FIELDS: Final = ("problems", "liveness_notes")
+"""Steady columns that a view has among its notes."""
+
+
+def _named(steady: Mapping[str, Any], column: str) -> Flags:
+    """Return which brokers a mapping of the steady columns names."""
+    return np.array([name in steady[column] for name in steady["brokers"]], np.bool_)
 
 
 def _namespaces(snapshot: PulsarSnapshot) -> tuple[str, ...]:

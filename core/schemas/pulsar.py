@@ -200,18 +200,21 @@ UNIT_STATES: Final = pa.schema(
 
 CLAIMS: Final = pa.schema(
     [
-        _field("subject_kind", pa.string(), nullable=False),  # bundle | broker | leader
-        _field("subject", pa.string(), nullable=False),  # bundle, broker id, or path of the leader
-        _field("source", pa.string(), nullable=False),  # znode | report
+        _field("subject_kind", pa.string(), nullable=False),  # bundle | broker | leader | averages
+        _field("subject", pa.string(), nullable=False),  # bundle, broker id, or path
+        _field("source", pa.string(), nullable=False),  # znode | report | written
         _field("broker", pa.string()),  # who claims it; null: the znode does not tell
         _field("session_id", pa.int64()),  # ephemeralOwner; 0: no ephemeral; null: unknown
         _field("created_at", pa.int64(), "ms"),  # ctime of the znode
         _field("reported_at", pa.int64(), "ms"),  # lastUpdate of the report that names the bundle
+        _field("modified_at", pa.int64(), "ms"),  # mtime of the znode
+        _field("is_disabled", pa.bool_()),  # of a bundle's znode: its owner unloads or splits it
     ]
 )
 """Who says that it holds what, sorted by ``(subject_kind, subject, source, broker)``: a row for
 every znode of ownership, registration and leadership, and one for every broker whose load report
-names a bundle that another report names too. A cluster read through REST alone has none."""
+names a bundle that another report names too. ``averages``: when the leader wrote those of bundles
+or brokers last, by the path of their folder. A cluster read through REST alone has none."""
 
 BROKER_METRICS: Final = pa.schema(
     [
@@ -256,6 +259,10 @@ BUNDLE_METRICS: Final = pa.schema(
 )
 """Rates of bundles as brokers expose them (``exposeBundlesMetricsInPrometheus``), sorted by
 ``(bundle, broker)``."""
+
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"claims": ("modified_at", "is_disabled")}
+"""Columns that older snapshots do not have, by table; unknown throughout they do not count in a
+snapshot's id, so that an older one keeps its own."""
 
 PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "brokers": BROKERS,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values, row_of
 from core.pulsar.columns import added
 from core.pulsar.leader_rates import is_live
+from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, ResourceShares
 from core.pulsar.measures import Measures, measures_of
 from core.pulsar.plan.load_transfer import CARRIED, Carried, amounts_of, shift_of
@@ -142,7 +143,7 @@ class FleetStart:
 
     def fleet(self) -> ColumnFleet:
         """Return the fleet before the first round."""
-        brokers, bundles = self.snapshot.brokers, self.snapshot.bundles
+        brokers, bundles = loads_of(self.snapshot), self.snapshot.bundles
         terms = {
             term: TermAverages(
                 {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES},

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from core.arrays import column_values, row_of
 from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.liveness import liveness_of, loads_of
 from core.pulsar.load import (
     RATE_STEP_MSGS_S,
     TRAFFIC_STEP_BYTES_S,
@@ -25,7 +26,7 @@ from core.pulsar.load import (
     next_smoothed_usage,
     weighted_max_usage,
 )
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.schemas.pulsar import BROKER_LOADS, RATES, TOP_BUNDLES
 from core.snapshot import PulsarSnapshot
@@ -73,7 +74,7 @@ def _loads(
     touched: Collection[str],
     now_ms: int,
 ) -> pa.Table:
-    brokers, loads = snapshot.brokers, snapshot.broker_loads
+    brokers, loads = loads_of(snapshot), snapshot.broker_loads
     known = np.isfinite(weighted_max_usage(brokers, settings))
     at = row_of(loads["broker"], brokers["broker"])[known]
     names = np.array(brokers["broker"].to_pylist(), object)[known]
@@ -88,7 +89,7 @@ def _loads(
         for past in (np.append(column_values(loads, name), np.nan)[at],)
     }
     before = np.append(column_values(loads, "updated_at"), 0)[at]
-    return pa.Table.from_pydict(
+    made = pa.Table.from_pydict(
         {
             "broker": names.tolist(),
             **columns,
@@ -97,7 +98,10 @@ def _loads(
             "reported_before_at": np.nan_to_num(before).astype(np.int64),
         },
         schema=BROKER_LOADS,
-    ).sort_by("broker")
+    )
+    lost = pa.array([*liveness_of(snapshot, effective_settings(snapshot)).unreported], pa.string())
+    kept = loads.filter(pc.is_in(loads["broker"], value_set=lost))  # what is dead reports no more
+    return pa.concat_tables([made, kept]).sort_by("broker")
 
 
 def _flow(table: pa.Table) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
-from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
+from core.schemas import ADDED_LATER, OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
 from core.units import datetime_to_ms
 
 FORMAT_VERSION: Final = 1
@@ -224,7 +224,7 @@ class PulsarSnapshot:
             if name in OPTIONAL_TABLES and not self.tables[name].num_rows:
                 continue
             digest.update(name.encode())
-            _digest_table(digest, self.tables[name])
+            _digest_table(digest, known_columns(self.tables[name], ADDED_LATER.get(name, ())))
         return SnapshotId(digest.hexdigest()[:16])
 
     def require(self, *names: str) -> None:
@@ -240,6 +240,12 @@ class PulsarSnapshot:
                     hint="Look at its problems: they say what could not be read.",
                     table=name,
                 )
+
+
+def known_columns(table: pa.Table, added_later: Sequence[str]) -> pa.Table:
+    """Leave out what came later and is unknown throughout: older snapshots do not have it."""
+    unknown = [name for name in added_later if table.column(name).null_count == table.num_rows]
+    return table.drop_columns(unknown)
 
 
 def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:

@@ -16,7 +16,7 @@ from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import conform, empty
 from core.schemas.pegasus import ADDED_LATER, PEGASUS_TABLES, TABLES_ADDED_LATER
-from core.snapshot.model import Manifest, TableManifest
+from core.snapshot.model import Manifest, TableManifest, known_columns
 from core.snapshot.store import load_manifest, read_table
 from core.units import datetime_to_ms
 
@@ -70,7 +70,7 @@ class PegasusSnapshot:
             if name in TABLES_ADDED_LATER and not self.tables[name].num_rows:
                 continue
             digest.update(name.encode())
-            digest.update(_content(_known(name, self.tables[name])))
+            digest.update(_content(known_columns(self.tables[name], ADDED_LATER.get(name, ()))))
         return SnapshotId(digest.hexdigest()[:16])
 
 
@@ -97,16 +97,6 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
             hint="It was changed, or a newer Trimtab wrote it: read it with that or capture again.",
         )
     return snapshot
-
-
-def _known(name: str, table: pa.Table) -> pa.Table:
-    """Leave out what came later and is unknown throughout: older snapshots do not have it."""
-    unknown = [
-        column
-        for column in ADDED_LATER.get(name, ())
-        if table.column(column).null_count == table.num_rows
-    ]
-    return table.drop_columns(unknown)
 
 
 def _content(table: pa.Table) -> bytes:

@@ -323,7 +323,8 @@ def test_hung_dead_and_failing_brokers_do_not_stop_the_capture(broker: SmallBrok
     assert codes["http://127.0.0.1:1"] == "unreachable"
     assert broker.url not in codes
     found = {(finding.code, finding.subject) for finding in assess(snapshot)}
-    assert {("broker_silent", hung.name), ("broker_silent", "127.0.0.1:1")} <= found
+    silent = {("broker_suspected_dead", name) for name in (hung.name, "127.0.0.1:1")}
+    assert silent <= found
     assert "address_silent" not in {code for code, _ in found}  # nobody configured those
     loads = dict(
         zip(

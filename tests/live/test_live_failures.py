@@ -38,7 +38,7 @@ def test_hung_port_is_a_named_timeout_and_the_rest_still_loads(
         modular.resume_broker(hung)
     assert problems_at(snapshot, modular.brokers[hung]) == {"timeout"}
     assert problems_at(snapshot, modular.brokers[(hung + 1) % 3]) == set()
-    assert ("broker_silent", modular.brokers[hung]) in findings_of(snapshot)
+    assert ("broker_suspected_dead", modular.brokers[hung]) in findings_of(snapshot)
     # its last report is still in ZooKeeper: known, and as old as it says
     brokers = rows_by(snapshot.brokers, "broker")
     assert set(brokers) == set(modular.brokers)
@@ -94,9 +94,9 @@ def test_killed_leader_is_unreachable_until_another_one_leads(
     assert dead in rows_by(first.brokers, "broker")
     assert first.manifest.leader == dead
     assert problems_at(first, dead) == {"unreachable"}
-    silent = [finding for finding in assess(first) if finding.code == "broker_silent"]
+    silent = [finding for finding in assess(first) if finding.code == "broker_suspected_dead"]
     assert [finding.subject for finding in silent] == [dead]
-    assert "is the leader" in silent[0].sentence
+    assert "is the leader" in silent[0].text
     wait_until(
         "another broker leads",
         lambda: truth.leader() not in (None, dead),

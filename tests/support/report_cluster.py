@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
@@ -72,6 +73,7 @@ class Report:
                 dump = Path(folder) / "dump.jsonl"
                 dump.write_text("\n".join(map(json.dumps, _znodes(self.facts))), encoding="utf-8")
                 made = import_zk_dump(dump, self.name, NOW)
+        made = _unregistered(made, self.facts.get("cluster", {}).get("unregistered", ()))
         made = _with_ownership(made, self.facts.get("ownership", ()))
         return _with_file_settings(made, self.facts.get("broker_conf", {}))
 
@@ -86,12 +88,18 @@ def all_reports(system: str) -> list[Report]:
 
 def _with_ownership(snapshot: PulsarSnapshot, changes: Iterable[dict[str, Any]]) -> PulsarSnapshot:
     """Put bundles into a state of the ownership channel, or give them an owner that is gone."""
-    bundles, states = snapshot.bundles.to_pylist(), []
+    bundles, states, claims = snapshot.bundles.to_pylist(), [], snapshot.claims.to_pylist()
     for one in changes:
+        if one["state"] == "heartbeat":
+            bundles.append(_heartbeat(one["of"], one["to"]))
+            continue
         mine = [row for row in bundles if row["owner"] == one["from"]][: one["bundles"]]
         for row in mine:
             if one["state"] == "gone":
                 row["owner"] = one["to"]
+                continue
+            if one["state"] == "disabled":
+                claims.append(_disabled(row, one.get("age_s")))
                 continue
             states.append(
                 {
@@ -107,8 +115,46 @@ def _with_ownership(snapshot: PulsarSnapshot, changes: Iterable[dict[str, Any]])
         **snapshot.tables,
         "bundles": pa.Table.from_pylist(bundles, schema=snapshot.bundles.schema),
         "unit_states": pa.Table.from_pylist(states, schema=snapshot.unit_states.schema),
+        "claims": pa.Table.from_pylist(claims, schema=snapshot.claims.schema),
     }
-    return PulsarSnapshot.build(snapshot.manifest, tables) if states or changes else snapshot
+    return PulsarSnapshot.build(snapshot.manifest, tables) if changes else snapshot
+
+
+def _unregistered(snapshot: PulsarSnapshot, brokers: Iterable[str]) -> PulsarSnapshot:
+    """Take brokers out of the registry; what they own and report stays."""
+    if not brokers:
+        return snapshot
+    table = snapshot.brokers
+    gone = pc.is_in(table["broker"], value_set=pa.array(list(brokers)))
+    tables = {**snapshot.tables, "brokers": table.filter(pc.invert(gone))}
+    return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def _heartbeat(broker: str, owner: str) -> dict[str, Any]:
+    return {
+        "bundle": f"pulsar/{broker}/0x00000000_0xffffffff",
+        "namespace": f"pulsar/{broker}",
+        "lower": 0,
+        "upper": FULL - 1,
+        "owner": owner,
+        "owner_source": "channel",
+        "is_broker_bound": True,
+    }
+
+
+def _disabled(bundle: dict[str, Any], age_s: int | None) -> dict[str, Any]:
+    """Return the claim of a bundle whose owner unloads it since so long; ``None``: unknown."""
+    bundle["topic_count"] = bundle["producer_count"] = bundle["consumer_count"] = 0
+    for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"):
+        bundle[name] = 0.0
+    return {
+        "subject_kind": "bundle",
+        "subject": bundle["bundle"],
+        "source": "znode",
+        "broker": bundle["owner"],
+        "modified_at": None if age_s is None else int(NOW.timestamp() * 1000) - age_s * 1000,
+        "is_disabled": True,
+    }
 
 
 def _with_file_settings(snapshot: PulsarSnapshot, values: dict[str, Any]) -> PulsarSnapshot:
@@ -203,19 +249,14 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 name = f"{group.get('ns', 't/n')}/0x{at * width:08x}_0x{upper:08x}"
                 stats[name] = _stats(group)
                 at += 1
-        yield {"path": f"/loadbalance/brokers/{one['name']}", "value": _report(one, stats, facts)}
-        yield {
-            "path": f"/loadbalance/broker-time-average/{one['name']}",
-            "value": _averages("shortTermM", stats) | _averages("longTermM", stats),
-        }
-        for name, stat in stats.items():
-            yield {"path": f"/loadbalance/bundle-data/{name}", "value": _bundle(stat)}
+        yield from _of_broker(one, stats, facts)
+    leader = facts.get("leader", {})
+    name = leader.get("name", brokers[0]["name"])
+    (leading,) = (one for one in brokers if one["name"] == name)
     yield {
         "path": "/loadbalance/leader",
-        "value": {
-            "serviceUrl": f"http://{brokers[0]['name']}",
-            "brokerId": brokers[0]["name"],
-        },
+        "value": {"serviceUrl": f"http://{name}", "brokerId": name},
+        **_held(leading, *(2 * (leader.get("elected_s_ago", 80_000),))),
     }
     if facts.get("settings"):
         values = {key: _text(value) for key, value in facts["settings"].items()}
@@ -226,6 +267,49 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "path": "/admin/clusters/c/namespaceIsolationPolicies",
             "value": {one["name"]: _policy(one) for one in facts["policies"]},
         }
+
+
+def _of_broker(
+    one: dict[str, Any], stats: dict[str, dict[str, float]], facts: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the znodes of a broker and of its bundles."""
+    report = _report(one, stats, facts)
+    if one.get("registered", True):
+        held = _held(one, since_s=86_400, written_s=one.get("age_s", 5))
+        yield {"path": f"/loadbalance/brokers/{one['name']}", "value": report, **held}
+    yield {
+        "path": f"/loadbalance/broker-time-average/{one['name']}",
+        "value": _averages("shortTermM", stats) | _averages("longTermM", stats),
+        **_written(facts),
+    }
+    for name, stat in stats.items():
+        path = f"/loadbalance/bundle-data/{name}"
+        yield {"path": path, "value": _bundle(stat), **_written(facts)}
+    if "session" in one:
+        value = {"nativeUrl": report["pulsarServiceUrl"], "httpUrl": report["webServiceUrl"]}
+        took_s = one.get("took_s_ago", 7_200)
+        held = _held(one, since_s=took_s, written_s=took_s)
+        for name in stats:
+            path = f"/namespace/{name}"
+            yield {"path": path, "value": {**value, "disabled": False}, **held}
+
+
+def _ago(seconds: float) -> int:
+    return int((NOW.timestamp() - seconds) * 1000)
+
+
+def _held(one: dict[str, Any], since_s: float, written_s: float) -> dict[str, Any]:
+    """Return how a znode of a broker is held, where the report gives its session."""
+    if "session" not in one:
+        return {}
+    times = {"ctime": _ago(since_s), "mtime": _ago(written_s)}
+    return {"ephemeralOwner": one["session"], **times}
+
+
+def _written(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return when the leader wrote its averages, where the report gives that."""
+    leader = facts.get("leader", {})
+    return {"mtime": _ago(leader["wrote_s_ago"])} if "wrote_s_ago" in leader else {}
 
 
 def _named(broker: dict[str, Any], at: int) -> dict[str, Any]:
@@ -267,7 +351,7 @@ def _report(
 ) -> dict[str, Any]:
     host = one["name"].rpartition(":")[0]
     nic = one.get("nic_gbps", facts["cluster"].get("nic_gbps", 10)) * 1e6
-    now_ms = int(NOW.timestamp() * 1000) - 5_000
+    now_ms = _ago(one.get("age_s", 5))
     return {
         "webServiceUrl": f"http://{one['name']}",
         "pulsarServiceUrl": f"pulsar://{host}:6650",

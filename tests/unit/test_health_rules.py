@@ -183,12 +183,12 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         ),
         "Two report it",
     ),
-    "broker_silent": (
+    "broker_suspected_dead": (
         "warning",
         lambda s: with_manifest(
             s, problems=(Problem(code="timeout", place=f"http://{B0}", what="No answer."),)
         ),
-        f"{B0} is registered but does not answer in time",
+        f"{B0} is suspected dead: it does not answer in time",
     ),
     "address_silent": (
         "warning",
@@ -197,9 +197,14 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         ),
         "http://gone:8080 is configured, but no broker is registered there",
     ),
-    "stale_report": (
-        "warning",
+    "broker_dead": (
+        "error",
         lambda s: edited(s, "brokers", {B0: {"reported_at": 1}}),
+        f"{B0} is dead: report",
+    ),
+    "all_reports_old": (
+        "warning",
+        lambda s: every(s, "brokers", {"reported_at": 1}),
         "a broker reports at least every 15 min",
     ),
     "no_report": (
@@ -417,8 +422,8 @@ def test_the_worst_comes_first_and_decides_the_state() -> None:
 
 
 def test_many_of_one_kind_are_counted() -> None:
-    old = every(make_snapshot(brokers=40, bundles=100), "brokers", {"reported_at": 1})
-    findings = [item for item in assess(old) if item.code == "stale_report"]
+    old = every(make_snapshot(brokers=40, bundles=100), "brokers", {"reported_at": None})
+    findings = [item for item in assess(old) if item.code == "no_report"]
     assert len(findings) == MAX_OF_ONE_CODE + 1
     assert findings[-1].sentence.startswith("20 more of the same kind")
 

@@ -53,6 +53,18 @@ def test_each_measure_is_brought_within_the_goal_and_never_below_its_bound(name)
     assert len(set(rows)) == len(rows)
 
 
+@pytest.mark.parametrize("name", ["replicas", "primaries", "mixed"])
+def test_a_node_that_does_not_answer_is_given_nothing(name):
+    loads = node_loads(VIEW, MEASURES[name])
+    emptiest = int(loads.argmin())
+    goal = EvenGoal(sizes_mb=SIZES_MB)
+    assert emptiest in {step.target for step in even_out(VIEW, MEASURES[name], goal).steps}
+    without = replace(goal, suspected=[VIEW.nodes[emptiest]])
+    plan = even_out(VIEW, MEASURES[name], without)
+    assert plan.steps
+    assert emptiest not in {step.target for step in plan.steps}
+
+
 def test_what_only_primaries_carry_is_evened_out_without_a_copy():
     for name in ("primaries", "reads"):
         plan = even_out(VIEW, MEASURES[name], EvenGoal(sizes_mb=SIZES_MB))

@@ -8,6 +8,7 @@ balancer's own kinds.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +36,7 @@ class EvenGoal:
         sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None``: not known.
         room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
             A copy of unknown size needs no limit, too, or is not made.
+        suspected: Nodes that do not answer: they are given nothing.
     """
 
     within: float = 0.05
@@ -42,6 +44,7 @@ class EvenGoal:
     may_copy: bool = True
     sizes_mb: Floats | None = None
     room_mb: Floats | None = None
+    suspected: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class _Search:
         self._usual_mb = max(float(known.mean()) if len(known) else 1.0, 1.0)
         self._room = None if goal.room_mb is None else goal.room_mb.copy()
         self._may_copy = goal.may_copy
+        self._receives = np.array([name not in goal.suspected for name in view.nodes], np.bool_)
         self._counts = view.replica_counts.sum(axis=0)
 
     def next_step(self) -> BalancePlan | None:
@@ -170,7 +174,7 @@ class _Search:
         destinations = members[rows, 1:]
         weight = (self._primary - self._secondary)[rows][:, None]
         gain = weight * (self.loads[source] - self.loads[destinations] - weight)
-        gain = np.where(destinations == NO_NODE, 0.0, gain)
+        gain = np.where((destinations != NO_NODE) & self._receives[destinations], gain, 0.0)
         at = _best(gain)
         if at is None:
             return None
@@ -189,7 +193,7 @@ class _Search:
         for role in range(members.shape[1]):
             there = members[rows, role] != NO_NODE
             serves[np.nonzero(there)[0], members[rows[there], role]] = True
-        gain[serves] = 0.0
+        gain[serves | ~self._receives[None, :]] = 0.0
         worth = gain
         if self._sizes is not None:
             sizes = self._sizes[rows][:, None]

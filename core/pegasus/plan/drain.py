@@ -119,11 +119,13 @@ def _able(draft: Draft, config: PartitionConfig, leaving: Collection[str]) -> li
     One that leaves later is better than none: by then the guardian has filled up the partition.
     Where the guardian has put a replica is only a guess, and nothing is moved on a guess.
     """
-    course = draft.course
+    course, suspected = draft.course, draft.facts.columns.nodes_with("not answering")
     sure = [
         name
         for name in course.alive
-        if name in config.secondaries and (config.gpid, name) not in course.predicted
+        if name in config.secondaries
+        and name not in suspected
+        and (config.gpid, name) not in course.predicted
     ]
     return [name for name in sure if name not in leaving] or sure
 

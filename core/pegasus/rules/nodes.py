@@ -44,7 +44,8 @@ def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
             severity="error",
             subject_kind="node",
             subject=name,
-            sentence=f"{name} is not answering: its disks, sizes and rates are unknown.",
+            sentence=f"{name} is suspected dead: the failure detector hears it, but it does not "
+            "answer; its disks, sizes and rates are unknown. No plan gives it anything.",
             hint="Check its process and load. The failure detector gives up a node that sends no "
             "beacon for its grace period (22 s by default).",
         )

@@ -161,7 +161,7 @@ class _Fleets(PlacementContext):
     def of(  # type: ignore[override]  # made of losses, not of one question
         cls, view: LoadView, settings: EffectiveSettings, losses: Sequence[Loss]
     ) -> _Fleets:
-        everybody = np.ones(len(view.brokers), np.bool_)
+        everybody = view.is_alive
         base = PlacementContext(view, settings, available=everybody)
         left = np.repeat(everybody[None, :], len(losses), axis=0)
         for at, loss in enumerate(losses):

@@ -22,6 +22,7 @@ from core.planning.drill.request import DrillRequest
 from core.planning.drill.tables import TABLES
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
 from core.pulsar.plan.load_transfer import CARRIED, Carried, carried_by
 from core.pulsar.settings import EffectiveSettings
@@ -224,7 +225,7 @@ class _Fleet:
 
         directions = ("msg_throughput_in", "msg_throughput_out")
         gained = arriving(directions[0]) + arriving(directions[1])
-        reported = sum(column_values(self.snapshot.brokers, name) for name in directions)
+        reported = sum(column_values(loads_of(self.snapshot), name) for name in directions)
         is_left = np.ones(size, np.bool_)
         is_left[list(loss.rows)] = False
         nothing = np.zeros(size)
@@ -245,7 +246,7 @@ class _Fleet:
 
     def _usage(self, more: dict[str, Floats]) -> Floats:
         """Return weighted usage with more of each resource; NaN where nothing is known."""
-        brokers, weights = self.snapshot.brokers, resource_weights(self.settings)
+        brokers, weights = loads_of(self.snapshot), resource_weights(self.settings)
         parts, known = [], np.zeros(brokers.num_rows, np.bool_)
         for name in WEIGHED:
             usage = column_values(brokers, f"{name}_usage")

@@ -26,7 +26,7 @@ class PlacementContext:
         view: The cluster.
         settings: The leader's active settings.
         memory: What the leader remembers.
-        available: Brokers that take part at all.
+        available: Brokers that take part at all; those that are dead or suspected never do.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
         bundle: Row of the bundle in question; -1: a whole namespace.
         non_persistent: Whether the bundle holds non-persistent topics; ``None``: as the view has
@@ -43,6 +43,10 @@ class PlacementContext:
     knows_leader: bool = True
     bundle: int = -1
     non_persistent: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.view.dead:
+            object.__setattr__(self, "available", self.available & self.view.is_alive)
 
     @classmethod
     def of(
@@ -112,7 +116,7 @@ class PlacementContext:
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
         """
-        if self.available.all():
+        if np.array_equal(self.available, self.view.is_alive):
             return self.view.allowed
         return self.view.allowed_of(self.available) & self.usable
 

@@ -474,11 +474,12 @@ def _ruled_out(
         asked[context.view.broker_index[broker]] = True
     reasons: dict[str, str] = {}
     for row in np.flatnonzero(asked & ~context.usable):
-        reasons[names[row]] = (
-            "candidates: not among those given"
-            if not context.available[row]
-            else f"{POLICIES}: its load report is unknown"
-        )
+        if known := context.view.unreported.get(names[row]):
+            reasons[names[row]] = known
+        elif not context.available[row]:
+            reasons[names[row]] = "candidates: not among those given"
+        else:
+            reasons[names[row]] = f"{POLICIES}: its load report is unknown"
     before = context.usable
     for name, stage in filtered.stages:
         gone = np.flatnonzero(asked & before & ~stage[0] & ~candidates & (chances == 0))

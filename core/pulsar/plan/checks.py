@@ -132,6 +132,14 @@ def check_destination(
             _live_ones(basis.view, near_to=None if was_live else destination),
         )
         return
+    if why := basis.view.dead.get(destination):
+        yield _error(
+            "destination_dead",
+            destination,
+            f"{destination} is {why}: no bundle is sent to it.",
+            _live_ones(basis.view, near_to=None),
+        )
+        return
     if not basis.view.has_report[row] and basis.view.load_manager != "extensible":
         yield _error(
             "destination_unreported",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from core.pulsar.liveness import Liveness, liveness_of
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
 from core.pulsar.rules.bundle_facts import BundleFacts, BundleTable
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -24,6 +25,11 @@ class HealthContext:
     """Who holds the bundles, where the snapshot does not."""
     past: RecordedPast | None = None
     """What was recorded of the cluster; ``None``: no history was read."""
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Which brokers are alive."""
+        return liveness_of(self.snapshot, self.settings)
 
     @cached_property
     def bundles(self) -> BundleFacts:

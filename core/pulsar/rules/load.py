@@ -74,6 +74,11 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
         "known_brokers": spread.known_count,
         "brokers": len(spread.brokers),
     }
+    missing = {
+        name for name, is_known in zip(spread.brokers, spread.known, strict=True) if not is_known
+    }
+    if verdict == "unknown" and missing and missing <= context.liveness.dead.keys():
+        return  # those that live are balanced, and the others have findings of their own
     if verdict == "unknown":
         yield Finding(
             code="balance_unknown",
@@ -120,6 +125,8 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
     others = counts.total / max(counts.known_count - 1, 1)
     for row in np.flatnonzero(counts.values == 0):
         broker = counts.brokers[row]
+        if broker in context.liveness.dead:
+            continue
         age_s = float(now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
         since = "" if age_s is None else f"; it started {format_age(age_s)} ago"
         yield Finding(

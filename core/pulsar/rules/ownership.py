@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from core.findings.finding import Finding, Severity
+from core.findings.finding import FREE, Cost, Finding, Severity
 from core.findings.quantity import Quantity
 from core.pulsar.owners import (
     DOUBLE,
+    MISBOUND,
     ORPHANED,
     PERMANENT,
+    REFUSED,
     STALE,
     STUCK,
+    Ownership,
     meaning_of,
     ownership_of,
     worst_first,
 )
 from core.pulsar.rules.bundle_facts import Picked
 from core.pulsar.rules.context import HealthContext
-from core.units import pluralize
+from core.pulsar.served import Services, services_of
+from core.units import format_age, ms_to_datetime, pluralize
 
 
 def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
@@ -79,72 +85,129 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
             )
 
 
-_SEVERITY: Final[dict[str, tuple[str, Severity, str, str]]] = {
-    ORPHANED: (
+class _Kind(NamedTuple):
+    """The finding of one state of :data:`core.pulsar.owners.STATES`.
+
+    Attributes:
+        words: Why several bundles are not served; or what they are, where they may be.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    words: str
+
+
+_KINDS: Final = {
+    REFUSED: _Kind(
+        "refused_bundles",
+        "error",
+        "Lookups of bundles are refused",
+        "their owner disabled them for an unload or a split that did not end",
+    ),
+    ORPHANED: _Kind(
         "orphaned_bundles",
         "error",
         "Bundles are owned by a missing broker",
-        "have an owner that is not registered any more",
+        "their owner is dead or not registered any more",
     ),
-    DOUBLE: (
-        "double_ownership",
-        "error",
-        "Bundles are claimed by two brokers",
-        "are claimed by two brokers",
+    DOUBLE: _Kind(
+        "double_ownership", "error", "Bundles are claimed by two brokers", "claimed by two brokers"
     ),
-    STUCK: (
+    STUCK: _Kind(
         "stuck_ownership",
         "error",
         "Bundles are stuck in transfer",
-        "are in transfer between two brokers for too long",
+        "they are in transfer between two brokers",
     ),
-    PERMANENT: (
+    PERMANENT: _Kind(
         "permanent_ownership",
         "error",
         "Ownership is not ephemeral",
-        "are held by a znode that is no ephemeral",
+        "held by a znode that is not ephemeral",
     ),
-    STALE: (
+    STALE: _Kind(
         "stale_sessions",
         "warning",
         "Bundles are held by an old session",
-        "are held by a session that is not their owner's own",
+        "held by a session that is not their owner's own",
+    ),
+    MISBOUND: _Kind(
+        "bound_elsewhere",
+        "warning",
+        "Heartbeat bundle is on another broker",
+        "bound to another broker than the one that owns them",
     ),
 }
+"""What :mod:`core.pulsar.rules.liveness` says of a broker is not said of its bundles again."""
 
 
-def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
-    """Bundles whose owner is gone, is two, or holds them with another session than its own."""
+def unserved_bundles(context: HealthContext) -> Iterator[Finding]:
+    """Bundles that no broker serves, or that are owned as they should not be."""
     if context.elsewhere is not None:
         return  # only a table in memory has sessions
     found = ownership_of(context.snapshot, context.settings)
-    for state, (code, severity, title, words) in _SEVERITY.items():
-        count = found.counts.get(state, 0)
-        if not count:
-            continue
-        rows = worst_first(found.bundles, (state,)).slice(0, _MAX_ROWS)
-        yield _counted(
-            Picked(rows, count),
-            code=code,
-            title=title,
-            severity=severity,
-            sentence=f"{pluralize(count, 'bundle')} {words}."
-            if count > 1
-            else _of_one(rows, state),
-            hint=(
-                f"{meaning_of(state)} The page of ownership lists them; look again after the "
-                "session time-out."
-            ),
-        )
+    services = services_of(context.snapshot, context.settings, found)
+    for state, kind in _KINDS.items():
+        if found.counts.get(state):
+            yield _of_state(found, services, state, kind)
+
+
+def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> Finding:
+    rows = worst_first(found.bundles, (state,))
+    first = rows.slice(0, 1).to_pylist()[0]
+    service = services.of(first)
+    since = pc.min(rows["since"]).as_py()
+    count = rows.num_rows
+    up_to = "" if count == 1 else "up to "
+    age = "" if since is None else f" for {up_to}{format_age((services.taken_ms - since) / 1000)}"
+    what = service.why_not or _of_one(first, state)
+    if count == 1:
+        lead = "is not served" if service.is_served is False else f"is {state}"
+        sentence = f"{first['bundle']} {lead}{age}: {what}."
+    else:
+        lead = f"not served{age}: " if state in _UNSERVED else ""
+        sentence = f"{count:,} bundles are {lead}{kind.words}. The first is {first['bundle']}."
+    owners = pc.unique(rows["owner"].drop_null()).to_pylist()
+    others = [name for name in owners if name != first["owner"]]
+    more = f" and {len(others) - _MAX_SERVERS:,} more" if others[_MAX_SERVERS:] else ""
+    likewise = f" Likewise for {', '.join(others[:_MAX_SERVERS])}{more}." if others else ""
+    # when a refused bundle was disabled decides whether an unload is under way right now
+    is_sure = state != REFUSED or since is not None
+    again = "" if is_sure else "An unload may be under way: look again in a minute. "
+    return replace(
+        _counted(
+            Picked(rows.slice(0, _MAX_ROWS), count),
+            code=kind.code,
+            title=kind.title,
+            severity=kind.severity if is_sure else "warning",
+            sentence=sentence,
+            hint=again + (service.fix or f"{meaning_of(state)} Look again in a minute.") + likewise,
+        ),
+        consequence=service.next_lookup,
+        since=None if since is None else ms_to_datetime(since),
+        servers=tuple(owners[:_MAX_SERVERS]),
+        cost=_cost(rows) if state in _UNSERVED else FREE,
+    )
 
 
 _MAX_ROWS: Final = 20
+_MAX_SERVERS: Final = 3
+_UNSERVED: Final = (REFUSED, ORPHANED, STUCK)
 
 
-def _of_one(rows: pa.Table, state: str) -> str:
-    row = rows.to_pylist()[0]
+def _cost(rows: pa.Table) -> Cost:
+    unserved = rows.filter(pc.invert(rows["is_served"]))
+    return Cost(
+        bundles=unserved.num_rows,
+        topics=pc.sum(unserved["topic_count"]).as_py() or 0,
+        connections=pc.sum(unserved["clients"]).as_py() or 0,
+    )
+
+
+def _of_one(row: dict[str, Any], state: str) -> str:
     more = f", also claimed by {row['claimant']}" if state == DOUBLE and row["claimant"] else ""
-    return f"{row['bundle']} is {state}: its owner on record is {row['owner']}{more}."
+    return f"its owner on record is {row['owner']}{more}"
 
 
 def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:

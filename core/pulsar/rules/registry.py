@@ -19,6 +19,14 @@ from core.pulsar.rules.fleet import (
     unsupported_load_manager,
 )
 from core.pulsar.rules.isolation import domains_shape, isolation_intruders, isolation_shape
+from core.pulsar.rules.leader import leader_inactive
+from core.pulsar.rules.liveness import (
+    brokers_not_alive,
+    missing_reports,
+    reports_of_all,
+    silent_addresses,
+    unjudged_brokers,
+)
 from core.pulsar.rules.load import (
     hot_bundles,
     idle_brokers,
@@ -36,13 +44,13 @@ from core.pulsar.rules.metrics import (
     waiting_lookups,
 )
 from core.pulsar.rules.ownership import (
-    conflicting_ownership,
     reported_elsewhere,
     twice_reported,
     unowned_bundles,
+    unserved_bundles,
 )
 from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, isolation_violations
-from core.pulsar.rules.reports import capacity_missing, nic_suspicious, stale_reports
+from core.pulsar.rules.reports import capacity_missing, nic_suspicious
 from core.pulsar.rules.requests import bundles_against_reports, full_direct_memory, slow_requests
 from core.pulsar.rules.settings import (
     bundle_count_near_limit,
@@ -51,22 +59,27 @@ from core.pulsar.rules.settings import (
     settings_without_effect,
     unknown_release,
 )
-from core.pulsar.rules.silence import silent_brokers
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
 RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
-    "liveness": (silent_brokers, stale_reports),
+    "liveness": (
+        brokers_not_alive,
+        reports_of_all,
+        unjudged_brokers,
+        silent_addresses,
+        missing_reports,
+    ),
     "serving": (
         unowned_bundles,
-        conflicting_ownership,
+        unserved_bundles,
         twice_reported,
         reported_elsewhere,
         waiting_lookups,
         slow_writes,
         slow_requests,
     ),
-    "leader": (leader_missing,),
+    "leader": (leader_missing, leader_inactive),
     "load": (
         overloaded_brokers,
         traffic_deviation,

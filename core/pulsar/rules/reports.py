@@ -1,9 +1,8 @@
-"""Rules about the load reports themselves: how old they are and whether their limits make sense."""
+"""Rules about the limits in load reports: whether they make sense."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Final
 
 import numpy as np
@@ -13,49 +12,10 @@ from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
 from core.pulsar.rules.context import HealthContext
-from core.units import KBIT_BYTES, datetime_to_ms, format_age, format_bytes_per_s, format_ratio
+from core.units import KBIT_BYTES, format_bytes_per_s, format_ratio
 
 NIC_OUTLIER_FACTOR: Final = 4.0
 """A network limit this many times above or below the fleet's median is worth a word."""
-
-_MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
-
-
-def stale_reports(context: HealthContext) -> Iterator[Finding]:
-    """Reports older than twice the longest interval at which a broker must report; or none."""
-    brokers = context.snapshot.brokers
-    bound_s = 2 * context.settings.number(_MAX_INTERVAL) * 60
-    reported = column_values(brokers, "reported_at")
-    age_s = (datetime_to_ms(context.snapshot.manifest.taken_at) - reported) / 1000
-    names = brokers["broker"].to_pylist()
-    for row in np.flatnonzero(~np.isfinite(reported)):
-        yield Finding(
-            code="no_report",
-            title="Load report is missing",
-            severity="unknown",
-            subject_kind="broker",
-            subject=names[row],
-            sentence=f"{names[row]} is alive, but its load report could not be read.",
-            hint="Look at the problems of the reading; its load is not in any mean.",
-        )
-    stale = np.flatnonzero(np.nan_to_num(age_s) > bound_s)
-    for row in stale[np.argsort(-age_s[stale], kind="stable")]:
-        yield Finding(
-            code="stale_report",
-            title="Load report is stale",
-            measured=Quantity(float(age_s[row]), "s"),
-            limit=Quantity(bound_s, "s"),
-            since=context.snapshot.manifest.taken_at - timedelta(seconds=float(age_s[row])),
-            severity="warning",
-            subject_kind="broker",
-            subject=names[row],
-            sentence=(
-                f"The load report of {names[row]} is {format_age(float(age_s[row]))} old; "
-                f"a broker reports at least every {format_age(bound_s / 2)}."
-            ),
-            evidence={"age_s": float(age_s[row]), "bound_s": bound_s},
-            hint="Look whether the broker is alive and connected to its metadata store.",
-        )
 
 
 def capacity_missing(context: HealthContext) -> Iterator[Finding]:

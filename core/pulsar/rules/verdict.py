@@ -12,6 +12,8 @@ import pyarrow as pa
 from core.findings.engine import worst_first
 from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS, Area, Verdict
+from core.pulsar.leader_activity import leader_activity
+from core.pulsar.liveness import liveness_of
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
@@ -136,15 +138,18 @@ class _Case:
         return ""
 
     def liveness(self) -> str:
-        """The time of a broker's last report shows whether it lives."""
-        known = self._snapshot.brokers["reported_at"]
-        if self._snapshot.manifest.load_manager == "extensible":
-            known = self._snapshot.broker_loads["updated_at"]
-        lacking = self._snapshot.brokers.num_rows - (len(known) - known.null_count)
-        if lacking <= 0:
-            return ""
-        total = pluralize(self._snapshot.brokers.num_rows, "broker")
+        """Sessions decide, and the time of a broker's last report."""
+        liveness = liveness_of(self._snapshot, self._settings)
+        rows = [row for row in liveness.rows if row.is_registered]
+        lacking = sum(row.reported_at is None for row in rows)
+        if not lacking:
+            return liveness.unexamined
+        total = pluralize(len(rows), "broker")
         return f"the time of the last report of {lacking} of {total} is unknown"
+
+    def leader(self) -> str:
+        """What only the leader writes has times in ZooKeeper."""
+        return leader_activity(self._snapshot, self._settings).unexamined
 
     def settings(self) -> str:
         """Without a line of the running configuration every value is a default, assumed."""
@@ -190,6 +195,7 @@ _REASONS: Final[Mapping[str, Callable[[_Case], str]]] = {
     "load": _Case.load,
     "serving": _Case.serving,
     "liveness": _Case.liveness,
+    "leader": _Case.leader,
     "measurements": _Case.load,
     "settings": _Case.settings,
     "policies": _Case.policies,

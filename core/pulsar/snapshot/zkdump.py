@@ -50,7 +50,9 @@ class _Line(msgspec.Struct):
         """How the znode is held, as far as the dump tells."""
         session_id = 0 if self.ephemeral is False else None
         return Held(
-            session_id if self.ephemeral_owner is None else self.ephemeral_owner, self.ctime
+            session_id if self.ephemeral_owner is None else self.ephemeral_owner,
+            self.ctime,
+            self.mtime,
         )
 
 
@@ -165,12 +167,16 @@ class _Taken:
 
     def take(self, path: str, raw: bytes, mtime: int | None) -> None:
         """Keep one znode when it is one of those that matter."""
+        readings = self.readings
         self.newest_mtime = max(self.newest_mtime, mtime or 0)
+        if mtime and path.startswith(f"{roots.BUNDLE_DATA}/"):
+            readings.bundle_data_written = max(readings.bundle_data_written or 0, mtime)
+        elif mtime and path.startswith(f"{roots.BROKER_AVERAGES}/"):
+            readings.averages_written[path[len(roots.BROKER_AVERAGES) + 1 :]] = mtime
         for root, keep in self._under:
             if path.startswith(f"{root}/"):
                 keep(path[len(root) + 1 :], raw, mtime)
                 return
-        readings = self.readings
         if path in roots.LEADERS:
             readings.leader, readings.leader_place = raw, path
             self.count += 1
@@ -243,8 +249,7 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
-    if entry.ctime is not None or entry.ephemeral_owner is not None:
-        taken.hold(entry.path, entry.held)
+    taken.hold(entry.path, entry.held)
 
 
 def _malformation(exc: Exception) -> str:

@@ -473,6 +473,7 @@ def even(request: EvenRequest) -> Make:
             may_copy=request.copy,
             sizes_mb=measured.sizes_mb(),
             room_mb=measured.room_mb(),
+            suspected=measured.facts.columns.nodes_with("not answering"),
         )
         found = even_out(measured.view, measured.weights(request.measure), goal)
         note(_even_sentence(found, request))

@@ -10,13 +10,15 @@ import pyarrow.compute as pc
 import typer
 
 from core.errors import UnknownNameError
-from core.pulsar.owner_sessions import session_text
+from core.pulsar.owner_sessions import session_text, session_words
 from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
+from core.pulsar.served import Services, services_of
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.pulsar import answers
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
 _MOST_SHOWN: Final = 20
@@ -47,6 +49,7 @@ def owners(
     started = time.perf_counter()
     settings = active_settings(snapshot)
     found = ownership_of(snapshot, settings)
+    services = services_of(snapshot, settings, found)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000
     bundles = _chosen(found, namespace, only_problems=only_problems)
@@ -56,7 +59,7 @@ def owners(
         "answer": found.sentence,
         "spread": spread_sentence(spread),
         "counts": found.counts,
-        "bundles": [_bundle_json(row) for row in bundles.to_pylist()],
+        "bundles": [_bundle_json(row, services) for row in bundles.to_pylist()],
         "sessions": found.sessions.to_pylist(),
         "namespaces": spread.to_pylist(),
         "notes": list(found.notes),
@@ -66,9 +69,7 @@ def owners(
     def show() -> None:
         now_ms = datetime_to_ms(snapshot.manifest.taken_at)
         say(found.sentence)
-        for state in found.counts:
-            if state in WRONG:
-                say(f"{state}: {meaning_of(state)}")
+        _explain(found, services)
         if only_problems or namespace is not None:
             _show_bundles(bundles, now_ms)
         if not only_problems:
@@ -81,6 +82,19 @@ def owners(
     return emit(Answer(body, show), as_json=as_json)
 
 
+def _explain(found: Ownership, services: Services) -> None:
+    """Say what each wrong state is, and what to do about the first bundle in it."""
+    for state in found.counts:
+        if state not in WRONG:
+            continue
+        say(f"{state}: {meaning_of(state)}")
+        row = worst_first(found.bundles, (state,)).slice(0, 1).to_pylist()[0]
+        service = services.of(row)
+        words = " ".join(filter(None, (service.sentence, service.next_lookup, service.fix)))
+        if words:
+            say(f"{row['bundle']}: {words}")
+
+
 def _chosen(found: Ownership, namespace: str | None, *, only_problems: bool) -> pa.Table:
     bundles = worst_first(found.bundles, WRONG) if only_problems else worst_first(found.bundles)
     if namespace is None:
@@ -91,8 +105,9 @@ def _chosen(found: Ownership, namespace: str | None, *, only_problems: bool) -> 
     return bundles.filter(pc.equal(bundles["namespace"], namespace))
 
 
-def _bundle_json(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "session": session_text(row["session_id"])}
+def _bundle_json(row: dict[str, Any], services: Services) -> dict[str, Any]:
+    more = answers.service(services.of(row))
+    return {**row, "session": session_text(row["session_id"]), **more}
 
 
 def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
@@ -105,7 +120,7 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
                 row["state"],
                 row["owner"] or "no broker",
                 row["claimant"] or "",
-                session_text(row["session_id"]) or "unknown",
+                session_words(row["session_id"]),
                 _age(now_ms, row["held_since"]),
             )
             for row in bundles.slice(0, _MOST_SHOWN).to_pylist()
@@ -123,7 +138,7 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
         [
             (
                 row["broker"],
-                row["session"] or "unknown",
+                session_words(row["session_id"]),
                 _age(now_ms, row["oldest_at"]),
                 f"{row['bundles']:,}",
                 format_bytes_per_s(row["throughput"]),

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import OpsError
-from core.pulsar.lookup import lookup_topic
+from core.pulsar.lookup import TopicLookup, lookup_topic
 from core.pulsar.settings import SETTINGS
 from core.snapshot import PulsarSnapshot
 from dashboard.presenters.search import Hit
@@ -77,11 +77,16 @@ def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
         Hit(
             kind="topic",
             name=found.topic,
-            detail=f"{found.bundle}, {_where(found.owner, found.is_owner_known)}",
+            detail=f"{found.bundle}, {_where(found.owner, found.is_owner_known)}"
+            f"{', not served' if _is_refused(found) else ''}",
             page="lookup",
             params={"topic": found.topic},
         )
     ]
+
+
+def _is_refused(found: TopicLookup) -> bool:
+    return bool(found.owner) and found.service is not None and found.service.is_served is False
 
 
 def _where(owner: str | None, source: object) -> str:

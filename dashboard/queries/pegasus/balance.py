@@ -309,6 +309,7 @@ def _even(run: EvenRun) -> EvenPlan:
         may_copy=request.copy,
         sizes_mb=found.sizes_mb,
         room_mb=room,
+        suspected=pegasus_reading(run.stored).facts.columns.nodes_with("not answering"),
     )
     return even_out(view, found.weights(run.measure, view), goal)
 

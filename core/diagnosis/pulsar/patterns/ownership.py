@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from core.arrays import Floats, column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
-from core.pulsar.owners import ORPHANED, STUCK
+from core.pulsar.defects import UNLOAD_HANGS, defect_note
+from core.pulsar.owners import ORPHANED, STUCK, ownership_of, worst_first
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.releases import Release, value_at
+from core.pulsar.served import services_of
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, pluralize
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 _MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
-_UNLOAD_HANGS: Final = {"2.8": False, "3.0": True, "3.0.2": False, "3.1": True, "3.1.2": False}
 _MAX_NAMED: Final = 3
 _MS_PER_S: Final = 1_000.0
 
@@ -51,7 +51,7 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             "next leader takes the bundles over."
         )
     if any(row["state"] == "Releasing" for row in units):
-        hint += _release_words(context.settings.target)
+        hint = f"{hint} {defect_note(UNLOAD_HANGS, context.settings.target)}".rstrip()
     yield Candidate(
         code="stuck_ownership",
         keys=(_IN_FLIGHT, _MONITOR),
@@ -67,19 +67,14 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
     )
 
 
-def _release_words(target: Release) -> str:
-    """Return which release an unload cannot hang in Releasing with; blank: the present one."""
-    if not value_at(_UNLOAD_HANGS, target.number):
-        return ""
-    return f" Release {target.name}: an unload can hang in Releasing; 3.0.2 and 3.1.2 fix this."
-
-
 def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Bundles owned by a broker that is not registered: lookups lead nowhere."""
+    """Bundles owned by a broker that is dead or not registered: lookups lead nowhere."""
     rows = context.unserved_rows(ORPHANED)
     if not rows.size:
         return
     bundles = context.snapshot.bundles
+    found = ownership_of(context.snapshot, context.settings)
+    first = worst_first(found.bundles, (ORPHANED,)).slice(0, 1).to_pylist()[0]
     owners = Counter(bundles["owner"].take(pa.array(rows)).to_pylist()).most_common()
     named = ", ".join(owner for owner, _ in owners[:_MAX_NAMED])
     verb = "is" if rows.size == 1 else "are"
@@ -87,38 +82,14 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
         summary=f"{pluralize(rows.size, 'bundle')} {verb} owned by {named}, which "
-        f"{'is' if len(owners) == 1 else 'are'} not registered: lookups lead to no broker.",
+        f"{'is' if len(owners) == 1 else 'are'} dead or not registered: lookups lead to no broker.",
         changes=(_assigned(context, rows, "orphaned bundles assigned"),),
-        hint=_release_hint(context, rows),
+        hint=services_of(context.snapshot, context.settings, found).of(first).fix,
         measured=float(rows.size),
         threshold=0.0,
         unit="bundles",
         tier=-1,
     )
-
-
-def _release_hint(context: DiagnosisContext, rows: NDArray[np.int64]) -> str:
-    """Return how the owner on record goes away."""
-    if context.snapshot.manifest.load_manager == "extensible":
-        wait_s = context.settings.number(_MONITOR)
-        leader = context.snapshot.manifest.leader or "the leader"
-        return (
-            f"The leader takes such bundles over every {wait_s:g} s. If they stay, restart "
-            f"{leader}: the next leader takes them over."
-        )
-    names = _names(context.snapshot, rows)
-    if _is_permanent(context.snapshot, names[0]):
-        return f"Delete the znode /namespace/{names[0]}: it is not ephemeral, no session ends it."
-    return (
-        "The znodes go with the session of that broker (zooKeeperSessionTimeoutMillis, 30 s). If "
-        f"they stay, end its process, or delete /namespace/{names[0]}."
-    )
-
-
-def _is_permanent(snapshot: PulsarSnapshot, bundle: str) -> bool:
-    claims = snapshot.claims
-    mine = claims.filter(pc.equal(claims["subject"], bundle))
-    return 0 in mine["session_id"].to_pylist()
 
 
 def _names(snapshot: PulsarSnapshot, rows: NDArray[np.int64]) -> tuple[str, ...]:

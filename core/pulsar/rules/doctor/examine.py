@@ -15,7 +15,6 @@ from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load,
 from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
 from core.pulsar.rules.doctor.model import AREAS
 from core.pulsar.rules.recorded_past import RecordedPast
-from core.pulsar.rules.silence import silent_brokers
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
@@ -118,7 +117,7 @@ def _unjudged(context: HealthContext) -> list[str]:
             "brokers cannot be compared. Settings are read over REST: see admin_urls."
         )
     brokers = len(context.measures.usage.brokers)
-    silent = [item for item in silent_brokers(context) if item.code == "broker_silent"]
+    silent = context.liveness.silent
     if silent:
         notes.append(
             f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "

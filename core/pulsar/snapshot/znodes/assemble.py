@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,10 +18,18 @@ from core.pulsar.snapshot.znodes import namespaces as namespace_znodes
 from core.pulsar.snapshot.znodes.brokers import Registry
 from core.pulsar.snapshot.znodes.bundles import Reported
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
-from core.pulsar.snapshot.znodes.readings import BROKERS, CONFIGURATION, Held, Readings
+from core.pulsar.snapshot.znodes.readings import (
+    BROKER_AVERAGES,
+    BROKERS,
+    BUNDLE_DATA,
+    CONFIGURATION,
+    Held,
+    Readings,
+)
 from core.schemas.pulsar import CLAIMS, SETTINGS
 from core.snapshot.model import LoadManager
 from core.snapshot.problems import ProblemLog
+from core.units import pluralize
 
 EXTENSIBLE_LACKS: Final = (
     "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
@@ -73,7 +82,9 @@ def assemble(
     registry = registry or broker_znodes.decode_registry(readings, problems)
     leader = broker_znodes.leader_of(readings, problems)
     spaces = namespace_znodes.decode_spaces(readings, problems)
-    owners = bundle_znodes.decode_owners(readings, broker_znodes.BrokerNames(registry), problems)
+    owners, disabled = bundle_znodes.decode_owners(
+        readings, broker_znodes.BrokerNames(registry), problems
+    )
     reported = bundle_znodes.collect_reported(readings, registry, owners, problems)
     averages = bundle_znodes.decode_bundle_data(readings, problems)
     parsed = _all_bundles(spaces, owners, reported, averages[0], problems)
@@ -98,7 +109,7 @@ def assemble(
         ),
         "policies": namespace_znodes.policies_table(readings, spaces, problems),
         "settings": dynamic_settings(readings, problems),
-        "claims": claims_table(readings, registry, owners, reported, leader),
+        "claims": claims_table(readings, registry, owners, disabled, reported, leader),
     }
     manager = registry.load_manager
     return Assembled(
@@ -129,7 +140,6 @@ def _all_bundles(
     sources: tuple[tuple[str, Iterable[str]], ...] = (
         ("ownership of bundles", owners),
         ("lastStats of the load reports", reported.names),
-        ("names of bundle averages", averaged),
     )
     for place, named in sources:
         new = [name for name in named if name not in parsed]
@@ -139,6 +149,7 @@ def _all_bundles(
                 _note_stale(name, place, problems)
             else:
                 parsed[name] = part
+    parsed |= _averaged_only(spaces, parsed, averaged, problems)
     unknown = namespace_znodes.complete_from_names(
         spaces, parsed, expect_all=bool(spaces.boundaries)
     )
@@ -150,6 +161,44 @@ def _all_bundles(
             done="Only the bundles that were seen are listed.",
         )
     return parsed
+
+
+def _averaged_only(
+    spaces: namespace_znodes.Spaces,
+    parsed: dict[str, tuple[str, int, int]],
+    averaged: list[str],
+    problems: ProblemLog,
+) -> dict[str, tuple[str, int, int]]:
+    """Return the bundles that only averages name; those of no namespace are left over.
+
+    Averages outlive their bundle: the leader deletes them neither after every split nor with the
+    namespace.
+    """
+    new = [name for name in averaged if name not in parsed]
+    seen = bundle_znodes.parse_bundle_names(new, "names of bundle averages", problems)
+    listed = {*spaces.boundaries, *spaces.named, *(part[0] for part in parsed.values())}
+    is_listing = bool(spaces.boundaries)
+    left = {
+        name: part
+        for name, part in seen.items()
+        if part[0] in spaces.boundaries or (is_listing and part[0] not in listed)
+    }
+    if left:
+        namespaces = sorted({part[0] for part in left.values()})
+        named = ", ".join(namespaces[:_NAMED])
+        more = f" and {len(namespaces) - _NAMED} more namespaces" if namespaces[_NAMED:] else ""
+        problems.add(
+            "leftover",
+            BUNDLE_DATA,
+            f"It has averages of {pluralize(len(left), 'bundle')} that no policies list, of "
+            f"{named}{more}.",
+            done="Left over from splits or deleted namespaces: no lookup assigns them.",
+            severity="info",
+        )
+    return {name: part for name, part in seen.items() if name not in left}
+
+
+_NAMED: Final = 3
 
 
 def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
@@ -271,6 +320,7 @@ def claims_table(
     readings: Readings,
     registry: Registry,
     owners: Mapping[str, str],
+    disabled: Mapping[str, bool],
     reported: Reported,
     leader: str | None,
 ) -> pa.Table:
@@ -280,24 +330,30 @@ def claims_table(
         readings: Raw values with how their znodes are held.
         registry: The brokers.
         owners: Bundle -> broker id.
+        disabled: Bundle -> whether its owner disabled it.
         reported: Last statistics, with the bundles that several reports name.
         leader: Broker id.
     """
     held = readings.ownership_held
     brokers = [name for name in registry.names if name in readings.brokers_held]
     parts = [
-        _znodes("bundle", list(held), [owners.get(name) for name in held], held.values()),
+        _znodes("bundle", list(held), [owners.get(name) for name in held], held.values(), disabled),
         _znodes("broker", brokers, brokers, [readings.brokers_held[name] for name in brokers]),
     ]
     if readings.leader_held is not None:
         parts.append(_znodes("leader", [readings.leader_place], [leader], [readings.leader_held]))
     parts.append(_reports(registry, reported))
+    parts.append(_written(readings))
     keys = [(name, "ascending") for name in ("subject_kind", "subject", "source", "broker")]
     return pa.concat_tables(parts).sort_by(keys)
 
 
 def _znodes(
-    kind: str, subjects: list[str], brokers: Iterable[str | None], held: Iterable[Held]
+    kind: str,
+    subjects: list[str],
+    brokers: Iterable[str | None],
+    held: Iterable[Held],
+    disabled: Mapping[str, bool] = MappingProxyType({}),
 ) -> pa.Table:
     found = list(held)
     return pa.Table.from_pydict(
@@ -309,9 +365,36 @@ def _znodes(
             "session_id": [one.session_id for one in found],
             "created_at": [one.created_at for one in found],
             "reported_at": pa.nulls(len(subjects), pa.int64()),
+            "modified_at": [one.modified_at for one in found],
+            "is_disabled": [disabled.get(name) for name in subjects],
         },
         schema=CLAIMS,
     )
+
+
+SELF_WRITTEN_MS: Final = 60_000
+"""A broker writes empty averages of its own within this of its registration, when it starts."""
+
+
+def _written(readings: Readings) -> pa.Table:
+    """Return when the leader wrote its averages last: a row for bundles, one for brokers."""
+    held = readings.brokers_held
+    own = {name: held[name].created_at or 0 for name in held}
+    by_leader = [
+        at
+        for name, at in readings.averages_written.items()
+        if not 0 <= at - own.get(name, 0) <= SELF_WRITTEN_MS
+    ]
+    newest = {
+        BUNDLE_DATA: readings.bundle_data_written,
+        BROKER_AVERAGES: max(by_leader, default=None),
+    }
+    rows = [
+        {"subject_kind": "averages", "subject": path, "source": "written", "modified_at": at}
+        for path, at in newest.items()
+        if at
+    ]
+    return pa.Table.from_pylist(rows, schema=CLAIMS)
 
 
 def _reports(registry: Registry, reported: Reported) -> pa.Table:

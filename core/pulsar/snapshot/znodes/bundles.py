@@ -165,21 +165,31 @@ def _note_missing_stats(
             note_missing(stats, place, problems, f"lastStats[{bundle}].")
 
 
-def decode_owners(readings: Readings, brokers: BrokerNames, problems: ProblemLog) -> dict[str, str]:
-    """Return bundle -> broker id from the ownership znodes; REST answers fill what they lack."""
+def decode_owners(
+    readings: Readings, brokers: BrokerNames, problems: ProblemLog
+) -> tuple[dict[str, str], dict[str, bool]]:
+    """Return bundle -> broker id from the ownership znodes; REST answers fill what they lack.
+
+    Returns:
+        The owners, and bundle -> whether its owner disabled it, where a znode has that.
+    """
     owners = dict(readings.owners)
-    by_value: dict[bytes, str | None] = {}  # a broker writes the same value for all its bundles
+    disabled: dict[str, bool] = {}
+    # a broker writes the same value for all its bundles
+    by_value: dict[bytes, tuple[str | None, bool | None]] = {}
     for bundle, raw in readings.ownership.items():
         if raw not in by_value:
             by_value[raw] = _owner(raw, f"{OWNERSHIP}/{bundle}", brokers, problems)
-        owner = by_value[raw]
+        owner, is_disabled = by_value[raw]
+        if is_disabled is not None:
+            disabled[bundle] = is_disabled
         if owner is not None:
             owners[bundle] = owner
         else:
             # the shared value was named once; every bundle that has it is named here
             _note_unknown_owner(bundle, problems)
             readings.unread_owners.add(bundle)
-    return owners
+    return owners, disabled
 
 
 def _note_unknown_owner(bundle: str, problems: ProblemLog) -> None:
@@ -193,13 +203,14 @@ def _note_unknown_owner(bundle: str, problems: ProblemLog) -> None:
     )
 
 
-def _owner(raw: bytes, place: str, brokers: BrokerNames, problems: ProblemLog) -> str | None:
+def _owner(
+    raw: bytes, place: str, brokers: BrokerNames, problems: ProblemLog
+) -> tuple[str | None, bool | None]:
     record = decode_record(Ownership, raw, place, problems)
     if record is None:
-        return None
-    return brokers.find(
-        (record.http_url, record.http_url_tls, record.native_url, record.native_url_tls)
-    )
+        return None, None
+    urls = (record.http_url, record.http_url_tls, record.native_url, record.native_url_tls)
+    return brokers.find(urls), record.disabled
 
 
 def decode_bundle_data(

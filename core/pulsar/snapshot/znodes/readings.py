@@ -25,10 +25,12 @@ class Held(NamedTuple):
     Attributes:
         session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
         created_at: When it was created, ms since the epoch; ``None``: unknown.
+        modified_at: When its value was last written, ms since the epoch; ``None``: unknown.
     """
 
     session_id: int | None
     created_at: int | None
+    modified_at: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +41,9 @@ class Readings:
         brokers: Broker id -> registry znode; empty bytes stand for one that could not be read.
         broker_place: Where a broker's report was read, with ``{}`` for the broker id.
         broker_averages: Broker id -> ``broker-time-average`` znode.
+        averages_written: Broker id -> when that was written last, ms since the epoch.
         bundle_data: Bundle -> ``bundle-data`` znode.
+        bundle_data_written: When any of those was written last, ms since the epoch.
         brokers_held: Broker id -> how its registry znode is held.
         ownership: Bundle -> the value of its ownership ephemeral.
         ownership_held: Bundle -> how that is held.
@@ -63,7 +67,9 @@ class Readings:
     brokers: dict[str, bytes] = field(default_factory=dict)
     broker_place: str = BROKERS + "/{}"
     broker_averages: dict[str, bytes] = field(default_factory=dict)
+    averages_written: dict[str, int] = field(default_factory=dict)
     bundle_data: dict[str, bytes] = field(default_factory=dict)
+    bundle_data_written: int | None = None
     brokers_held: dict[str, Held] = field(default_factory=dict)
     ownership: dict[str, bytes] = field(default_factory=dict)
     ownership_held: dict[str, Held] = field(default_factory=dict)

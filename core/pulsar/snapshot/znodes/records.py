@@ -149,6 +149,7 @@ class Ownership(Record):
     native_url_tls: str | None = None
     http_url: str | None = None
     http_url_tls: str | None = None
+    disabled: bool | None = None
 
 
 class BundlesOfNamespace(Record):

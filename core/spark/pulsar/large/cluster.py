@@ -80,6 +80,10 @@ _ROWS_A_SUM: Final = 500_000
 _MAX_PAIRS: Final = 50_000_000
 
 
+_NO_BUNDLE: Final = [("subject_kind", "!=", "bundle")]
+"""Claims of brokers, the leader and its averages: sessions and times, not one for each bundle."""
+
+
 @dataclass(frozen=True, eq=False)
 class Owned:
     """Movable bundles by owner.
@@ -125,6 +129,7 @@ class LargeCluster:
         tables = {
             name: read_table(self.directory, name) for name, path in there.items() if path.exists()
         }
+        tables["claims"] = self._claims([_NO_BUNDLE])
         return PulsarSnapshot.build(self.manifest, tables)
 
     def settings(
@@ -151,16 +156,16 @@ class LargeCluster:
 
     @cached_property
     def leader_claims(self) -> pa.Table:
-        """Claims of the leading broker: what it placed on itself tells by its age."""
+        """Claims of the leading broker, whose age shows what it placed on itself, and sessions."""
+        return self._claims([_NO_BUNDLE, [("broker", "=", self.manifest.leader or "")]])
+
+    def _claims(self, filters: list[list[tuple[str, str, str]]]) -> pa.Table:
+        """Read the claims that one of some filters lets through."""
         path = self.directory / "claims.parquet"
-        leader = self.manifest.leader
-        if leader is None or not path.exists():
-            return PULSAR_TABLES["claims"].empty_table()
-        return conform(
-            pq.read_table(path, filters=[("broker", "=", leader)]),
-            PULSAR_TABLES["claims"],
-            name="claims",
-        )
+        schema = PULSAR_TABLES["claims"]
+        if not path.exists():
+            return schema.empty_table()
+        return conform(pq.read_table(path, filters=filters), schema, name="claims")
 
     @cached_property
     def quota_bundles(self) -> tuple[str, ...]:

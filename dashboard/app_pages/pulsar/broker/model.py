@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values
+from core.pulsar.liveness import ALIVE, liveness_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.measures import DEFAULT_TARGET, Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
@@ -62,7 +63,7 @@ def row_number(snapshot: PulsarSnapshot, broker: str) -> int | None:
     return None if row < 0 else int(row)
 
 
-def subtitle(snapshot: PulsarSnapshot, row: int) -> str:
+def subtitle(snapshot: PulsarSnapshot, row: int, settings: EffectiveSettings) -> str:
     """Return the facts under the broker's name."""
     one = snapshot.brokers.slice(row, 1).to_pylist()[0]
     now = snapshot.manifest.taken_at
@@ -73,11 +74,10 @@ def subtitle(snapshot: PulsarSnapshot, row: int) -> str:
         parts.append(f"up {format_age(_age_s(one['started_at'], now))}")
     if one["failure_domain"]:
         parts.append(f"failure domain {one['failure_domain']}")
-    parts.append(
-        "no load report"
-        if one["reported_at"] is None
-        else f"report {format_age(_age_s(one['reported_at'], now))} old"
-    )
+    found = liveness_of(snapshot, settings).by_broker[one["broker"]]
+    age = found.report_age_s
+    report = "no load report" if age is None else f"report {format_age(age)} old"
+    parts.append(report if found.state == ALIVE else found.reason)
     return " · ".join(parts)
 
 

@@ -55,7 +55,7 @@ if broker is None:
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
-words.title(f"Broker {broker}", model.subtitle(snapshot, row))
+words.title(f"Broker {broker}", model.subtitle(snapshot, row, settings))
 
 end = page.stored.taken_at
 entries = within(page.saved.entries, end, SPAN)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
+from core.pulsar.liveness import liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.measures import DEFAULT_TARGET, BundleCounts, Measures, Target
 from core.pulsar.rules.broker_metrics import BrokerMetrics
@@ -261,11 +262,13 @@ def brokers_table(
         measure: What ``deviation`` and ``band`` are of, as the bars of the chart.
         tolerance_ratio: Half width of the target band.
     """
-    table = snapshot.brokers
+    table, liveness = loads_of(snapshot), liveness_of(snapshot, settings).by_broker
     values = measure.values(table, settings)
     names = table["broker"].to_pylist()
     deviations = Spread(measure.key, measure.label, measure.unit, tuple(names), values).deviations
     taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
+    ages_s = (taken_ms - column_values(table, "reported_at")) / 1000
+    of_records = np.array([liveness[name].report_age_s for name in names], np.float64)
     frame = pd.DataFrame(
         {
             "broker": names,
@@ -284,7 +287,8 @@ def brokers_table(
             "topics": column_values(table, "topic_count"),
             "clients": column_values(table, "producer_count")
             + column_values(table, "consumer_count"),
-            "report_age_s": (taken_ms - column_values(table, "reported_at")) / 1000,
+            "report_age_s": np.where(np.isnan(ages_s), of_records, ages_s),
+            "state": [liveness[name].reason for name in names],
             "version": table["version"].to_pylist(),
             "role": ["leader" if leads else "" for leads in table["is_leader"].to_pylist()],
             **metric_columns(BrokerMetrics(snapshot)),

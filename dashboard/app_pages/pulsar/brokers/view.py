@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.pulsar.liveness import ALIVE
 from core.pulsar.measures import DEFAULT_TARGET
 from dashboard.app_pages.pulsar.brokers import model
 from dashboard.components import frame, tables, words
@@ -50,6 +51,7 @@ def brokers_tab(
         rows,
         {
             "broker": _broker("_open_broker"),
+            **({} if (rows["state"] == ALIVE).all() else {"state": _state()}),
             "band": tables.status(
                 "Band", model.BANDS, f"{measure.label} against the target band of ±20%."
             ),
@@ -75,6 +77,10 @@ def brokers_tab(
         what="brokers",
         moment=page.stored.taken_at,
     )
+
+
+def _state() -> tables.Column:
+    return tables.words("State", "Alive or not, and why; loads of the dead are unknown.")
 
 
 def _broker(key: str) -> tables.Column:
@@ -109,6 +115,7 @@ def resources_tab(
             "clients": tables.whole("Clients", "Producers and consumers.", width_px=66),
             "topics": tables.whole("Topics", width_px=62),
             "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
+            "state": _state(),
         },
         key="brokers_resources",
         alt="All brokers with their resources and load reports",

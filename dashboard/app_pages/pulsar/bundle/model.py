@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from core.ids import namespace_of, parse_range
 from core.pulsar.rules.broker_metrics import BrokerMetrics
+from core.pulsar.served import Service
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_count, format_msgs_per_s, format_ratio, pluralize
 from dashboard.charts.lines import Series
@@ -52,11 +53,14 @@ def children_of(bundles: pa.Table, name: str) -> list[str]:
     return inside["bundle"].to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
-def subtitle(row: Row) -> str:
+def subtitle(row: Row, service: Service | None = None) -> str:
     """Return where the bundle is, and which part of the ring it covers."""
     owner = row["owner"]
+    is_refused = service is not None and service.is_served is False
     where = (
-        f"on {owner}"
+        f"owner on record {owner}, not served"
+        if owner and is_refused
+        else f"on {owner}"
         if owner
         else "unassigned until a client looks it up"
         if row["owner_source"]

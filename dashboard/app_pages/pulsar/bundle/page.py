@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of, parse_range
+from core.pulsar.served import service_of
 from core.snapshot import PulsarSnapshot
 from dashboard import state
 from dashboard.app_pages.pulsar.bundle import model, view
@@ -16,6 +17,7 @@ from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, frame, words
 from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.pulsar.serving import unserved
 from dashboard.presenters.moments import last_span
 from dashboard.presenters.pulsar.bundles import ring_data
 from dashboard.queries.pulsar.explanations import likely_destinations
@@ -72,7 +74,8 @@ bundle, owner = str(row["bundle"]), row["owner"]
 namespace = str(row["namespace"])
 lower, _ = parse_range(bundle.rpartition("/")[2])
 is_bound = bool(row["is_broker_bound"])
-words.title(f"Bundle {bundle}", model.subtitle(row))
+service = service_of(snapshot, reading.settings, bundle)
+words.title(f"Bundle {bundle}", model.subtitle(row, service))
 with actions:
     if owner:
         st.button(
@@ -105,6 +108,7 @@ likely = (
     if owner and not is_bound
     else None
 )
+unserved(service)
 traffic = reading.measures.throughput
 figures.key_figures(
     model.key_figures(row, traffic.total, traffic.mean, moves, model.trend_of(series), likely),

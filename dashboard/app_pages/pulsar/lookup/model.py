@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.pulsar.lookup import TopicLookup
 from core.units import UNKNOWN
-from dashboard.presenters.figures import KeyFigure
+from dashboard.presenters.figures import KeyFigure, Status
 
 
 def subtitle(found: TopicLookup) -> str:
@@ -23,10 +23,27 @@ def steps(found: TopicLookup) -> list[KeyFigure]:
         KeyFigure(
             label="4. Owner",
             value=found.owner or (UNKNOWN if not found.is_owner_known else "none"),
-            note=found.owner_service_url or _no_owner(found),
-            status="ok" if found.owner else "warning" if found.is_owner_known else "unknown",
+            note=_serves(found),
+            status=_status(found),
         ),
     ]
+
+
+def _serves(found: TopicLookup) -> str:
+    """Return what its owner does for it."""
+    service = found.service
+    if found.owner and service is not None and not service.is_served:
+        return "does not serve it" if service.is_served is False else "may not serve it"
+    return found.owner_service_url or _no_owner(found)
+
+
+def _status(found: TopicLookup) -> Status:
+    if not found.is_owner_known:
+        return "unknown"
+    service = found.service
+    if found.owner and service is not None and not service.is_served:
+        return "bad" if service.is_served is False else "unknown"
+    return "ok" if found.owner else "warning"
 
 
 def _no_owner(found: TopicLookup) -> str:

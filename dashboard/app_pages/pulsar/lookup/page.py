@@ -13,6 +13,7 @@ from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, frame, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.placement import placement_panel
+from dashboard.components.pulsar.serving import unserved
 from dashboard.presenters.pulsar.bundles import ring_data
 
 ACTIVE = "active"
@@ -72,6 +73,7 @@ with place:
 if found is not None:
     words.title(f"Topic {found.topic}", model.subtitle(found))
     figures.key_figures(model.steps(found), key="lookup")
+    unserved(found.service)
     st.caption("Every name has a bundle; whether a topic of this name exists is not checked.")
     with st.container(horizontal=True):
         st.button(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from core.planning.drill.broker_failure import BrokerDeath, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
-from core.pulsar.owner_sessions import session_text
+from core.pulsar.owner_sessions import session_words
 from core.pulsar.owners import (
     HELD,
     STATES,
@@ -144,14 +144,25 @@ def owned_table(
             "state": marked(row["state"]),
             "owner": row["owner"] or "no broker",
             "claimant": row["claimant"] or "",
-            "session": session_text(row["session_id"]) or "",
+            "session": session_words(row["session_id"]),
             "held": _age(taken_at, row["held_since"]),
+            "unserved": _age(taken_at, row["since"]),
             "traffic": None if row["throughput"] is None else row["throughput"] / _MB,
             "clients": row["clients"],
         }
         for row in shown
     ]
-    names = ("bundle", "state", "owner", "claimant", "session", "held", "traffic", "clients")
+    names = (
+        "bundle",
+        "state",
+        "owner",
+        "claimant",
+        "session",
+        "held",
+        "unserved",
+        "traffic",
+        "clients",
+    )
     return pd.DataFrame(table, columns=list(names)), rows.num_rows
 
 
@@ -160,7 +171,7 @@ def sessions_table(sessions: pa.Table, taken_at: datetime) -> pd.DataFrame:
     rows = [
         {
             "broker": row["broker"],
-            "session": row["session"] or "unknown",
+            "session": session_words(row["session_id"]),
             "what": _role(row),
             "age": _age(taken_at, row["oldest_at"]),
             "bundles": row["bundles"],
@@ -178,7 +189,7 @@ def _role(row: dict[str, object]) -> str:
     if row["orphaned"]:
         return "✖ broker gone"
     if not row["is_registered"]:
-        return "✖ not its owner's own"
+        return "✖ not its owner's own" if row["stale"] else "✖ not registered"
     return "★ leads" if row["leads"] else "● registered"
 
 

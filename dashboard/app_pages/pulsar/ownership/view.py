@@ -74,6 +74,11 @@ def bundles(page: PulsarPage) -> None:
                 else {}
             ),
             "held": tables.words("Held for", "Since its znode was created."),
+            **(
+                {"unserved": tables.words("Not served for", "Since its state changed.")}
+                if rows["unserved"].notna().any()
+                else {}
+            ),
             "traffic": tables.megabytes("Traffic", "As last reported.", width_px=88),
             "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
         },

@@ -31,7 +31,11 @@ def lookup(
 
     def show() -> None:
         no_owner = "no owner" if found.is_owner_known else "unknown owner"
-        say(f"{found.topic} -> {found.bundle} -> {found.owner or no_owner}", is_prose=True)
+        owner = found.owner or no_owner
+        service = found.service
+        if service is not None and found.owner and not service.is_served:
+            owner += " (not served)" if service.is_served is False else " (service unknown)"
+        say(f"{found.topic} -> {found.bundle} -> {owner}", is_prose=True)
         say()
         for number, step in enumerate(found.steps, 1):
             say(f"{number}. {step.title}: {step.detail}")

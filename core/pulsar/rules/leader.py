@@ -1,0 +1,51 @@
+"""Rules about the leader: whether there is one, and whether it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.findings.finding import Finding
+from core.findings.quantity import Quantity
+from core.pulsar.defects import LEADER_FOLLOWS, defect_words
+from core.pulsar.leader_activity import leader_activity, rounds_missed
+from core.pulsar.rules.context import HealthContext
+from core.units import format_age, ms_to_datetime, pluralize
+
+
+def leader_inactive(context: HealthContext) -> Iterator[Finding]:
+    """The leader writes nothing, so it balances nothing either, whatever the settings are."""
+    found = leader_activity(context.snapshot, context.settings)
+    if not found.is_late or found.age_s is None or found.leader is None:
+        return
+    rounds = rounds_missed(context.snapshot, context.settings)
+    wrote_s = found.age_s
+    if found.written_at is None or (found.elected_at or 0) > found.written_at:
+        start = f"{found.leader} was elected {format_age(wrote_s)} ago and has written nothing"
+    else:
+        start = f"The leader {found.leader} last wrote {format_age(wrote_s)} ago"
+    unshed = f"{pluralize(rounds, 'round')} that would have shed did not happen"
+    since = max(at for at in (found.written_at, found.elected_at) if at is not None)
+    yield Finding(
+        code="leader_inactive",
+        title="Leader does not act",
+        severity="error",
+        subject_kind="broker",
+        subject=found.leader,
+        sentence=f"{start}; averages are due every {format_age(found.interval_s)}.",
+        consequence=f"At least {unshed}; no setting is to blame."
+        if rounds
+        else "No setting is to blame.",
+        measured=Quantity(wrote_s, "s"),
+        limit=Quantity(found.interval_s, "s"),
+        since=ms_to_datetime(since),
+        evidence={
+            "age_s": wrote_s,
+            "interval_s": found.interval_s,
+            "writes_missed": found.missed,
+            "rounds_missed": rounds,
+            "elected_at": found.elected_at,
+            "written_at": found.written_at,
+        },
+        hint=f"Restart {found.leader}, so that another broker leads. An elected leader that acts "
+        f"as a follower: {defect_words(LEADER_FOLLOWS, context.settings.target)}.",
+    )

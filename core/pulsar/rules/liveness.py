@@ -1,0 +1,185 @@
+"""Rules about which brokers are alive: one verdict, and one finding, a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from core.findings.finding import Cost, Finding, Severity
+from core.findings.quantity import Quantity
+from core.pulsar.defects import REGISTRATION_STAYS, defect_words
+from core.pulsar.liveness import (
+    DEAD,
+    SILENT,
+    STOPPED,
+    SUSPECTED,
+    UNREGISTERED,
+    BrokerLiveness,
+    addresses_of_none,
+)
+from core.pulsar.releases import Release
+from core.pulsar.rules.context import HealthContext
+from core.units import format_age, ms_to_datetime, pluralize
+
+_CODES: Final[dict[str, tuple[str, Severity, str]]] = {
+    DEAD: ("broker_dead", "error", "Broker is dead"),
+    SUSPECTED: ("broker_suspected_dead", "warning", "Broker is probably dead"),
+    UNREGISTERED: ("broker_unregistered", "warning", "Broker is alive but not registered"),
+    STOPPED: ("reports_stopped", "warning", "Broker stopped reporting"),
+}
+_NO_LEADER: Final = " It is the leader: no bundle is placed until another broker leads."
+_REGISTRY: Final = "/loadbalance/brokers"
+
+
+def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
+    """Brokers that are dead, suspected, not registered, or no longer report."""
+    for row in context.liveness.rows:
+        if row.state not in _CODES:
+            continue
+        code, severity, title = _CODES[row.state]
+        is_known = row.report_age_s is not None and row.report_age_s > context.liveness.late_s
+        yield Finding(
+            code=code,
+            title=title,
+            severity=severity,
+            subject_kind="broker",
+            subject=row.broker,
+            sentence=row.sentence,
+            consequence=_consequence(row),
+            measured=Quantity(row.report_age_s, "s") if is_known else None,
+            limit=Quantity(context.liveness.late_s, "s") if is_known else None,
+            since=None if row.since is None else ms_to_datetime(row.since),
+            evidence=row.evidence(),
+            hint=_hint(row, context.settings.target),
+            cost=_cost(row),
+        )
+
+
+def _consequence(row: BrokerLiveness) -> str:
+    owned = f"{pluralize(row.bundles, 'bundle')} with {pluralize(row.topics, 'topic')}"
+    if row.state == UNREGISTERED:
+        return (
+            f"It serves {owned}, but gets no new ones, and its load counts nowhere."
+            if row.bundles
+            else "It gets no bundles, and its load counts nowhere."
+        )
+    if row.state == STOPPED:
+        return "Its load is unknown to the leader; here it is the sum over its bundles."
+    owns = f"It is said to own {owned}. " if row.bundles else ""
+    leads = _NO_LEADER.lstrip() if row.leads else ""
+    chosen = (
+        "The leader may send bundles to it while it is registered. " if row.is_registered else ""
+    )
+    return f"{owns}{chosen}{leads}".rstrip()
+
+
+def _hint(row: BrokerLiveness, release: Release) -> str:
+    path = f"{_REGISTRY}/{row.broker}"
+    if row.state == UNREGISTERED:
+        return (
+            "Restart it, so that it registers again; never delete its ownership znodes: it serves "
+            "those bundles. If it is shutting down, look again in 2 minutes."
+        )
+    if row.state == STOPPED:
+        return "Look at its log for failed writes to the metadata store; restart it if it hangs."
+    if row.state == SUSPECTED:
+        return (
+            f"Check the process of {row.broker}. If it hangs, restart it; if it died, its "
+            "registration goes with its session"
+            + ("." if row.session_id else f", or has to be deleted: {path}.")
+        )
+    if not row.is_registered:
+        return "Start it again; its znodes without a session go only when they are deleted."
+    return (
+        f"Delete its registration, {path}, once its process is confirmed gone. Registrations that "
+        f"outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
+    )
+
+
+def _cost(row: BrokerLiveness) -> Cost:
+    """A broker that lives serves its bundles, registered or not."""
+    if row.state not in (DEAD, SUSPECTED):
+        return Cost()
+    return Cost(bundles=row.bundles, topics=row.topics, connections=row.connections)
+
+
+def reports_of_all(context: HealthContext) -> Iterator[Finding]:
+    """No broker reported of late, or answered: about the cluster, not about each of them."""
+    liveness, taken_at = context.liveness, context.snapshot.manifest.taken_at
+    if liveness.all_old_s is not None:
+        yield Finding(
+            code="all_reports_old",
+            title="All load reports are old",
+            severity="warning",
+            sentence=f"The newest load report is {format_age(liveness.all_old_s)} old; a broker "
+            f"reports at least every {format_age(liveness.interval_s)}.",
+            measured=Quantity(liveness.all_old_s, "s"),
+            limit=Quantity(liveness.late_s, "s"),
+            since=taken_at - timedelta(seconds=liveness.all_old_s),
+            evidence={"age_s": liveness.all_old_s, "bound_s": liveness.late_s},
+            hint="Compare the clocks, and look whether brokers can write to the metadata store.",
+        )
+    if liveness.silent_fleet:
+        yield Finding(
+            code="brokers_silent",
+            title="No broker answers",
+            severity="warning",
+            sentence=f"None of the {len(liveness.silent)} registered brokers answers at its "
+            "address.",
+            evidence={"rows": dict(liveness.silent)},
+            hint="If clients still work, check the network path from here to the brokers.",
+        )
+
+
+def missing_reports(context: HealthContext) -> Iterator[Finding]:
+    """Living brokers without a load report."""
+    for row in context.liveness.rows:
+        if not row.is_registered or row.reported_at is not None or row.state in _CODES:
+            continue
+        yield Finding(
+            code="no_report",
+            title="Load report is missing",
+            severity="unknown",
+            subject_kind="broker",
+            subject=row.broker,
+            sentence=f"{row.broker} is registered, but its load report could not be read.",
+            hint="Look at the problems of the reading; its load is not in any mean.",
+        )
+
+
+def unjudged_brokers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers that the snapshot does not suffice to judge."""
+    for row in context.liveness.rows:
+        if row.state != "unknown":
+            continue
+        yield Finding(
+            code="liveness_unknown",
+            title="Whether the broker lives is unknown",
+            severity="unknown",
+            subject_kind="broker",
+            subject=row.broker,
+            sentence=f"Whether {row.broker} is alive is unknown: {row.why}.",
+            evidence=row.evidence(),
+            hint="Capture the cluster with its ZooKeeper: sessions decide.",
+        )
+
+
+def silent_addresses(context: HealthContext) -> Iterator[Finding]:
+    """Configured addresses of no registered broker that gave no answer.
+
+    Once a registration is gone, only the configuration still knows that there should be a broker.
+    """
+    known = context.liveness.by_broker
+    for problem in addresses_of_none(context.snapshot):
+        if problem.place.rstrip("/").partition("://")[2] in known:
+            continue
+        yield Finding(
+            code="address_silent",
+            title="Configured address does not answer",
+            severity="warning",
+            sentence=f"{problem.place} is configured, but no broker is registered there, and "
+            f"it {SILENT[problem.code]}: that broker is down, or the address is out of date.",
+            evidence={"place": problem.place, "problem": problem.code},
+            hint="Start the broker, or take the address out of admin_urls.",
+        )

@@ -1,0 +1,279 @@
+"""One verdict a broker: from its registration, session, report, entries and address."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.optimize.planner import optimize
+from core.optimize.request import OptimizeRequest
+from core.pulsar.liveness import liveness_of, loads_of
+from core.pulsar.placement.place import place_bundle
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.rules.registry import assess
+from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.pulsar.view import LoadView
+from core.snapshot import Problem, PulsarSnapshot
+
+NOW = 1_795_000_000_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker of a dump; ``age_min``: of its report; ``took_min``: of its newest bundle."""
+
+    name: str
+    session: int | None = 7
+    age_min: float = 0.0
+    took_min: float = 600.0
+    bundles: int = 4
+    is_registered: bool = True
+    bundle_session: int | None = None
+    version: str = "3.0.9"
+
+
+def dump(brokers: list[Broker], *, leader: str = "", with_mtime: bool = False) -> str:
+    """Return the lines of a dump."""
+    lines, space, low = [], "t/n", 0
+    total = sum(one.bundles for one in brokers)
+    bounds = [f"0x{step * 0xFFFFFFFF // total:08x}" for step in range(total + 1)]
+    for one in brokers:
+        own = [f"{space}/{bounds[low + i]}_{bounds[low + i + 1]}" for i in range(one.bundles)]
+        low += one.bundles
+        stats = {
+            "msgRateIn": 100.0,
+            "msgRateOut": 100.0,
+            "msgThroughputIn": 1e6,
+            "msgThroughputOut": 1e6,
+            "topics": 2,
+            "producerCount": 1,
+            "consumerCount": 1,
+        }
+        report = {
+            "webServiceUrl": f"http://{one.name}",
+            "pulsarServiceUrl": f"pulsar://{one.name.split(':')[0]}:6650",
+            "cpu": {"usage": 40.0 * one.bundles, "limit": 400.0},
+            "msgRateIn": 100.0 * one.bundles,
+            "msgRateOut": 100.0 * one.bundles,
+            "msgThroughputIn": 1e6 * one.bundles,
+            "msgThroughputOut": 1e6 * one.bundles,
+            "lastUpdate": int(NOW - one.age_min * MINUTE),
+            "lastStats": dict.fromkeys(own, stats),
+            "bundles": own,
+            "persistentTopicsEnabled": True,
+            "nonPersistentTopicsEnabled": True,
+            "brokerVersionString": one.version,
+            "loadManagerClassName": (
+                "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+            ),
+        }
+        held = {} if one.session is None else {"ephemeralOwner": one.session, "ctime": NOW - HOUR}
+        if with_mtime:
+            held["mtime"] = NOW
+        if one.is_registered:
+            lines.append({"path": f"/loadbalance/brokers/{one.name}", "value": report, **held})
+        owner = one.bundle_session if one.bundle_session is not None else one.session
+        for name in own:
+            value = {
+                "nativeUrl": report["pulsarServiceUrl"],
+                "httpUrl": report["webServiceUrl"],
+                "disabled": False,
+            }
+            made = (
+                {}
+                if owner is None
+                else {
+                    "ephemeralOwner": owner,
+                    "ctime": int(NOW - one.took_min * MINUTE),
+                }
+            )
+            lines.append({"path": f"/namespace/{name}", "value": value, **made})
+    if leader:
+        value = {"serviceUrl": f"http://{leader}", "brokerId": leader}
+        lines.append({"path": "/loadbalance/leader", "value": value})
+    lines.append(
+        {
+            "path": f"/admin/local-policies/{space}",
+            "value": {"bundles": {"boundaries": bounds, "numBundles": total}},
+        }
+    )
+    return "\n".join(json.dumps(line) for line in lines)
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def read(brokers: list[Broker], **options) -> PulsarSnapshot:
+        path = tmp_path / "dump.jsonl"
+        path.write_text(dump(brokers, **options))
+        return import_zk_dump(path, "c", datetime.fromtimestamp(NOW / 1000, UTC))
+
+    return read
+
+
+def states(snapshot: PulsarSnapshot) -> dict[str, str]:
+    return {
+        row.broker: row.state for row in liveness_of(snapshot, effective_settings(snapshot)).rows
+    }
+
+
+def fleet(*last: Broker, size: int = 3) -> list[Broker]:
+    return [Broker(f"b-{at}:8080", session=100 + at) for at in range(size)] + list(last)
+
+
+ODD = "odd-7.zone:8081"
+
+CASES = {
+    "an ordinary fleet": (Broker(ODD), "alive"),
+    "a quiet broker reports at its longest interval": (Broker(ODD, age_min=15), "alive"),
+    "an old report with a living session": (Broker(ODD, age_min=55), "alive, reports stopped"),
+    "days old, and its session lives": (Broker(ODD, age_min=9000), "alive, reports stopped"),
+    "a clock a little ahead": (Broker(ODD, age_min=-0.2), "alive"),
+    "no session, report 5 h old": (Broker(ODD, session=0, age_min=300), "dead"),
+    "no session, no bundles": (Broker(ODD, session=0, age_min=45, bundles=0), "dead"),
+    "no session, but it reports": (Broker(ODD, session=0, age_min=4), "alive"),
+    "no session and late, but it took a bundle": (
+        Broker(ODD, session=0, age_min=70, took_min=3, bundle_session=88),
+        "alive, reports stopped",
+    ),
+    "sessions unknown, 40 min": (Broker(ODD, session=None, age_min=40), "suspected dead"),
+    "sessions unknown, 5 h": (Broker(ODD, session=None, age_min=300), "dead"),
+    "not registered, its session took a bundle": (
+        Broker(ODD, is_registered=False, took_min=3),
+        "alive, not registered",
+    ),
+    "not registered, ownership without a session": (
+        Broker(ODD, is_registered=False, session=0),
+        "dead",
+    ),
+    "not registered, sessions unknown": (
+        Broker(ODD, is_registered=False, session=None),
+        "unknown",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 3, 60])
+@pytest.mark.parametrize("name", CASES)
+def test_each_broker_has_one_verdict(load, name: str, size: int) -> None:
+    odd, expected = CASES[name]
+    found = states(load(fleet(odd, size=size)))
+    assert found.pop(ODD) == expected
+    assert set(found.values()) == {"alive"}
+
+
+def test_a_negative_session_is_one(load) -> None:
+    snapshot = load(fleet(Broker(ODD, session=-5, is_registered=False)))
+    assert states(snapshot)[ODD] == "alive, not registered"
+
+
+def test_a_dump_that_is_read_later_kills_no_broker(load) -> None:
+    snapshot = load(fleet(Broker(ODD), size=4))
+    later = replace(snapshot.manifest, taken_at=datetime.fromtimestamp(NOW / 1000 + 90_000, UTC))
+    old = PulsarSnapshot(later, snapshot.tables)
+    assert set(states(old).values()) == {"alive"}
+    assert [item.code for item in assess(old) if item.area == "liveness"] == ["all_reports_old"]
+
+
+def test_in_a_dump_that_is_read_later_the_dead_one_still_is(load) -> None:
+    snapshot = load(fleet(Broker(ODD, session=0, age_min=300)))
+    later = replace(snapshot.manifest, taken_at=datetime.fromtimestamp(NOW / 1000 + 90_000, UTC))
+    assert states(PulsarSnapshot(later, snapshot.tables))[ODD] == "dead"
+
+
+def test_one_clock_ahead_of_all_others_kills_none(load) -> None:
+    brokers = [Broker(f"b-{at}:8080", session=None, age_min=50) for at in range(5)]
+    found = states(load([*brokers, Broker(ODD, session=None)]))
+    assert found.pop(ODD) == "alive"
+    assert set(found.values()) == {"unknown"}
+
+
+def test_the_time_of_the_znode_comes_before_the_brokers_clock(load) -> None:
+    behind = Broker(ODD, session=0, age_min=240)
+    assert states(load(fleet(behind), with_mtime=True))[ODD] == "alive"
+
+
+@pytest.mark.parametrize(
+    ("code", "session", "expected"),
+    [
+        ("timeout", 7, "suspected dead"),
+        ("unreachable", 7, "suspected dead"),
+        ("unreachable", 0, "dead"),
+        ("timeout", 0, "suspected dead"),
+    ],
+)
+def test_a_silent_address_counts(load, code: str, session: int, expected: str) -> None:
+    snapshot = load(fleet(Broker(ODD, session=session)))
+    problem = Problem(code=code, place=f"http://{ODD}", what="x")
+    probed = PulsarSnapshot(replace(snapshot.manifest, problems=(problem,)), snapshot.tables)
+    assert states(probed)[ODD] == expected
+
+
+def test_where_no_address_answers_the_path_to_them_is_the_likelier_cause(load) -> None:
+    snapshot = load(fleet(Broker(ODD)))
+    problems = tuple(
+        Problem(code="timeout", place=f"http://{name}", what="x")
+        for name in snapshot.brokers["broker"].to_pylist()
+    )
+    probed = PulsarSnapshot(replace(snapshot.manifest, problems=problems), snapshot.tables)
+    assert set(states(probed).values()) == {"alive"}
+    assert [item.code for item in assess(probed) if item.area == "liveness"] == ["brokers_silent"]
+
+
+def test_one_finding_a_broker_with_its_cost_and_fix(load) -> None:
+    snapshot = load(fleet(Broker(ODD, session=0, age_min=300, bundles=6)))
+    problem = Problem(code="unreachable", place=f"http://{ODD}", what="x")
+    probed = PulsarSnapshot(replace(snapshot.manifest, problems=(problem,)), snapshot.tables)
+    (found,) = [item for item in assess(probed) if item.area == "liveness"]
+    assert (found.code, found.subject, found.severity) == ("broker_dead", ODD, "error")
+    assert found.sentence.startswith(f"{ODD} is dead: no session, report 5 h old")
+    assert (found.cost.bundles, found.cost.topics, found.cost.connections) == (6, 12, 12)
+    assert f"/loadbalance/brokers/{ODD}" in found.hint
+    assert "3.0.10" in found.hint
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [Broker(ODD, session=0, age_min=300, bundles=0), Broker(ODD, session=None, age_min=40)],
+)
+def test_a_broker_that_is_dead_or_suspected_is_given_nothing(load, odd: Broker) -> None:
+    brokers = fleet(replace(odd, bundles=1), size=3)
+    brokers[0] = replace(brokers[0], bundles=12)
+    snapshot = load(brokers)
+    settings = effective_settings(snapshot)
+    view = LoadView.of(snapshot, settings)
+    busy = snapshot.bundles["bundle"][0].as_py()
+    for with_filters in (True, False):
+        for strategy in ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight"):
+            placed = place_bundle(
+                view, busy, settings, strategy=strategy, with_filters=with_filters
+            )
+            assert ODD not in placed.distribution
+            assert placed.distribution
+            assert placed.ruled_out[ODD] == view.dead[ODD]
+    moves = optimize(snapshot, OptimizeRequest()).moves
+    assert moves
+    assert ODD not in {move.destination for move in moves}
+    plan = build_unload_plan(snapshot, [busy], now=snapshot.manifest.taken_at, destination=ODD)
+    assert "destination_dead" in {item.code for item in plan.diagnostics}
+    assert not plan.applyable
+
+
+def test_where_reports_stopped_the_bundles_have_the_load(load) -> None:
+    snapshot = load(fleet(Broker(ODD, age_min=90, bundles=5)))
+    row = loads_of(snapshot).slice(3, 1).to_pylist()[0]
+    assert row["broker"] == ODD
+    assert row["cpu_usage"] is None
+    assert row["msg_rate_in"] == pytest.approx(500.0)
+    assert row["topic_count"] == 10
+    view = LoadView.of(snapshot, effective_settings(snapshot))
+    assert not view.usable[3]
+    assert not np.isnan(view.broker_msg_rate[3])
+    assert any("sum over its bundles" in note for note in view.notes)
