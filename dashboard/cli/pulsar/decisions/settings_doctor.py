@@ -15,6 +15,7 @@ from core.pulsar.rules.doctor import Examination, examine
 from core.pulsar.rules.doctor.answer import answer, group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.rules.verdict import verdict_of
 from core.snapshot import Manifest, PulsarSnapshot
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.options import Config, Json, Release, Settings, Source
@@ -49,8 +50,9 @@ def doctor(
         snapshot, found.diagnoses, assumed=assumptions.overrides, release=assumptions.release
     )
     found = replace(found, diagnoses=checked)
-    if trouble:
-        found = replace(found, unjudged=(*found.unjudged, trouble))
+    judged = ("settings", "policies", "measurements")
+    elsewhere = verdict_of(snapshot, effective).elsewhere(judged)
+    found = replace(found, unjudged=(*found.unjudged, *filter(None, (trouble, elsewhere))))
     manifest = snapshot.manifest
     more = config_words(config)
     body = {
