@@ -335,7 +335,7 @@ class _Facts:
             all_old_s=self.all_old_s,
             silent={name: self.probes[name] for name in self.registered if name in self.probes},
             silent_fleet=self.silent_fleet,
-            unexamined="" if is_judged or not named else "sessions are not in this snapshot",
+            unexamined="" if is_judged or not named else self._without_sessions,
         )
 
     def _row(self, broker: str, *, is_registered: bool) -> BrokerLiveness:
@@ -367,6 +367,11 @@ class _Facts:
             connections=connections,
             why="; ".join(self._why(broker, signs, state, is_registered=is_registered)),
         )
+
+    @property
+    def _without_sessions(self) -> str:
+        is_dump = any(one.source == "dump" for one in self.snapshot.manifest.tables.values())
+        return f"sessions are not in this {'dump' if is_dump else 'snapshot'}"
 
     def _silent_for_s(self, broker: str, age: float | None) -> float | None:
         """Return how long ago its last sign of life was, seconds; ``None``: there is none."""
@@ -416,10 +421,10 @@ class _Facts:
         if signs.probe:
             yield f"it {signs.probe}"
         if state == UNKNOWN:
-            yield _UNJUDGED if is_registered else "sessions are not in this snapshot"
+            yield f"{_UNJUDGED if is_registered else ''}{self._without_sessions}"
 
 
-_UNJUDGED: Final = "one clock may be ahead of all others, and sessions are not in this snapshot"
+_UNJUDGED: Final = "one clock may be ahead of all others, and "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
