@@ -10,11 +10,13 @@ Five rounds of bulk reads; each reads only what the one before named:
    boundaries, so a bundle costs one read, and an unchanged folder of owners costs none.
 
 The ephemeral of a bundle is the truth about its owner (a report is up to a minute old). An owner
-can change only by deleting and creating that ephemeral, which moves the ``pzxid`` of its folder.
+can change only by deleting and creating that ephemeral, which moves the ``pzxid`` of its folder;
+that its owner disabled it does not, so that every folder is read again after :data:`REREAD_S`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -50,6 +52,10 @@ _LISTS: Final = (
 )
 
 
+REREAD_S: Final = 60.0
+"""An ownership value is at most so old: about what a normal unload takes at most."""
+
+
 @dataclass(slots=True)
 class ClusterPolicies:
     """Policies of every cluster that ZooKeeper knows; which one is its own is decided later."""
@@ -81,10 +87,20 @@ class _Folder:
     change_id: int
     owners: dict[str, bytes]
     held: dict[str, Held]
+    read_at: float  # of the monotonic clock, s
+
+    def is_due(self, change_id: int) -> bool:
+        """Return whether to read it again: a znode that is disabled does not change its folder."""
+        is_old = time.monotonic() - self.read_at >= REREAD_S
+        return self.change_id != change_id or is_old or any(map(_is_disabled, self.owners.values()))
+
+
+def _is_disabled(value: bytes) -> bool:
+    return b'"disabled":true' in value.replace(b" ", b"")
 
 
 class ZooKeeperCapture:
-    """Reads the znodes of a cluster; keeps owners of unchanged namespaces between captures."""
+    """Reads the znodes of a cluster; keeps owners of unchanged namespaces for :data:`REREAD_S`."""
 
     def __init__(self, reader: ZooKeeperReader) -> None:
         self._reader = reader
@@ -192,7 +208,7 @@ class ZooKeeperCapture:
         return dict(zip(names, answers, strict=True))
 
     def _owners(self, readings: Readings, folders: Mapping[str, Answer]) -> None:
-        """Read the owners in every folder that changed; keep those of the others."""
+        """Read the owners in every folder that changed, or is due; keep those of the others."""
         changed: list[str] = []
         for name, answer in folders.items():
             cached = self._folders.get(name)
@@ -201,7 +217,7 @@ class ZooKeeperCapture:
             elif answer.error:
                 self._note(answer, f"{roots.OWNERSHIP}/{name}")
                 readings.unread_owners.add(name)
-            elif cached is None or cached.change_id != answer.child_change_id:
+            elif cached is None or cached.is_due(answer.child_change_id):
                 changed.append(name)
             else:
                 readings.ownership |= cached.owners
@@ -245,6 +261,7 @@ class ZooKeeperCapture:
                     folders[name].child_change_id,
                     owners,
                     {bundle: held[bundle] for bundle in owners},
+                    time.monotonic(),
                 )
 
     def _averages(self, readings: Readings) -> None:

@@ -130,7 +130,7 @@ _MEANINGS: Final = {
 }
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
-_IN_TRANSFER: Final = ("Assigning", "Releasing", "Splitting")
+IN_TRANSFER: Final = ("Assigning", "Releasing", "Splitting")
 _ENDED: Final = ("Deleted", "Disabled")
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -354,7 +354,7 @@ def _channel(
 ) -> tuple[Flags, Flags, Flags]:
     """Return which bundles are on their way, for too long, and owned elsewhere by the channel."""
     state = units["state"]
-    in_transfer = _flags(pc.is_in(state, value_set=pa.array(_IN_TRANSFER)))
+    in_transfer = _flags(pc.is_in(state, value_set=pa.array(IN_TRANSFER)))
     age = _age(snapshot, units["changed_at"])
     too_long = in_transfer & _flags(pc.greater(age, settings.number(_IN_FLIGHT)))
     elsewhere = _flags(pc.equal(state, "Owned")) & _flags(pc.not_equal(units["broker"], owner))

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.pulsar import owners
@@ -25,11 +26,11 @@ from core.pulsar.defects import (
     UNLOAD_STOPS,
     defect_note,
 )
-from core.pulsar.liveness import DEAD, BrokerLiveness
+from core.pulsar.liveness import DEAD, UNKNOWN, UNREGISTERED, BrokerLiveness, liveness_of
 from core.pulsar.owners import Ownership, ownership_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
-from core.units import datetime_to_ms, format_age
+from core.units import datetime_to_ms, format_age, pluralize
 
 IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
@@ -85,6 +86,33 @@ def service_of(
     if row < 0:
         return None
     return services_of(snapshot, settings, found).of(found.bundles.slice(row, 1).to_pylist()[0])
+
+
+def unregistered_words(snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str) -> str:
+    """Return what is known of a broker that is not registered; blank: nothing names it."""
+    verdict = liveness_of(snapshot, settings).by_broker.get(broker)
+    units = snapshot.unit_states
+    in_transfer = pc.is_in(units["state"], value_set=pa.array(owners.IN_TRANSFER))
+    moving = units.filter(in_transfer)
+    coming = int(pc.sum(pc.equal(moving["broker"], broker)).as_py() or 0)
+    leaving = int(pc.sum(pc.equal(moving["source_broker"], broker)).as_py() or 0)
+    if verdict is None and not coming and not leaving:
+        return ""
+    parts = [
+        f"{broker} is not registered"
+        if verdict is None or verdict.state == UNKNOWN
+        else verdict.sentence.rstrip(".")
+    ]
+    if verdict is not None and verdict.bundles:
+        clients = f" with {pluralize(verdict.connections, 'connection')}"
+        parts.append(
+            f"it is the owner on record of {pluralize(verdict.bundles, 'bundle')}"
+            f"{clients if verdict.connections else ''}"
+        )
+    parts += [f"{pluralize(coming, 'bundle')} on the way to it"] if coming else []
+    parts += [f"{pluralize(leaving, 'bundle')} on the way from it"] if leaving else []
+    parts += ["it is the leader on record"] if verdict is not None and verdict.leads else []
+    return f"{'; '.join(parts)}. Its usage is not known."
 
 
 def services_of(
@@ -230,6 +258,12 @@ class Services:
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
             fix = f"Delete {_REGISTRATION}{owner}: the leader then assigns its bundles."
+        elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
+            every_s = self.settings.number(MONITOR)
+            fix = (
+                f"Restart {owner} so that it registers: it is alive. Until then the leader gives "
+                f"its bundles to others every {every_s:g} s."
+            )
         elif self.is_extensible:
             wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
             lookup = f"Lookups wait up to {wait_s:g} s for another owner, then fail."
@@ -239,6 +273,12 @@ class Services:
             )
         elif is_dead and row["session_id"] == 0:
             fix = f"Delete {_OWNERSHIP}{row['bundle']}: no session ends it, and {owner} is dead."
+        elif row["session_id"] is None:
+            fix = (
+                f"The znode goes with the session of {owner}. If its ephemeralOwner is 0, no "
+                f"session ends it: delete {_OWNERSHIP}{row['bundle']} once the process of {owner} "
+                "is confirmed gone."
+            )
         return _Words(self._of_owner(owner), lookup, fix)
 
     def _misbound(self, row: Mapping[str, Any]) -> _Words:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.zkdump import import_zk_dump
@@ -72,6 +73,7 @@ class Report:
                 dump = Path(folder) / "dump.jsonl"
                 dump.write_text("\n".join(map(json.dumps, _znodes(self.facts))), encoding="utf-8")
                 made = import_zk_dump(dump, self.name, NOW)
+        made = _unregistered(made, self.facts.get("cluster", {}).get("unregistered", ()))
         made = _with_ownership(made, self.facts.get("ownership", ()))
         return _with_file_settings(made, self.facts.get("broker_conf", {}))
 
@@ -86,12 +88,18 @@ def all_reports(system: str) -> list[Report]:
 
 def _with_ownership(snapshot: PulsarSnapshot, changes: Iterable[dict[str, Any]]) -> PulsarSnapshot:
     """Put bundles into a state of the ownership channel, or give them an owner that is gone."""
-    bundles, states = snapshot.bundles.to_pylist(), []
+    bundles, states, claims = snapshot.bundles.to_pylist(), [], snapshot.claims.to_pylist()
     for one in changes:
+        if one["state"] == "heartbeat":
+            bundles.append(_heartbeat(one["of"], one["to"]))
+            continue
         mine = [row for row in bundles if row["owner"] == one["from"]][: one["bundles"]]
         for row in mine:
             if one["state"] == "gone":
                 row["owner"] = one["to"]
+                continue
+            if one["state"] == "disabled":
+                claims.append(_disabled(row, one.get("age_s")))
                 continue
             states.append(
                 {
@@ -107,8 +115,46 @@ def _with_ownership(snapshot: PulsarSnapshot, changes: Iterable[dict[str, Any]])
         **snapshot.tables,
         "bundles": pa.Table.from_pylist(bundles, schema=snapshot.bundles.schema),
         "unit_states": pa.Table.from_pylist(states, schema=snapshot.unit_states.schema),
+        "claims": pa.Table.from_pylist(claims, schema=snapshot.claims.schema),
     }
-    return PulsarSnapshot.build(snapshot.manifest, tables) if states or changes else snapshot
+    return PulsarSnapshot.build(snapshot.manifest, tables) if changes else snapshot
+
+
+def _unregistered(snapshot: PulsarSnapshot, brokers: Iterable[str]) -> PulsarSnapshot:
+    """Take brokers out of the registry; what they own and report stays."""
+    if not brokers:
+        return snapshot
+    table = snapshot.brokers
+    gone = pc.is_in(table["broker"], value_set=pa.array(list(brokers)))
+    tables = {**snapshot.tables, "brokers": table.filter(pc.invert(gone))}
+    return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def _heartbeat(broker: str, owner: str) -> dict[str, Any]:
+    return {
+        "bundle": f"pulsar/{broker}/0x00000000_0xffffffff",
+        "namespace": f"pulsar/{broker}",
+        "lower": 0,
+        "upper": FULL - 1,
+        "owner": owner,
+        "owner_source": "channel",
+        "is_broker_bound": True,
+    }
+
+
+def _disabled(bundle: dict[str, Any], age_s: int | None) -> dict[str, Any]:
+    """Return the claim of a bundle whose owner unloads it since so long; ``None``: unknown."""
+    bundle["topic_count"] = bundle["producer_count"] = bundle["consumer_count"] = 0
+    for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"):
+        bundle[name] = 0.0
+    return {
+        "subject_kind": "bundle",
+        "subject": bundle["bundle"],
+        "source": "znode",
+        "broker": bundle["owner"],
+        "modified_at": None if age_s is None else int(NOW.timestamp() * 1000) - age_s * 1000,
+        "is_disabled": True,
+    }
 
 
 def _with_file_settings(snapshot: PulsarSnapshot, values: dict[str, Any]) -> PulsarSnapshot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.pulsar.defects import (
@@ -52,3 +54,11 @@ def test_a_fix_ends_the_defect_in_its_line(code: str) -> None:
         assert not defect.is_in((major, minor, patch))
         if patch:
             assert defect.is_in((major, minor, patch - 1))
+
+
+def test_the_documentation_names_every_fix() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "releases.md").read_text(encoding="utf-8")
+    rows = [row for row in page.splitlines() if row.startswith("|")]
+    for defect in DEFECTS.values():
+        fixed = f"| {', '.join(defect.fixed)} |"
+        assert any(fixed in row and str(defect.reports[0]) in row for row in rows), defect.code

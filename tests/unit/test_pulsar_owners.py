@@ -53,6 +53,15 @@ def state_of(snapshot: PulsarSnapshot, bundle: str) -> str:
     return str(rows[bundle])
 
 
+def unheard(snapshot: PulsarSnapshot, broker: str) -> PulsarSnapshot:
+    """Leave the znodes of a broker without any session."""
+    rows = [row for row in snapshot.claims.to_pylist() if row["subject"] != broker]
+    for row in rows:
+        if row["broker"] == broker:
+            row["session_id"] = 0
+    return with_claims(snapshot, rows)
+
+
 def codes(snapshot: PulsarSnapshot) -> set[str]:
     return {finding.code for finding in assess(snapshot)}
 
@@ -68,12 +77,20 @@ def test_everything_in_a_sound_fleet_is_held() -> None:
 
 
 def test_owner_that_is_not_registered_leaves_orphans() -> None:
-    gone = without(fleet(), "brokers", brokers()[0])
+    gone = unheard(without(fleet(), "brokers", brokers()[0]), brokers()[0])
     assert state_of(gone, bundle_of(0)) == owners.ORPHANED
     assert "orphaned: owned" in found_in(gone).sentence
     assert "orphaned_bundles" in codes(gone)
     first = found_in(gone).wrong.to_pylist()[0]
     assert first["owner"] == brokers()[0]
+
+
+def test_owner_that_lives_without_a_registration_serves_its_bundles() -> None:
+    lost = without(fleet(), "brokers", brokers()[0])
+    row = next(row for row in found_in(lost).wrong.to_pylist() if row["bundle"] == bundle_of(0))
+    assert (row["state"], row["is_served"]) == (owners.UNLISTED, True)
+    assert "broker_unregistered" in codes(lost)
+    assert "orphaned_bundles" not in codes(lost)
 
 
 def test_bundle_of_another_session_than_its_owners_own_is_stale() -> None:

@@ -247,3 +247,44 @@ def test_quoted_value_that_is_no_text_costs_its_line_only(tmp_path: Path, value:
     snapshot = import_zk_dump(dump(tmp_path, leader, line), "x", NOW)
     assert snapshot.manifest.leader == "a:1"
     assert [problem.place for problem in snapshot.manifest.problems] == ["dump.jsonl line 2"]
+
+
+def _owned(bundle: str, **more: object) -> dict:
+    value = {"nativeUrl": "pulsar://b-0:6650", "httpUrl": "http://b-0:8080"}
+    shut = {"disabled": more.pop("disabled")} if "disabled" in more else {}
+    return {"path": f"/namespace/{bundle}", "value": {**value, **shut}, **more}
+
+
+def test_claims_have_what_a_dump_tells_of_a_znode(tmp_path: Path) -> None:
+    names = [f"acme/n/0x{at}0000000_0x{at + 2}0000000" for at in (0, 2, 4)]
+    entries = [
+        _owned(names[0], disabled=True, mtime=1_700_000_100_000),
+        _owned(names[1], disabled=False, ctime=1_700_000_000_000, ephemeralOwner=7),
+        _owned(names[2], ephemeral=False),
+    ]
+    claims = rows(import_zk_dump(dump(tmp_path, *entries), "c", NOW).claims, "subject")
+    columns = ("broker", "session_id", "created_at", "modified_at", "is_disabled")
+    found = [tuple(claims[name][column] for column in columns) for name in names]
+    assert found == [
+        ("b-0:8080", None, None, 1_700_000_100_000, True),
+        ("b-0:8080", 7, 1_700_000_000_000, None, False),
+        ("b-0:8080", 0, None, None, None),
+    ]
+
+
+def test_averages_that_are_left_over_are_one_note_and_no_bundles(tmp_path: Path) -> None:
+    whole = {"bundles": {"boundaries": ["0x00000000", "0x80000000", "0xffffffff"]}}
+    left = [
+        "acme/n/0x00000000_0x40000000",
+        "acme/n/0x40000000_0x80000000",
+        "acme/gone/0x00000000_0xffffffff",
+    ]
+    entries = [{"path": f"/loadbalance/bundle-data/{name}", "value": {}} for name in left]
+    entries.append({"path": "/admin/local-policies/acme/n", "value": whole})
+    snapshot = import_zk_dump(dump(tmp_path, *entries), "c", NOW)
+    assert snapshot.bundles["namespace"].to_pylist() == ["acme/n", "acme/n"]
+    notes = [one for one in snapshot.manifest.problems if one.code == "leftover"]
+    assert [one.severity for one in notes] == ["info"]
+    assert "3 bundles that no policies list, of acme/gone, acme/n" in notes[0].what
+    only = import_zk_dump(dump(tmp_path, *entries[:3]), "c", NOW)  # no policies in it
+    assert only.bundles.num_rows == 3

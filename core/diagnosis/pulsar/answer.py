@@ -34,6 +34,7 @@ from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.verdict import verdict_of
+from core.pulsar.served import unregistered_words
 from core.pulsar.settings import SETTING_BY_KEY
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio, pluralize
@@ -200,6 +201,10 @@ def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
             hint="Give --broker with a broker (host:port), or --bundle.",
         )
     if request.broker is not None:
+        if request.broker not in context.view.broker_index and (
+            words := unregistered_words(context.snapshot, context.settings, request.broker)
+        ):
+            return words
         row = context.view.broker_row(request.broker)
         reason = context.explanation.of_broker(request.broker)
         source = usage_sources(context.snapshot.brokers, context.settings)[row]

@@ -86,7 +86,11 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
 
 
 class _Kind(NamedTuple):
-    """The finding of one state of :data:`core.pulsar.owners.STATES`; ``words`` follows a count."""
+    """The finding of one state of :data:`core.pulsar.owners.STATES`.
+
+    Attributes:
+        words: Why several bundles are not served; or what they are, where they may be.
+    """
 
     code: str
     severity: Severity
@@ -99,13 +103,13 @@ _KINDS: Final = {
         "refused_bundles",
         "error",
         "Lookups of bundles are refused",
-        "refused: the owner disabled them and did not finish",
+        "their owner disabled them for an unload or a split that did not end",
     ),
     ORPHANED: _Kind(
         "orphaned_bundles",
         "error",
         "Bundles are owned by a missing broker",
-        "owned by a broker that is dead or not registered any more",
+        "their owner is dead or not registered any more",
     ),
     DOUBLE: _Kind(
         "double_ownership", "error", "Bundles are claimed by two brokers", "claimed by two brokers"
@@ -114,7 +118,7 @@ _KINDS: Final = {
         "stuck_ownership",
         "error",
         "Bundles are stuck in transfer",
-        "in transfer between two brokers for too long",
+        "they are in transfer between two brokers",
     ),
     PERMANENT: _Kind(
         "permanent_ownership",
@@ -154,16 +158,20 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
     first = rows.slice(0, 1).to_pylist()[0]
     service = services.of(first)
     since = pc.min(rows["since"]).as_py()
-    age = "" if since is None else f" for {format_age((services.taken_ms - since) / 1000)}"
     count = rows.num_rows
+    up_to = "" if count == 1 else "up to "
+    age = "" if since is None else f" for {up_to}{format_age((services.taken_ms - since) / 1000)}"
     what = service.why_not or _of_one(first, state)
     if count == 1:
         lead = "is not served" if service.is_served is False else f"is {state}"
         sentence = f"{first['bundle']} {lead}{age}: {what}."
     else:
-        example = f" {first['bundle']}: {service.why_not}." if service.why_not else ""
-        sentence = f"{count:,} bundles are {kind.words}{age}.{example}"
+        lead = f"not served{age}: " if state in _UNSERVED else ""
+        sentence = f"{count:,} bundles are {lead}{kind.words}. The first is {first['bundle']}."
     owners = pc.unique(rows["owner"].drop_null()).to_pylist()
+    others = [name for name in owners if name != first["owner"]]
+    more = f" and {len(others) - _MAX_SERVERS:,} more" if others[_MAX_SERVERS:] else ""
+    likewise = f" Likewise for {', '.join(others[:_MAX_SERVERS])}{more}." if others else ""
     # when a refused bundle was disabled decides whether an unload is under way right now
     is_sure = state != REFUSED or since is not None
     again = "" if is_sure else "An unload may be under way: look again in a minute. "
@@ -174,7 +182,7 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
             title=kind.title,
             severity=kind.severity if is_sure else "warning",
             sentence=sentence,
-            hint=again + (service.fix or f"{meaning_of(state)} Look again in a minute."),
+            hint=again + (service.fix or f"{meaning_of(state)} Look again in a minute.") + likewise,
         ),
         consequence=service.next_lookup,
         since=None if since is None else ms_to_datetime(since),
