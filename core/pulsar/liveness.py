@@ -415,7 +415,8 @@ class _Facts:
         if any(facts.values()):
             yield ", ".join(words for words, is_so in facts.items() if is_so)
         entry = self.entries.get(broker)
-        if entry is not None and state in (UNREGISTERED, STOPPED):
+        is_sign = state == UNREGISTERED or (state == STOPPED and not signs.is_gone)
+        if entry is not None and is_sign:
             took = format_age(max(self.taken_ms - entry, 0) / 1000)
             yield f"its session took a bundle {took} ago"
         if signs.probe:
