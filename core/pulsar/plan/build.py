@@ -31,6 +31,7 @@ from core.pulsar.plan.checks import (
     Basis,
     check_bundle,
     check_cluster,
+    check_dead_brokers,
     check_destination,
     check_move,
 )
@@ -174,7 +175,7 @@ def _checked_steps(
     basis: Basis, request: _UnloadRequest
 ) -> tuple[list[UnloadBundle], list[Diagnostic]]:
     """Return a step for every bundle that may be unloaded, and its findings."""
-    found = list(check_cluster(basis))
+    found = [*check_cluster(basis), *check_dead_brokers(basis)]
     unfit: set[str] = set()
     wanted = [request.destination_of(bundle) for bundle in request.bundles]
     for name in dict.fromkeys(broker for broker in wanted if broker is not None):

@@ -95,6 +95,19 @@ def check_cluster(basis: Basis) -> Iterator[Diagnostic]:
         )
 
 
+def check_dead_brokers(basis: Basis) -> Iterator[Diagnostic]:
+    """Warn of dead brokers that are registered: a destination is a hint, or the leader's choice."""
+    for broker, why in basis.view.dead.items():
+        if broker in basis.view.broker_index:
+            yield _warning(
+                "leader_may_choose_dead",
+                broker,
+                f"{broker} is {why}, and registered: the cluster's own leader may send a bundle "
+                "to it when that is unloaded.",
+                f"Delete /loadbalance/brokers/{broker} first, once its process is confirmed gone.",
+            )
+
+
 def check_bundle(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
     """Check that the bundle is there, movable and owned by a live broker."""
     row = basis.view.bundle_index.get(bundle)

@@ -96,9 +96,10 @@ def _hint(row: BrokerLiveness, release: Release) -> str:
             "registration goes with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
+    also = " and the leader's znode, if that still names it," if row.leads else ""
     return (
-        f"Delete its registration, {path}, once its process is confirmed gone. Registrations that "
-        f"outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
+        f"Delete its registration, {path},{also} once its process is confirmed gone. Registrations "
+        f"that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
     )
 
 
@@ -110,7 +111,7 @@ def _cost(row: BrokerLiveness) -> Cost:
 
 
 def reports_of_all(context: HealthContext) -> Iterator[Finding]:
-    """No broker reported of late, or answered: about the cluster, not about each of them."""
+    """No broker reported recently, or none answered: one finding about the cluster."""
     liveness, taken_at = context.liveness, context.snapshot.manifest.taken_at
     if liveness.all_old_s is not None:
         yield Finding(
