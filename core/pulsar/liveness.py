@@ -462,7 +462,7 @@ def _by_signs(signs: _Signs) -> State:
 def silent_addresses(snapshot: PulsarSnapshot) -> dict[str, str]:
     """Return what the address of each silent broker did, words of :data:`SILENT`, by broker id.
 
-    A broker's id stands for its web address where it never reported one.
+    A broker's id is taken for its web address where it never reported one.
     """
     silent = {
         problem.place.rstrip("/"): SILENT[problem.code]
