@@ -81,7 +81,8 @@ class PegasusWorld(World):
     lively_since_s: float | None = None
     balanced_after_s: float = 3.0
     doubted_until_s: float = 0.0
-    sent_steps: list[tuple[int, int]] = field(default_factory=list)
+    sent_steps: list[int] = field(default_factory=list)
+    sent_attempts: set[tuple[int, int]] = field(default_factory=set)
     pending_before: set[str] = field(default_factory=set)
 
     def cluster_of(self, worker: Worker) -> Cluster:
@@ -349,13 +350,14 @@ class PegasusPort(Port):
         assert world.holder == self.worker.name, "sent without the lease"
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
         sent = running[0].index, running[0].attempt
-        assert sent not in world.sent_steps, f"attempt {sent[1]} of step {sent[0]} is sent twice"
+        assert sent not in world.sent_attempts, f"attempt {sent[1]} of step {sent[0]}: twice"
         if step.temporary_value is not None:
             assert step.subject in {item.key for item in view.outstanding_settings}, "not saved"
         if world.now_s >= world.doubted_until_s:
             for key, value in view.temporary_values.items():
                 assert world.value_of(key) == value, f"{key} is not as the run had set it"
-        world.sent_steps.append(sent)
+        world.sent_attempts.add(sent)
+        world.sent_steps.append(running[0].index)
 
 
 @dataclass

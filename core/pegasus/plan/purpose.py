@@ -6,7 +6,7 @@ other plan is for the roles, levels and settings that its steps leave for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -119,7 +119,12 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
     configs = {config.gpid: config for config in configs_of(snapshot, gpids)}
     found: dict[int, str] = {}
     for one, step in batches:
-        back = [gpid for gpid in step.touched if _has_again(step, configs.get(gpid))]
+        planned = _planned_back(view, step.node, one.index)
+        back = [
+            gpid
+            for gpid in step.touched
+            if gpid not in planned and _has_again(step, configs.get(gpid))
+        ]
         if back:
             are = f"{pluralize(len(back), 'partition')} {'is' if len(back) == 1 else 'are'}"
             found[one.index] = f"{are} on {step.node} again ({_named(back)})."
@@ -129,17 +134,16 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
 # -- what a plan is for ----------------------------------------------------------------------------
 
 
-def _goals(steps: Iterable[Step]) -> _Goals:
-    nodes: dict[str, Awaited] = {}
+def _goals(steps: Sequence[Step]) -> _Goals:
+    nodes = _node_goals(steps)
+    if nodes:
+        return _Goals(nodes, {}, {}, {})
     roles: dict[str, _Role] = {}
     settings: dict[str, SetMetaLevel | SetServerSetting] = {}
     results: dict[int, str] = {}
     for index, step in enumerate(steps):
         roles |= _roles_of(step)
         match step:
-            case AwaitState(node=str(node), state=state) if state in _OF_NODES:
-                if nodes.get(node) != "no_replicas" or state != "no_primaries":
-                    nodes[node] = state
             case AwaitState(state="balanced"):
                 results[index] = step.wait.description
             case ChangeReplica(change="DOWNGRADE_TO_INACTIVE" | "REMOVE"):
@@ -149,9 +153,21 @@ def _goals(steps: Iterable[Step]) -> _Goals:
                 settings[step.subject] = step
             case _:
                 pass
-    if nodes:
-        return _Goals(nodes, {}, {}, {})
-    return _Goals(nodes, roles, settings, results)
+    return _Goals({}, roles, settings, results)
+
+
+def _node_goals(steps: Iterable[Step]) -> dict[str, Awaited]:
+    nodes: dict[str, Awaited] = {}
+    for step in steps:
+        for role in _roles_of(step).values():
+            nodes.pop(role.node, None)  # what it was emptied for comes back by the plan itself
+        match step:
+            case AwaitState(node=str(node), state=state) if state in _OF_NODES:
+                if nodes.get(node) != "no_replicas" or state != "no_primaries":
+                    nodes[node] = state
+            case _:
+                pass
+    return nodes
 
 
 def _roles_of(step: Step) -> dict[str, _Role]:
@@ -301,6 +317,16 @@ def _is_to_last(view: RunView, step: ProposeMany, index: int) -> bool:
         for one in later
     )
     return is_relied_on and not is_over
+
+
+def _planned_back(view: RunView, node: str, index: int) -> set[str]:
+    """Return the partitions that later steps of the plan bring to the node."""
+    return {
+        gpid
+        for one in view.steps[index + 1 :]
+        for gpid, role in _roles_of(one.step).items()
+        if role.node == node
+    }
 
 
 def _has_again(step: ProposeMany, config: PartitionConfig | None) -> bool:
