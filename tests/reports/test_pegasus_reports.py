@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_pegasus import pegasus_reports, snapshot_of_report
+from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
 from test_reports import is_right, proven
 
 from core.diagnosis.request import DiagnoseRequest
@@ -22,7 +22,8 @@ def named(reports):
 
 @named(CASES)
 def test_the_established_cause_is_named_first_and_its_fix_helps(report):
-    causes = diagnose(snapshot_of_report(report), REQUEST).causes
+    earlier = earlier_of_report(report)
+    causes = diagnose(snapshot_of_report(report), REQUEST, earlier=earlier).causes
     assert causes
     assert is_right(report, causes[0])
     for cause in proven(causes):
