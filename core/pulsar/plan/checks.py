@@ -232,6 +232,21 @@ def placed_by_filters(basis: Basis, bundle: str) -> Placement:
     return place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
 
 
+def check_placement(basis: Basis) -> Iterator[Diagnostic]:
+    """Check that the cluster, which places what has no destination, places nothing on the dead.
+
+    Trimtab gives the dead nothing, but the leader goes by their registration.
+    """
+    for broker, why in basis.view.dead.items():
+        if broker in basis.view.broker_index:
+            yield _error(
+                "placement_dead",
+                broker,
+                f"{broker} is registered and {why}: the cluster may place a bundle on it.",
+                "Name a destination, or delete that registration, then plan again.",
+            )
+
+
 def check_move(
     basis: Basis, bundle: str, destination: str, placed: Placement | None = None
 ) -> Iterator[Diagnostic]:
