@@ -535,19 +535,32 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
 
 
 def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
-    """Take one snapshot of a cluster of any system.
+    """Take one snapshot of a cluster of any system; it goes on from the newest saved one.
 
     Raises:
         RemoteError: Nothing at all could be read.
     """
     from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
-    collector = connector_of(config, cluster).collector(cluster)
+    latest = snapshot_store(config).latest(cluster.name, now())
+    connector = connector_of(config, cluster)
+    collector = connector.collector(cluster, None if latest is None else latest.path)
     try:
         found: Storable = collector.collect()
     finally:
         collector.close()
     return found
+
+
+def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storable]:
+    """Return the saved snapshots of a cluster before one, the newest last; few of them."""
+    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
+
+    name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
+    if name not in [one.name for one in config.clusters]:
+        return []
+    load = connector_of(config, config.cluster(name)).system.record.load
+    return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
 
 
 def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:

@@ -238,6 +238,11 @@ def rebalance_plan(
     if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
         draft.check_level()
     unhealthy = draft.course.unhealthy
+    if draft.course.children:
+        left = pluralize(len(draft.course.children), "child partition")
+        sentence = f"Balancing waits until a partition split is over: {left} to register."
+        draft.note("warning", "balance_waits", sentence)
+    unhealthy = draft.course.unhealthy
     if unhealthy:
         number = pluralize(len(unhealthy), "partition")
         sentence = f"Balancing waits until every partition is healthy: {number} to go."

@@ -32,6 +32,7 @@ from core.pulsar.plan.checks import (
     check_bundle,
     check_cluster,
     check_destination,
+    check_measurements,
     check_move,
     check_placement,
 )
@@ -175,7 +176,7 @@ def _checked_steps(
     basis: Basis, request: _UnloadRequest
 ) -> tuple[list[UnloadBundle], list[Diagnostic]]:
     """Return a step for every bundle that may be unloaded, and its findings."""
-    found = list(check_cluster(basis))
+    found = [*check_cluster(basis), *check_measurements(basis.snapshot)]
     unfit: set[str] = set()
     wanted = [request.destination_of(bundle) for bundle in request.bundles]
     for name in dict.fromkeys(broker for broker in wanted if broker is not None):

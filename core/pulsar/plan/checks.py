@@ -19,6 +19,7 @@ from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
+from core.pulsar.load import RESOURCE_NAMES
 from core.pulsar.placement import Placement, place_bundle
 from core.pulsar.placement.extensible import within_isolation
 from core.pulsar.placement.filters import (
@@ -31,10 +32,11 @@ from core.pulsar.placement.filters import (
 )
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.plan.outcomes import HINT_LOSS_NOTE
+from core.pulsar.plausibility import impossible_usage
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import datetime_to_ms, format_age, format_ratio
+from core.units import datetime_to_ms, format_age, format_ratio, pluralize
 
 STALE_SNAPSHOT_S: Final = 300.0
 """A snapshot older than this is worth a warning when a plan is made on it."""
@@ -92,6 +94,24 @@ def check_cluster(basis: Basis) -> Iterator[Diagnostic]:
             code="load_manager_unsupported",
             sentence="The cluster runs the legacy SimpleLoadManagerImpl.",
             hint="Only clusters with ModularLoadManagerImpl or ExtensibleLoadManagerImpl qualify.",
+        )
+
+
+def check_measurements(snapshot: PulsarSnapshot) -> Iterator[Diagnostic]:
+    """Check that no usage is impossible: what was chosen by it may be the wrong thing to move."""
+    names = snapshot.brokers["broker"].to_pylist()
+    for resource, mask in impossible_usage(snapshot.brokers).items():
+        rows = np.flatnonzero(mask)
+        if not rows.size:
+            continue
+        others = f" and {pluralize(rows.size - 1, 'other broker')}" if rows.size > 1 else ""
+        yield Diagnostic(
+            severity="warning",
+            code="usage_impossible",
+            subject=names[rows[0]],
+            sentence=f"The {RESOURCE_NAMES[resource]} usage of {names[rows[0]]}{others} cannot be "
+            "true: moves that were chosen by it relieve nothing.",
+            hint="Correct the measurement first: `trimtab health` names the flag.",
         )
 
 
