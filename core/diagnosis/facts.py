@@ -115,6 +115,7 @@ def _facts(findings: Iterable[Finding]) -> Iterator[Cause]:
                 bundles=sum(one.cost.bundles for one in same),
                 topics=sum(one.cost.topics for one in same),
                 connections=sum(one.cost.connections for one in same),
+                unit=first.cost.unit,
             ),
             area=first.area,
         )

@@ -154,7 +154,11 @@ def system_of(kind: str) -> SystemDiagnosis:
 
 
 def diagnose(
-    snapshot: Any, request: DiagnoseRequest | None = None, progress: Progress | None = None
+    snapshot: Any,
+    request: DiagnoseRequest | None = None,
+    progress: Progress | None = None,
+    *,
+    earlier: Sequence[Any] = (),
 ) -> Diagnosis:
     """Name the causes on a snapshot of any system.
 
@@ -162,9 +166,11 @@ def diagnose(
         snapshot: With a manifest.
         request: What is asked; by default about the cluster.
         progress: Where progress goes.
+        earlier: Snapshots of the cluster before it, the newest last.
     Raises:
         InputError: The system has no diagnosis.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
     chosen = (request or DiagnoseRequest()).checked()
-    return system_of(snapshot.manifest.kind).diagnose(snapshot, chosen, progress or NoProgress())
+    system = system_of(snapshot.manifest.kind)
+    return system.diagnose(snapshot, chosen, progress or NoProgress(), earlier=earlier)

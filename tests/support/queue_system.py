@@ -216,6 +216,7 @@ class QueueSystem:
     record = RECORD
     steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
     unit = "queue"
+    transfer_s = 0.0
     balancer: BalancerSwitch | Refusal = BalancerSwitch(
         AUTO, "off", lambda before: f"queues set {AUTO} {before}"
     )
@@ -267,6 +268,15 @@ class QueueSystem:
             before = earlier.workers.get(queue)
             if queue not in own and before != worker:
                 yield describe_move(queue, before, worker)
+
+    def purpose(self, plan) -> str:
+        return ""
+
+    def lacking(self, view, snapshot) -> str:
+        return ""
+
+    def undone(self, view, snapshot) -> dict[int, str]:
+        return {}
 
     def why_left(self, saved, by_hand, snapshot) -> str:
         return ""
@@ -338,6 +348,9 @@ class QueueCluster:
 
     def dynamic_setting(self, key: str) -> str | None:
         return self.settings.get(key)
+
+    def pending(self) -> frozenset[str]:
+        return frozenset()
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.settings[key] = value or ""

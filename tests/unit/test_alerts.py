@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fleet_builder import make_snapshot
-from journal_entries import NOON, claimed, ended, record_of, requested
+from journal_entries import NOON, begun, claimed, ended, record_of, requested
 
 from connectors.alerts import watch
 from connectors.alerts.store import AlertStore
@@ -22,7 +22,7 @@ from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.engine import Database
 from core.access import Identity
-from core.actions.events import FIRST_LINK, Entry, RunEnded
+from core.actions.events import FIRST_LINK, Entry, RunEnded, RunMeasured
 from core.actions.runs import fold
 from core.alerts.model import Alert, AlertKey, Facts, Limits, Silence
 from core.alerts.progress import looked, message, to_tell
@@ -30,6 +30,7 @@ from core.alerts.rules import RULE_BY_CODE, RULES
 from core.errors import ForbiddenError, InputError, UnknownNameError, UnreachableError
 from core.findings.finding import Finding
 from core.gauges import Gauge
+from core.ids import SnapshotId
 from core.snapshot.store import SnapshotStore
 from dashboard.services import alerts
 
@@ -61,6 +62,23 @@ FAILED = view_of(
     ended(1, "SKIPPED"),
     RunEnded(state="FAILED", sentence="It broke."),
 )
+UNASSIGNED = view_of(
+    claimed(),
+    begun(0, "b1:8080"),
+    ended(0, "UNKNOWN", "unassigned"),
+    ended(1, "SKIPPED"),
+    RunEnded(state="FAILED", sentence="Unassigned: 1."),
+)
+SERVED_SINCE = replace(
+    UNASSIGNED,
+    measured=RunMeasured(
+        snapshot_id=SnapshotId("0" * 64),
+        taken_at=NOON + timedelta(hours=1),
+        usage_deviation=None,
+        throughput_deviation=0.0,
+        unassigned=(),
+    ),
+)
 LIVELY = Gauge("meta_function_level", "x", (("level", "lively"),), 1.0)
 UNWRITABLE = Finding(
     code="partitions_unwritable",
@@ -75,6 +93,7 @@ HOLDS = {
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
     "flapping": {"returned": 6},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at},
+    "run_unassigned": {"runs": [UNASSIGNED], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [view_of()]},
     "approval_pending": {"runs": [view_of()], "waiting": [view_of()]},
     "problem": {
@@ -106,6 +125,7 @@ HOLDS_NOT = {
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
     "flapping": {"returned": 5},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at + timedelta(hours=25)},
+    "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [FAILED]},
     "approval_pending": {"runs": [view_of()]},
     "problem": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)], "findings": [UNWRITABLE]},

@@ -17,6 +17,7 @@ from core.pulsar.liveness import liveness_of
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
+from core.pulsar.rules.fleet import is_from_files
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.rules.registry import AREAS, assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -40,6 +41,7 @@ _SAME: Final[Mapping[str, str]] = {
 """Code of the doctor to the code of health that says the same."""
 
 _DUMP: Final = "not in this dump"
+_FILES: Final = "not in these files"
 
 
 def verdict_of(
@@ -125,6 +127,8 @@ class _Case:
         return any(one.source == "dump" for one in self._snapshot.manifest.tables.values())
 
     def _absent(self, otherwise: str) -> str:
+        if is_from_files(self._snapshot):
+            return _FILES
         return _DUMP if self._is_dump else otherwise
 
     def load(self) -> str:
@@ -166,7 +170,9 @@ class _Case:
         return f"the time of the last report of {lacking} of {total} is unknown"
 
     def leader(self) -> str:
-        """What only the leader writes has times in ZooKeeper."""
+        """What only the leader writes has times in ZooKeeper; files may lack who leads."""
+        if self._snapshot.manifest.leader is None and is_from_files(self._snapshot):
+            return _FILES
         return leader_activity(self._snapshot, self._settings).unexamined
 
     def settings(self) -> str:
@@ -174,7 +180,7 @@ class _Case:
         origins = set(self._snapshot.settings["origin"].to_pylist())
         if not origins - {"dynamic", "stored"}:
             found = "" if not origins else ": only dynamic ones"
-            why = "in this dump" if self._is_dump else "read, which takes admin_urls"
+            why = self._absent("read, which takes admin_urls").removeprefix("not ")
             return f"settings are not {why}{found}"
         return ""
 

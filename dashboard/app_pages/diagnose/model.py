@@ -53,9 +53,7 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
 
 def affected_words(cause: Cause) -> str:
     """Return what a cause costs clients now, by its largest part; empty: nothing, or unknown."""
-    cost = cause.cost
-    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
-    return next((pluralize(count, noun) for count, noun in counts if count), "")
+    return next((pluralize(count, noun) for count, noun in cause.cost.counts), "")
 
 
 def _effect(effect: Effect | None) -> dict[str, object]:
