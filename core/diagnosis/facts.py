@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from core.diagnosis.model import Cause
@@ -27,11 +28,13 @@ class Explained(NamedTuple):
     Attributes:
         symptoms: Codes of findings that are the problem itself, never its cause.
         by_cause: Code of a proven cause to the codes of the findings that it explains.
+        by_object: Code of a proven cause to the codes that it explains of its own objects only.
         by_completion: Codes that any cause explains whose fix gives bundles or partitions a server.
     """
 
     symptoms: Collection[str]
     by_cause: Mapping[str, Collection[str]]
+    by_object: Mapping[str, Collection[str]] = MappingProxyType({})
     by_completion: Collection[str] = ()
 
 
@@ -147,6 +150,8 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
 def _explains(cause: Cause, finding: Finding, explained: Explained) -> bool:
     if finding.code == cause.code or finding.code in explained.by_cause.get(cause.code, ()):
         return True
+    if finding.code in explained.by_object.get(cause.code, ()):
+        return finding.subject in cause.objects
     if _completes(cause) and finding.code in explained.by_completion:
         return True
     deciding = cause.keys[:1]

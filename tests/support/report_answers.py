@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from report_cluster import Report, all_reports
-from report_pegasus import pegasus_reports, snapshot_of_report
+from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
 
 from core.diagnosis.model import Cause, Diagnosis
 from core.diagnosis.request import DiagnoseRequest
@@ -80,9 +80,11 @@ class Answered:
 
 def answered(report: Report, system: str, request: DiagnoseRequest | None = None) -> Answered:
     """Diagnose one report."""
-    snapshot: Any = report.snapshot() if system == "pulsar" else snapshot_of_report(report)
+    is_pulsar = system == "pulsar"
+    snapshot: Any = report.snapshot() if is_pulsar else snapshot_of_report(report)
+    earlier = [] if is_pulsar else earlier_of_report(report)
     started = time.perf_counter()
-    found = diagnose(snapshot, request)
+    found = diagnose(snapshot, request, earlier=earlier)
     return Answered(report=report, found=found, seconds=time.perf_counter() - started)
 
 
