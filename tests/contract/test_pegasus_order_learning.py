@@ -19,7 +19,7 @@ PACE = PegasusOptions(tick_s=1.5, learn_mb_per_s=50_000, failover_s=0.3)
 
 
 @pytest.mark.slow
-def test_the_order_is_learned_from_rounds_and_ends_with_its_leader(tmp_path):  # noqa: PLR0915  # one learning after the other
+def test_the_order_is_learned_from_rounds_and_ends_with_its_leader(tmp_path):
     with PegasusSandbox(PACE) as sandbox:
         config = ClusterConfig(
             name="sandbox", kind="pegasus", meta_servers=sandbox.meta_servers, rate_sample_s=0.05
