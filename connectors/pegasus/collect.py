@@ -10,7 +10,8 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from threading import Event
@@ -22,11 +23,19 @@ import pyarrow as pa
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
-from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError
+from core.errors import (
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    UnreachableError,
+)
 from core.pegasus.answers import (
+    BackupPolicyEntry,
     ClusterInfo,
     DddEntry,
     DiskEntry,
+    DuplicationEntry,
     NodeEntry,
     TableEntry,
     TableStatus,
@@ -43,12 +52,33 @@ from core.pegasus.metrics import (
 )
 from core.pegasus.order_learning import OrderLearner
 from core.pegasus.partition import PartitionConfig, ReplicaEntry
-from core.pegasus.snapshot import EFFECTIVE_LEVEL, OPERATIONS, STORED_LEVEL
-from core.pegasus.stats import COUNTERS, GAUGES, NODE_COUNTS, node_stats, operation_stats
+from core.pegasus.persistence import copies_text
+from core.pegasus.snapshot import (
+    DISK_MIN_AVAILABLE,
+    EFFECTIVE_LEVEL,
+    OPERATIONS,
+    STORED_LEVEL,
+)
+from core.pegasus.stats import (
+    COUNTERS,
+    LATENCY,
+    NODE_COUNTS,
+    NODE_LATENCIES,
+    RARE_COLUMNS,
+    RARE_COUNTERS,
+    RARE_GAUGES,
+    RARE_NODE_COLUMNS,
+    SERVER_GAUGES,
+    Samples,
+    node_stats,
+    operation_stats,
+)
+from core.pegasus.summary import MIN_2PC
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, TableManifest
 from core.snapshot.pegasus import KIND, PegasusSnapshot
 from core.snapshot.problems import ProblemLog
+from core.units import datetime_to_ms
 
 _SERVER: Entity = ("server", "server")
 _Rows = list[dict[str, Any]]
@@ -59,7 +89,13 @@ LEARNING: Final = "learning_replicas"
 COPY_RATE: Final = "nfs.max_copy_rate_megabytes_per_disk"
 SEND_RATE: Final = "nfs.max_send_rate_megabytes_per_disk"
 _COUNTERS: Final = (*COUNTERS, *CAPACITY_UNITS)
-_METRICS: Final = (*_COUNTERS, SIZE, MEMORY, LEARNING, *GAUGES)
+_METRICS: Final = (*_COUNTERS, SIZE, MEMORY, LEARNING, *SERVER_GAUGES)
+_RARE: Final = (*RARE_COUNTERS, *RARE_GAUGES)
+RARELY_S: Final = 300.0
+"""How old what changes slowly may be before it is read again."""
+MAX_BETWEEN_S: Final = 600.0
+"""A sample that is older is no beginning of a rate."""
+_NODE_FLAGS: Final = (DISK_MIN_AVAILABLE, MIN_2PC)
 _LB: Final = "meta.lb."
 _SWITCHES: Final = (
     "meta.lb.only_move_primary",
@@ -79,6 +115,7 @@ _FLAGS: Final = (
     "mutation_2pc_min_replica_count",
     "lb_interval_ms",
 )
+_NO_BACKUPS: Final = ("ERR_SERVICE_NOT_ACTIVE", "ERR_HANDLER_NOT_FOUND")
 _WITHOUT: Final = "Its values stay unknown."
 ANSWER_WITHIN_S: Final = 3.0
 """How long a replica server may take for its first answer, and for every one but its metrics.
@@ -104,6 +141,7 @@ class PegasusCollector:
         self.config = config
         self.changed = threading.Event()
         self._orders = OrderLearner()
+        self._samples: dict[str, NodeSamples] = {}
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
 
     def collect(self) -> PegasusSnapshot:
@@ -115,15 +153,17 @@ class PegasusCollector:
         began = monotonic()
         problems = ProblemLog()
         leader = LeaderReading(self.config, self._client, problems).read()
-        nodes = NodesReading(self.config, problems).read(leader.nodes)
+        nodes = NodesReading(self.config, problems, self._samples).read(leader.nodes)
         rows: dict[str, _Rows] = {
             "nodes": [_node_row(one.name, leader, nodes) for one in _ordered(leader)],
             "tables": [_table_row(one) for one in sorted(leader.tables, key=lambda t: t.app_id)],
-            "partitions": _partition_rows(leader),
+            "partitions": _partition_rows(leader, nodes),
             "replicas": _replica_rows(leader, nodes),
             "disks": _disk_rows(leader, nodes),
             "settings": _setting_rows(leader),
             "operations": _operation_rows(leader, nodes),
+            "duplications": [_duplication_row(one) for one in leader.duplications],
+            "backup_policies": [_policy_row(one) for one in leader.policies],
         }
         tables = {
             name: pa.Table.from_pylist(rows[name], schema=schema)
@@ -160,7 +200,13 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
     facts = nodes.get(name, NodeFacts())
     last = None if facts.samples is None else facts.samples[1]
     learning = None if last is None else last.value(_SERVER, LEARNING)
-    return _whole_counts({} if facts.samples is None else node_stats(facts.samples)) | {
+    stats = {} if facts.samples is None else node_stats(facts.samples)
+    if facts.rare is not None:
+        rare = node_stats(facts.rare)
+        stats |= {column: rare[column] for column in RARE_NODE_COLUMNS}
+    ratio = _number(facts.flags.get(DISK_MIN_AVAILABLE))
+    minimum = facts.flags.get(MIN_2PC, "")
+    return _whole_counts(stats) | {
         "node": name,
         "address": entry.address,
         "is_alive": entry.is_alive,
@@ -171,6 +217,8 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
         "learning_replicas": None if learning is None else int(learning),
         "copy_rate_mb_per_s": facts.rates.get(COPY_RATE),
         "send_rate_mb_per_s": facts.rates.get(SEND_RATE),
+        "disk_min_available_ratio": None if ratio is None else ratio / 100,
+        "min_2pc_replica_count": int(minimum) if minimum.isdecimal() else None,
     }
 
 
@@ -206,8 +254,57 @@ def _configs(leader: LeaderFacts) -> list[PartitionConfig]:
     return sorted(every, key=lambda config: (config.app_id, config.index))
 
 
-def _partition_rows(leader: LeaderFacts) -> _Rows:
+def _duplication_row(one: DuplicationEntry) -> dict[str, Any]:
+    worst = max(one.lags, key=lambda index: one.lags[index], default=None)
+    return {
+        "app_id": one.app_id,
+        "dup_id": one.dup_id,
+        "status": one.status,
+        "remote": one.remote,
+        "remote_table": one.remote_table,
+        "fail_mode": one.fail_mode,
+        "created_at": one.create_ms or None,
+        "reported_partitions": one.partitions,
+        "lagging_partitions": sum(map(bool, one.lags.values())) if one.lags else None,
+        "total_lag": sum(one.lags.values()) if one.lags else None,
+        "max_lag": None if worst is None else one.lags[worst],
+        "max_lag_index": worst,
+    }
+
+
+def _policy_row(one: BackupPolicyEntry) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "provider": one.provider,
+        "interval_s": one.interval_s,
+        "app_ids": list(one.app_ids),
+        "kept": one.kept,
+        "start_time": one.start_time,
+        "is_disabled": one.is_disabled,
+        "last_started_at": one.last_start_ms or None,
+        "last_ended_at": one.last_end_ms or None,
+    }
+
+
+def _copies(
+    leader: LeaderFacts, nodes: Mapping[str, NodeFacts]
+) -> dict[tuple[int, int], list[tuple[str, ReplicaEntry]]]:
+    """Return what servers hold of the partitions without a primary, closed replicas included."""
+    found: dict[tuple[int, int], list[tuple[str, ReplicaEntry]]] = {
+        (config.app_id, config.index): []
+        for config in _configs(leader)
+        if config.primary is None and not config.is_child
+    }
+    for name, facts in nodes.items() if found else ():
+        for one in facts.replicas or ():
+            if (one.app_id, one.index) in found:
+                found[one.app_id, one.index].append((name, one))
+    return found
+
+
+def _partition_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
     ddds = {ddd.config.gpid: ddd for ddd in leader.ddds}
+    copies = _copies(leader, nodes)
     return [
         {
             "app_id": config.app_id,
@@ -220,9 +317,11 @@ def _partition_rows(leader: LeaderFacts) -> _Rows:
             "last_committed_decree": config.last_committed_decree,
             "ddd_reason": None if ddd is None else ddd.reason,
             "ddd_dropped": None if ddd is None else ddd_text(ddd.dropped),
+            "copies": None if held is None else copies_text(held),
         }
         for config in _configs(leader)
         for ddd in [ddds.get(config.gpid)]
+        for held in [copies.get((config.app_id, config.index))]
     ]
 
 
@@ -300,6 +399,10 @@ def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Row
         entity = entities.get(node, {}).get(gpid)
         samples = nodes[node].samples if node in nodes else None
         stats = {} if entity is None or samples is None else operation_stats(samples, entity)
+        rare = nodes[node].rare if node in nodes else None
+        if rare is not None and entity is not None:
+            later = operation_stats(rare, entity)
+            stats |= {name: later[name] for name in RARE_COLUMNS}
         rows.append({"app_id": config.app_id, "index": config.index, **stats})
     return rows
 
@@ -334,7 +437,9 @@ def _entries(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> dict[str, T
     if has_samples:
         entries["replicas"] = TableManifest(source="rpc+http", rows=0)
         entries["nodes"] = TableManifest(source="rpc+http", rows=0)
-        entries["operations"] = TableManifest(source="http", rows=0)
+        moments = [facts.rare_at_ms for facts in nodes.values() if facts.rare_at_ms is not None]
+        oldest_at = min(moments, default=None)
+        entries["operations"] = TableManifest(source="http", rows=0, oldest_at=oldest_at)
     return entries
 
 
@@ -356,6 +461,8 @@ class LeaderFacts:
         ddds: Partitions that lost every replica.
         settings: By name.
         since: When the leading process started, in its own words; ``None``: not reported.
+        duplications: Of tables that are duplicated.
+        policies: Of periodic backups; none where these are disabled.
     """
 
     nodes: list[NodeEntry]
@@ -365,6 +472,8 @@ class LeaderFacts:
     ddds: list[DddEntry] = field(default_factory=list)
     settings: dict[str, Setting] = field(default_factory=dict)
     since: str | None = None
+    duplications: list[DuplicationEntry] = field(default_factory=list)
+    policies: list[BackupPolicyEntry] = field(default_factory=list)
 
     @property
     def available(self) -> list[TableEntry]:
@@ -385,6 +494,9 @@ class NodeFacts:
         started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.
         samples: Metrics at two moments.
+        rare: Those that change slowly, at two moments, perhaps minutes ago.
+        rare_at_ms: When the later of these was read, milliseconds since the epoch.
+        flags: By name.
     """
 
     is_answering: bool | None = None
@@ -393,7 +505,44 @@ class NodeFacts:
     version: str | None = None
     started_at: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
-    samples: tuple[MetricsSample, MetricsSample] | None = None
+    samples: Samples | None = None
+    rare: Samples | None = None
+    rare_at_ms: int | None = None
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class NodeSamples:
+    """What is remembered of one replica server from capture to capture.
+
+    Attributes:
+        since: Start of its process, in its own words: counters count from then.
+        last: The sample of the last capture.
+        at_s: Monotonic seconds of it.
+        rare: The last two samples of what changes slowly.
+        rare_at_s: Monotonic seconds of the later one.
+        rare_at_ms: The same, milliseconds since the epoch.
+        flags: As read then.
+    """
+
+    since: str | None
+    last: MetricsSample
+    at_s: float
+    rare: Samples
+    rare_at_s: float
+    rare_at_ms: int
+    flags: dict[str, str]
+
+    def begins_rates_of(self, now: MetricsSample, since: str | None, now_s: float) -> bool:
+        """Return whether the last sample is recent, of the same process, and has every replica.
+
+        Args:
+            now: The sample after it.
+            since: Start of the process that gave it.
+            now_s: Monotonic seconds of it.
+        """
+        is_same = since is not None and since == self.since
+        return is_same and now_s - self.at_s <= MAX_BETWEEN_S and _continues(self.last, now)
 
 
 class LeaderReading:
@@ -424,7 +573,8 @@ class LeaderReading:
             self._read_switch(facts, command)
         self._read_ignored(facts)
         self._read_flags(facts)
-        info = self._tried("server-info", lambda: self._client.send_command("server-info"))
+        self._read_copying(facts)
+        info = self._tried("server-info", lambda: self._client.query_command("server-info"))
         if isinstance(info, Mapping) and isinstance(info.get("start_time"), str):
             facts.since = info["start_time"]
         return facts
@@ -467,7 +617,7 @@ class LeaderReading:
             )
 
     def _read_switch(self, facts: LeaderFacts, command: str) -> None:
-        answer = self._tried(command, lambda: self._client.send_command(command))
+        answer = self._tried(command, lambda: self._client.query_command(command))
         name = command.removeprefix(_LB)
         if not isinstance(answer, Mapping):
             return
@@ -477,7 +627,7 @@ class LeaderReading:
 
     def _read_ignored(self, facts: LeaderFacts) -> None:
         command = _LB + _IGNORED
-        answer = self._tried(command, lambda: self._client.send_command(command, "get"))
+        answer = self._tried(command, lambda: self._client.query_command(command, "get"))
         if isinstance(answer, Mapping) and "ignored_app_id_list" in answer:
             facts.settings[_IGNORED] = (str(answer["ignored_app_id_list"]), "command")
 
@@ -493,6 +643,20 @@ class LeaderReading:
             client.close()
         facts.settings |= {name: (flags[name].value, "flag") for name in _FLAGS if name in flags}
 
+    def _read_copying(self, facts: LeaderFacts) -> None:
+        """Read duplications, and policies of backups: without a backup service there are none."""
+        duplicated = [table.name for table in facts.available if table.is_duplicating]
+        if duplicated:
+            facts.duplications = (
+                self._tried("duplications", lambda: self._client.fetch_duplications(duplicated))
+                or []
+            )
+        try:
+            facts.policies = self._client.fetch_backup_policies()
+        except RemoteError as exc:
+            if exc.context.get("pegasus_error") not in _NO_BACKUPS:
+                note(self._problems, exc, "backup policies")
+
     def _tried(self, what: str, request: Callable[[], _T]) -> _T | None:
         return tried(self._problems, what, request)
 
@@ -503,11 +667,15 @@ class NodesReading:
     Args:
         config: The cluster.
         problems: Where to note what could not be read.
+        remembered: Samples of the capture before, by node; replaced by those of this one.
     """
 
-    def __init__(self, config: ClusterConfig, problems: ProblemLog) -> None:
+    def __init__(
+        self, config: ClusterConfig, problems: ProblemLog, remembered: dict[str, NodeSamples]
+    ) -> None:
         self._config = config
         self._problems = problems
+        self._remembered = remembered
         self._pause = Event()
         self._until = monotonic() + config.timeouts.capture_s
 
@@ -550,8 +718,10 @@ class NodesReading:
             finally:
                 server.close()
             within_s = self._config.timeouts.answer_s
-            facts.samples = tried_in_time(
-                problems, f"metrics of {node.name}", lambda: self._sample(server.address)
+            tried_in_time(
+                problems,
+                f"metrics of {node.name}",
+                lambda: self._sample(node.name, server.address, facts),
             )
         except RemoteTimeoutError:
             # one timeout per node and capture: what did not answer once is not read again
@@ -621,15 +791,71 @@ class NodesReading:
             if rate is not None:
                 facts.rates[command] = rate
 
-    def _sample(self, address: str) -> tuple[MetricsSample, MetricsSample]:
+    def _sample(self, name: str, address: str, facts: NodeFacts) -> None:
+        """Read metrics; what the capture before has read is the beginning of the rates.
+
+        A second sample is taken only where there is none such: after a restart, and when a replica
+        was opened meanwhile. What changes slowly is read every few minutes.
+        """
+        known, now_s = self._remembered.get(name), monotonic()
         client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
         try:
-            before = client.fetch_metrics(types=("replica",), metrics=_COUNTERS)
-            self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
-            types = ("server", "replica", "profiler")
-            return before, client.fetch_metrics(types=types, metrics=_METRICS)
+            after = _fast(client)
+            if known is None or not known.begins_rates_of(after, facts.started_at, now_s):
+                before, rare = after, _rare(client)
+                self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
+                known = NodeSamples(facts.started_at, before, now_s, (rare, rare), 0.0, 0, {})
+                after = _fast(client)
+            if now_s - known.rare_at_s >= RARELY_S:
+                known.flags = _flags(client)
+                known.rare = known.rare[1], _rare(client, with_latency=True)
+                known.rare_at_s, known.rare_at_ms = now_s, datetime_to_ms(datetime.now(UTC))
         finally:
             client.close()
+        facts.samples, facts.rare = (known.last, after), known.rare
+        facts.rare_at_ms, facts.flags = known.rare_at_ms, known.flags
+        known.last, known.at_s = after, now_s
+        self._remembered[name] = known
+
+
+def _rare(client: HttpClient, *, with_latency: bool = False) -> MetricsSample:
+    """Read what changes slowly, and latencies of the five kinds of requests that are shown."""
+    found = client.fetch_metrics(types=("replica",), metrics=_RARE)
+    if not with_latency:
+        return found
+    tasks = {"task_name": tuple(NODE_LATENCIES.values())}
+    profiler = client.fetch_metrics(types=("profiler",), metrics=(LATENCY,), attributes=tasks)
+    return replace(
+        found,
+        values={**found.values, **profiler.values},
+        attributes={**found.attributes, **profiler.attributes},
+    )
+
+
+def _flags(client: HttpClient) -> dict[str, str]:
+    """Read the flags of a server that decide what it takes; an unknown one stays unknown."""
+    found = {}
+    for name in _NODE_FLAGS:
+        with suppress(ProtocolError, NotFoundError):
+            found[name] = client.fetch_flag(name).value
+    return found
+
+
+def _fast(client: HttpClient) -> MetricsSample:
+    return client.fetch_metrics(types=("server", "replica"), metrics=_METRICS)
+
+
+def _continues(before: MetricsSample, after: MetricsSample) -> bool:
+    """Return whether every replica was there before, and no counter went back."""
+    for entity, values in after.values.items():
+        if entity == _SERVER:
+            continue
+        old = before.values.get(entity)
+        if old is None or any(
+            values[name] < old[name] for name in _COUNTERS if name in values and name in old
+        ):
+            return False
+    return True
 
 
 def tried(problems: ProblemLog, what: str, request: Callable[[], _T]) -> _T | None:
@@ -670,7 +896,7 @@ def note(problems: ProblemLog, exc: RemoteError, what: str) -> None:
 
 def _number(text: object) -> float | None:
     try:
-        return float(str(text))
+        return None if text is None else float(str(text))
     except ValueError:
         return None
 

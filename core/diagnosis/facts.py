@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from core.diagnosis.model import Cause
-from core.findings.finding import SEVERITIES, Cost, Finding
+from core.findings.finding import FREE, SEVERITIES, Cost, Finding
 from core.findings.verdict import PROBLEMS, Verdict
 from core.units import pluralize
 
-_SETTLED_BY_SEARCH: Final = ("load", "settings")
-"""Areas whose facts follow the causes that a simulation proves: a setting that contradicts another
-one is seldom what makes the load uneven."""
+_AFTER_PROVEN: Final = ("load", "settings", "policies")
+"""Areas whose warnings without a cost follow the causes that a simulation proves: a setting that
+contradicts another one is seldom what makes the load uneven."""
 
 
 class Explained(NamedTuple):
@@ -41,7 +41,7 @@ def with_facts(
     """Return the proven causes and the facts of a verdict, the first to act on first.
 
     Facts come first by severity, then by what they cost clients; then what a simulation proves;
-    then what contradicts among the settings.
+    then what contradicts among settings and policies without a cost.
 
     Args:
         proven: Causes with an effect, best first.
@@ -112,6 +112,7 @@ def _facts(findings: Iterable[Finding]) -> Iterator[Cause]:
                 bundles=sum(one.cost.bundles for one in same),
                 topics=sum(one.cost.topics for one in same),
                 connections=sum(one.cost.connections for one in same),
+                unit=first.cost.unit,
             ),
             area=first.area,
         )
@@ -160,5 +161,6 @@ def _turn(cause: Cause, *, is_first: bool) -> tuple[int, int, tuple[int, ...]]:
     """Sort key: what costs clients, what a simulation proves, settings that contradict."""
     if cause.effect is not None and not is_first:
         return (1, 0, ())
-    place = 2 if cause.area in _SETTLED_BY_SEARCH and cause.severity != "error" else 0
+    is_costly = cause.severity == "error" or cause.cost != FREE
+    place = 2 if cause.area in _AFTER_PROVEN and not is_costly else 0
     return (place, SEVERITIES.index(cause.severity), tuple(-one for one in cause.cost.rank))

@@ -117,7 +117,7 @@ class _Pegasus:
             node=None if is_partition else request.node,
             partition=request.node if is_partition else None,
             earlier=[one for one in earlier if one is not snapshot],
-            budget_s=request.seconds or _SECONDS,
+            budget_s=request.budget_s,
         )
 
     def verdict(self, snapshot: Any) -> str:
@@ -133,7 +133,6 @@ class _Pegasus:
         return None
 
 
-_SECONDS: Final = 5.0
 _WHY_S: Final = 1.0
 
 SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus": _Pegasus()}
@@ -155,7 +154,11 @@ def system_of(kind: str) -> SystemDiagnosis:
 
 
 def diagnose(
-    snapshot: Any, request: DiagnoseRequest | None = None, progress: Progress | None = None
+    snapshot: Any,
+    request: DiagnoseRequest | None = None,
+    progress: Progress | None = None,
+    *,
+    earlier: Sequence[Any] = (),
 ) -> Diagnosis:
     """Name the causes on a snapshot of any system.
 
@@ -163,9 +166,11 @@ def diagnose(
         snapshot: With a manifest.
         request: What is asked; by default about the cluster.
         progress: Where progress goes.
+        earlier: Snapshots of the cluster before it, the newest last.
     Raises:
         InputError: The system has no diagnosis.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
     chosen = (request or DiagnoseRequest()).checked()
-    return system_of(snapshot.manifest.kind).diagnose(snapshot, chosen, progress or NoProgress())
+    system = system_of(snapshot.manifest.kind)
+    return system.diagnose(snapshot, chosen, progress or NoProgress(), earlier=earlier)

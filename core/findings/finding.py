@@ -39,11 +39,19 @@ class Cost:
         bundles: Bundles (partitions of Pegasus) that clients cannot use, or reach by chance only.
         topics: Topics in them, as far as they were counted.
         connections: Producers and consumers that are refused, wait, or are sent astray.
+        unit: What ``bundles`` counts, a singular noun.
     """
 
     bundles: int = 0
     topics: int = 0
     connections: int = 0
+    unit: str = "bundle"
+
+    @property
+    def counts(self) -> tuple[tuple[int, str], ...]:
+        """Numbers above 0 with their nouns, the largest part first."""
+        every = ((self.bundles, self.unit), (self.topics, "topic"))
+        return tuple(one for one in (*every, (self.connections, "connection")) if one[0])
 
     @property
     def rank(self) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from core.pegasus.ddd import DddNode
 from core.pegasus.partition import PartitionConfig
@@ -88,6 +89,67 @@ class DddEntry:
     config: PartitionConfig
     dropped: tuple[DddNode, ...]
     reason: str
+
+
+DUPLICATION_STATES: Final = ("init", "prepare", "app", "log", "pause", "removed")
+"""Upstream ``duplication_status``, by number."""
+FAIL_MODES: Final = ("slow", "skip", "fast")
+"""Upstream ``duplication_fail_mode``, by number."""
+
+
+@dataclass(frozen=True)
+class DuplicationEntry:
+    """A duplication of a table, as the meta server lists it.
+
+    Attributes:
+        app_id: The table.
+        dup_id: Which of its duplications.
+        status: One of :data:`DUPLICATION_STATES`.
+        remote: Name of the other cluster.
+        remote_table: Its name there; ``None``: not reported.
+        fail_mode: One of :data:`FAIL_MODES`; ``None``: not reported.
+        create_ms: When it was added; milliseconds since the epoch.
+        partitions: Partitions that are reported.
+        lags: Mutations that are committed here and not confirmed there, by partition; empty: not
+            reported, as by releases before 2.6.
+    """
+
+    app_id: int
+    dup_id: int
+    status: str
+    remote: str
+    remote_table: str | None
+    fail_mode: str | None
+    create_ms: int
+    partitions: int
+    lags: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class BackupPolicyEntry:
+    """A policy of periodic backups.
+
+    Attributes:
+        name: Of the policy.
+        provider: Where backups go.
+        interval_s: From one backup to the next; ``None``: not reported.
+        app_ids: Its tables.
+        kept: Backups that are kept.
+        start_time: ``hour:minute``; empty: any.
+        is_disabled: Whether it is switched off.
+        last_start_ms: Of the last backup; 0: there was none.
+        last_end_ms: 0: it runs, or there was none.
+    """
+
+    name: str
+    provider: str
+    interval_s: int | None
+    app_ids: tuple[int, ...]
+    kept: int
+    start_time: str
+    is_disabled: bool
+    last_start_ms: int = 0
+    last_end_ms: int = 0
 
 
 @dataclass(frozen=True)

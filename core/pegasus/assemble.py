@@ -58,18 +58,21 @@ def view_of_answers(
         app_ids=np.array([table.app_id for table in listed], dtype=np.int32),
         app_names=tuple(table.name for table in listed),
         max_replica_counts=np.array([table.max_replica_count for table in listed], dtype=np.int32),
-        is_balanceable=np.array([_counts(table) for table in listed], dtype=np.bool_),
+        is_balanceable=np.array(
+            [_counts(table) and not any(one.is_child for one in tables[table]) for table in listed],
+            dtype=np.bool_,
+        ),
         first_rows=np.cumsum([0, *counts]).astype(np.int32),
         members=members,
         member_disks=member_disks,
         node_disks=tuple(
             tuple(tags.index(disk.tag) for disk in disks.get(name, ())) for name in ordered
         ),
+        children=frozenset(row for row, config in enumerate(configs) if config.is_child),
     )
 
 
 def _counts(table: TableEntry) -> bool:
-    # a split shows in the number of partitions only while it lasts: it is not reported here
     return table.status is TableStatus.AVAILABLE and not table.is_bulk_loading
 
 

@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.pegasus.health import (
+    UNREGISTERED,
     ListedHealth,
     Membership,
     guardian_healthy,
     health_states,
+    needed_replicas,
+    refuses_writes,
     state_counts,
 )
 from core.pegasus.view import NO_NODE, Flags, Ints
@@ -43,6 +46,8 @@ class PegasusColumns:
         nodes: Registered names, by host and port; a node is called by its place here.
         is_alive: Shape ``(n_nodes,)``: the failure detector's word.
         is_silent: Shape ``(n_nodes,)``: alive, but it did not answer the capture.
+        node_min_2pc: Shape ``(n_nodes,)``: ``mutation_2pc_min_replica_count`` of the server; -1:
+            not reported.
         app_ids: Shape ``(n_tables,)``: available tables, ascending; called by their place here.
         app_names: The same tables.
         partition_counts: Shape ``(n_tables,)``: as the tables were created.
@@ -64,6 +69,7 @@ class PegasusColumns:
     nodes: tuple[str, ...]
     is_alive: Flags
     is_silent: Flags
+    node_min_2pc: Ints
     app_ids: Counts
     app_names: tuple[str, ...]
     partition_counts: Counts
@@ -97,6 +103,9 @@ class PegasusColumns:
             nodes=tuple(nodes["node"].to_pylist()),
             is_alive=np.asarray(nodes["is_alive"].to_numpy(), dtype=np.bool_),
             is_silent=_silent(nodes),
+            node_min_2pc=pc.fill_null(nodes["min_2pc_replica_count"], -1)
+            .to_numpy()
+            .astype(np.int32),
             app_ids=listed["app_id"].to_numpy(),
             app_names=tuple(listed["name"].to_pylist()),
             partition_counts=listed["partition_count"].to_numpy(),
@@ -155,19 +164,48 @@ class PegasusColumns:
     @cached_property
     def membership(self) -> Membership:
         """What health is judged by, a row a partition."""
+        is_child = self.is_child
         return Membership(
             has_primary=self.part_primary != NO_NODE,
             secondary_counts=self.part_secondaries,
             max_replica_counts=self.part_wanted,
             tables=self.part_table,
+            is_child=is_child if is_child.any() else None,
         )
+
+    @cached_property
+    def is_child(self) -> Flags:
+        """Unregistered children of a partition split, shape ``(n_partitions,)``."""
+        is_alone = (self.part_primary == NO_NODE) & (self.part_secondaries == 0)
+        return np.asarray((self.part_ballot == UNREGISTERED) & is_alone)
+
+    def refuses_writes(self, configured_min_2pc_count: int) -> Flags:
+        """Return which partitions refuse every write, shape ``(n_partitions,)``.
+
+        Args:
+            configured_min_2pc_count: The meta server's ``mutation_2pc_min_replica_count``, for
+                primaries on servers that did not report their own.
+        """
+        return refuses_writes(self.membership, self.needed_replicas(configured_min_2pc_count))
+
+    def needed_replicas(self, configured_min_2pc_count: int) -> Ints:
+        """Return how many replicas a write to each partition needs, shape ``(n_partitions,)``.
+
+        Args:
+            configured_min_2pc_count: As for :meth:`refuses_writes`.
+        """
+        own = np.where(self.node_min_2pc < 0, configured_min_2pc_count, self.node_min_2pc)
+        configured = np.full(len(self.part_table), configured_min_2pc_count, dtype=np.int32)
+        is_led = (self.part_primary != NO_NODE) & (self.part_primary < self.node_count)
+        configured[is_led] = own[self.part_primary[is_led]]
+        return needed_replicas(self.part_wanted, configured)
 
     def states(self, configured_min_2pc_count: int) -> NDArray[np.int8]:
         """Return every partition's state, counting ``states``, shape ``(n_partitions,)``."""
         return health_states(self.membership, configured_min_2pc_count)
 
     def table_states(self, configured_min_2pc_count: int) -> Counts:
-        """Return partitions per table and state, shape ``(n_tables, 5)``."""
+        """Return partitions per table and state, shape ``(n_tables, 6)``."""
         return state_counts(
             self.states(configured_min_2pc_count), self.part_table, self.table_count
         )

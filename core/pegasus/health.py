@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,18 @@ _LISTED_WRITABLE = 2
 
 
 class HealthState(enum.IntEnum):
-    """The five states, worst first; numbers as in the metrics."""
+    """The five states, worst first, numbers as in the metrics; and one that is none of them.
+
+    The metrics count a child of a partition split that has not registered yet as dead, though its
+    parent serves every client of it: here that is a state of its own.
+    """
 
     DEAD = 0
     UNREADABLE = 1
     UNWRITABLE = 2
     WRITABLE_ILL = 3
     HEALTHY = 4
+    SPLITTING = 5
 
     @property
     def sentence(self) -> str:
@@ -44,7 +50,10 @@ _MEANINGS = {
     HealthState.UNWRITABLE: "Reads work, writes are refused: too few replicas.",
     HealthState.WRITABLE_ILL: "Reads and writes work with fewer replicas than wanted.",
     HealthState.HEALTHY: "All replicas are there.",
+    HealthState.SPLITTING: "Its parent serves it until it has registered.",
 }
+UNREGISTERED: Final = -1
+"""Ballot of a child of a partition split that has not registered (``invalid_ballot``)."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,15 @@ class Membership:
         secondary_counts: Shape ``(n,)``.
         max_replica_counts: Shape ``(n,)``: wanted replicas.
         tables: Shape ``(n,)``: place of the table.
+        is_child: Shape ``(n,)``: an unregistered child of a partition split; ``None``: there are
+            none.
     """
 
     has_primary: Flags
     secondary_counts: Ints
     max_replica_counts: Ints
     tables: Ints
+    is_child: Flags | None = None
 
     @classmethod
     def of(cls, view: ClusterView) -> Membership:
@@ -71,6 +83,7 @@ class Membership:
             secondary_counts=(view.members[:, 1:] != NO_NODE).sum(axis=1, dtype=np.int32),
             max_replica_counts=view.max_replica_counts[view.table_of_row],
             tables=view.table_of_row,
+            is_child=view.is_child,
         )
 
     @property
@@ -92,6 +105,29 @@ def min_2pc_count(max_replica_count: int, configured: int = 2) -> int:
     return 1 if max_replica_count <= 2 else max_replica_count // 2 + 1
 
 
+def needed_replicas(wanted: Ints, configured: Ints | int = 2) -> Ints:
+    """Return how many replicas a write needs, a row a partition; see :func:`min_2pc_count`.
+
+    Args:
+        wanted: Shape ``(n,)``: wanted replicas.
+        configured: ``mutation_2pc_min_replica_count``, of all or of each.
+    """
+    most = np.where(wanted <= 2, 1, wanted // 2 + 1)  # as min_2pc_count
+    return np.asarray(np.where(np.asarray(configured) > 0, configured, most), dtype=np.int32)
+
+
+def refuses_writes(membership: Membership, needed: Ints) -> Flags:
+    """Return which partitions have a primary that refuses every write: too few replicas.
+
+    Source: Pegasus ``replica::on_client_write``: ``ERR_NOT_ENOUGH_MEMBER``.
+
+    Args:
+        membership: Shape ``(n,)`` columns.
+        needed: Shape ``(n,)``: replicas that a write needs, by the flag of the primary's server.
+    """
+    return np.logical_and(membership.has_primary, membership.replica_counts < needed)
+
+
 def health_states(membership: Membership, configured_min_2pc_count: int = 2) -> NDArray[np.int8]:
     """Return the state of every partition, counting ``states``.
 
@@ -102,9 +138,7 @@ def health_states(membership: Membership, configured_min_2pc_count: int = 2) -> 
     Returns:
         Shape ``(n,)``: numbers of :class:`HealthState`.
     """
-    wanted, which = np.unique(membership.max_replica_counts, return_inverse=True)
-    minima = [min_2pc_count(int(count), configured_min_2pc_count) for count in wanted]
-    needed = np.array(minima, dtype=np.int32)[which]
+    needed = needed_replicas(membership.max_replica_counts, configured_min_2pc_count)
     held = membership.replica_counts
     with_primary = np.where(
         held < needed,
@@ -114,11 +148,14 @@ def health_states(membership: Membership, configured_min_2pc_count: int = 2) -> 
         ),
     )
     without = np.where(membership.secondary_counts > 0, HealthState.UNREADABLE, HealthState.DEAD)
-    return np.where(membership.has_primary, with_primary, without).astype(np.int8)
+    states = np.where(membership.has_primary, with_primary, without).astype(np.int8)
+    if membership.is_child is not None:
+        states[membership.is_child] = HealthState.SPLITTING
+    return states
 
 
 def state_counts(states: NDArray[np.int8], tables: Ints, table_count: int) -> NDArray[np.int64]:
-    """Return partitions per table and state, shape ``(n_tables, 5)``."""
+    """Return partitions per table and state, shape ``(n_tables, 6)``."""
     kinds = len(HealthState)
     at = tables.astype(np.int64) * kinds + states
     return np.bincount(at, minlength=table_count * kinds).reshape(table_count, kinds)
@@ -159,7 +196,12 @@ class ListedHealth:
 def guardian_healthy(membership: Membership, has_pending: Flags) -> Flags:
     """Return which partitions the guardian calls healthy, shape ``(n,)``.
 
-    Exactly the wanted replicas (one too many is unhealthy), a primary, and nothing pending.
+    Exactly the wanted replicas (one too many is unhealthy), a primary, and nothing pending. It
+    does not look at an unregistered child of a partition split, so that is not unhealthy either;
+    nothing is balanced before every child has registered.
+
+    Source: Pegasus ``server_state::check_all_partitions``.
     """
     is_exact: Flags = membership.replica_counts == membership.max_replica_counts
-    return np.logical_and(membership.has_primary & is_exact, ~has_pending)
+    is_fine: Flags = membership.has_primary & is_exact & ~has_pending
+    return is_fine if membership.is_child is None else np.logical_or(is_fine, membership.is_child)

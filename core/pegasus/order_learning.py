@@ -74,7 +74,8 @@ class OrderLearner:
         if known.nodes != view.nodes:
             known, self._anchor = known.of_nodes(view.nodes), None
         self.order = known
-        if facts.columns.is_guardian_healthy.all() and not view.has_unknown_disk:
+        is_steady = facts.columns.is_guardian_healthy.all() and not view.children
+        if is_steady and not view.has_unknown_disk:
             is_lively = facts.effective_level is FunctionLevel.LIVELY
             self._learn(known, view, options, acted=is_lively or self._was_lively)
             self._was_lively = is_lively

@@ -18,7 +18,7 @@ from core.pegasus.ddd import DddNode, PrimaryChoice, parse_ddd_text, recommend_p
 from core.pegasus.guardian import Cure, CureStatus, GuardedNode, Guardian, GuardianOptions
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
-from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.snapshot import PegasusFacts, partition_of
 from core.pegasus.summary import minimum_2pc
 from core.units import datetime_to_ms, format_age
 
@@ -124,16 +124,7 @@ def _options(facts: PegasusFacts) -> GuardianOptions:
 
 
 def _outlook(row: dict[str, Any], guardian: Guardian, level: FunctionLevel | None) -> Outlook:
-    config = PartitionConfig(
-        app_id=row["app_id"],
-        index=row["index"],
-        ballot=row["ballot"],
-        max_replica_count=row["max_replica_count"],
-        primary=row["primary"],
-        secondaries=tuple(row["secondaries"]),
-        last_drops=tuple(row["last_drops"]),
-        last_committed_decree=row["last_committed_decree"],
-    )
+    config = partition_of(row)
     dropped = parse_ddd_text(row["ddd_dropped"])
     if config.is_ddd:
         cure, is_sure = _of_lost(config, dropped, guardian)

@@ -53,6 +53,11 @@ class PartitionConfig:
         return len(self.members)
 
     @property
+    def is_child(self) -> bool:
+        """Whether it is a child of a partition split that has not registered."""
+        return self.ballot == UNKNOWN and not self.members
+
+    @property
     def is_ddd(self) -> bool:
         """Whether every replica was lost: no member, but nodes that once were."""
         return not self.members and bool(self.last_drops)

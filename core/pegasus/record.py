@@ -57,6 +57,8 @@ PEGASUS_KINDS: Final = (
     changing("disks", PEGASUS_TABLES["disks"], ("node", "disk")),
     changing("settings", PEGASUS_TABLES["settings"], ("name",)),
     changing("node_orders", PEGASUS_TABLES["node_orders"], ("position",)),
+    changing("duplications", PEGASUS_TABLES["duplications"], ("app_id", "dup_id")),
+    changing("backup_policies", PEGASUS_TABLES["backup_policies"], ("name",)),
 )
 """Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
 primaries report of their operations."""
@@ -92,13 +94,19 @@ def pegasus_events(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict
 
 
 def _nodes(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict[str, Any]]:
-    alive = [
-        dict(zip(one["node"].to_pylist(), one["is_alive"].to_pylist(), strict=True))
-        for one in (before.tables["nodes"], after.tables["nodes"])
-    ]
+    tables = before.tables["nodes"], after.tables["nodes"]
+    alive, started = (
+        [dict(zip(one["node"].to_pylist(), one[name].to_pylist(), strict=True)) for one in tables]
+        for name in ("is_alive", "started_at")
+    )
     if not alive[0] or not alive[1]:
         return []  # one of the two did not read them
-    return [
+    restarted = [
+        {"kind": "node_restart", "subject": node}
+        for node in sorted(started[0].keys() & started[1].keys())
+        if None not in (started[0][node], started[1][node]) and started[0][node] != started[1][node]
+    ]
+    return restarted + [
         {"kind": "node_up" if alive[1].get(node, False) else "node_down", "subject": node}
         for node in sorted(alive[0].keys() | alive[1].keys())
         if alive[0].get(node, False) != alive[1].get(node, False)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from core.errors import IncompleteSnapshotError, OpsError
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.app_stat import AppStat
@@ -23,6 +25,12 @@ from core.snapshot.pegasus import PegasusSnapshot
 STORED_LEVEL: Final = "level.stored"
 EFFECTIVE_LEVEL: Final = "level.effective"
 OPERATIONS: Final = "balance_operation_count"
+DISK_MIN_AVAILABLE: Final = "disk_min_available_space_ratio"
+DISK_MIN_AVAILABLE_RATIO: Final = 0.10
+"""Below this share of free space a replica server takes no new replica on a disk.
+
+Source: Pegasus ``fs_manager``, 10 percent as compiled.
+"""
 SWITCHES: Final = ("only_primary_balancer", "only_move_primary", "balancer_in_turn")
 _MS: Final = 1000
 
@@ -60,18 +68,7 @@ class PegasusFacts:
         """Partitions by table id; a table whose partitions were not read has none."""
         found: dict[int, list[PartitionConfig]] = {app_id: [] for app_id in self.tables}
         for row in self.rows("partitions"):
-            found.setdefault(row["app_id"], []).append(
-                PartitionConfig(
-                    app_id=row["app_id"],
-                    index=row["index"],
-                    ballot=row["ballot"],
-                    max_replica_count=row["max_replica_count"],
-                    primary=row["primary"],
-                    secondaries=tuple(row["secondaries"]),
-                    last_drops=tuple(row["last_drops"]),
-                    last_committed_decree=row["last_committed_decree"],
-                )
-            )
+            found.setdefault(row["app_id"], []).append(partition_of(row))
         return found
 
     @cached_property
@@ -93,6 +90,45 @@ class PegasusFacts:
                 frozenset(held.get((node, tag, False), ())),
             )
             found.setdefault(node, []).append(disk)
+        return found
+
+    @cached_property
+    def full_disk_ratios(self) -> dict[str, tuple[float, bool]]:
+        """By node: below which share of free space a disk is full, and whether it reported that."""
+        return {
+            row["node"]: (DISK_MIN_AVAILABLE_RATIO, False)
+            if row["disk_min_available_ratio"] is None
+            else (row["disk_min_available_ratio"], True)
+            for row in self.rows("nodes")
+        }
+
+    @cached_property
+    def children_of(self) -> dict[int, int]:
+        """By table id: children of a partition split that have not registered."""
+        columns = self.columns
+        counts = np.bincount(columns.part_table[columns.is_child], minlength=columns.table_count)
+        found = dict(zip(columns.app_ids.tolist(), counts.tolist(), strict=True))
+        return {app_id: count for app_id, count in found.items() if count}
+
+    @cached_property
+    def duplication_notes(self) -> dict[int, list[str]]:
+        """By table id: state and lag of each duplication, a few words each."""
+        found: dict[int, list[str]] = {}
+        for row in self.rows("duplications"):
+            lag = row["max_lag"]
+            behind = "lag unknown" if lag is None else f"lag {lag:,}"
+            text = f"duplicated to {row['remote']}: {row['status']}, {behind}"
+            found.setdefault(row["app_id"], []).append(text)
+        return found
+
+    @cached_property
+    def policies_of(self) -> dict[int, list[str]]:
+        """By table id: names of its policies of periodic backups; a disabled one says so."""
+        found: dict[int, list[str]] = {}
+        for row in self.rows("backup_policies"):
+            name = f"{row['name']} (disabled)" if row["is_disabled"] else row["name"]
+            for app_id in row["app_ids"]:
+                found.setdefault(app_id, []).append(name)
         return found
 
     @cached_property
@@ -187,6 +223,7 @@ class PegasusFacts:
         if level is None or counts is None:
             return BalanceVerdict("unknown", "The meta server reported neither level nor counts.")
         unhealthy = int((~columns.is_guardian_healthy).sum())
+        children = int(columns.is_child.sum())
         policy = self.snapshot.settings.get("balance_cluster")
         return judge_balance(
             counts,
@@ -195,8 +232,23 @@ class PegasusFacts:
             unhealthy_count=unhealthy if unhealthy or self.has_all_partitions else None,
             partition_count=int(columns.partition_counts.sum()),
             down=columns.nodes_with("down"),
+            splitting_count=children,
             is_cluster_policy=None if policy is None else policy == "true",
         )
+
+
+def partition_of(row: Mapping[str, Any]) -> PartitionConfig:
+    """Return a row of ``partitions`` as what is stored of a partition."""
+    return PartitionConfig(
+        app_id=row["app_id"],
+        index=row["index"],
+        ballot=row["ballot"],
+        max_replica_count=row["max_replica_count"],
+        primary=row["primary"],
+        secondaries=tuple(row["secondaries"]),
+        last_drops=tuple(row["last_drops"]),
+        last_committed_decree=row["last_committed_decree"],
+    )
 
 
 def _table(row: Mapping[str, Any]) -> TableEntry:

@@ -94,16 +94,22 @@ NODE_LATENCIES: Final = {
 }
 """Task of the profiler; a server that runs without it reports none."""
 
-COUNTERS: Final = (*OPERATION_RATES.values(), *EVENT_RATES.values())
-"""What both samples have to report."""
-GAUGES: Final = (
-    *STORAGE.values(),
-    *LOOKUPS.values(),
-    *NODE_GAUGES.values(),
-    *NODE_COUNTS.values(),
-    LATENCY,
+THROTTLED: Final = ("delayed_rate", "rejected_rate")
+RARE_RATES: Final = tuple(name for name in EVENT_RATES if name not in THROTTLED)
+COUNTERS: Final = (
+    *OPERATION_RATES.values(),
+    *(EVENT_RATES[name] for name in THROTTLED),
 )
-"""What the later sample alone reports."""
+"""What every capture compares with the one before."""
+SERVER_GAUGES: Final = (*NODE_GAUGES.values(), *NODE_COUNTS.values())
+"""What a server reports of itself in every capture: few bytes."""
+RARE_COUNTERS: Final = tuple(EVENT_RATES[name] for name in RARE_RATES)
+RARE_GAUGES: Final = (*STORAGE.values(), *LOOKUPS.values())
+"""What changes slowly and fills most of an answer: read every few minutes."""
+RARE_COLUMNS: Final = (*RARE_RATES, *STORAGE, *LOOKUPS)
+"""Columns of ``operations`` that come of it."""
+RARE_NODE_COLUMNS: Final = (*NODE_SUMS, *NODE_LATENCIES)
+"""Columns of ``nodes`` that come of it, and of the profiler."""
 
 _SERVER: Final[Entity] = ("server", "server")
 _BYTES_IN_MB: Final = 1 << 20

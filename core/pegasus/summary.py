@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
+import numpy as np
+
 from core.pegasus.columns import Floats, NodeStatus
 from core.pegasus.health import HealthState, ListedHealth
 from core.pegasus.ids import gpid_text
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.table_envs import denial_of, throttles_of
+from core.pegasus.view import NO_NODE, Flags
 from core.schemas.pegasus import ADDED_LATER
 
 MIN_2PC: Final = "mutation_2pc_min_replica_count"
 _COMPILED_MIN_2PC: Final = 2
 NODE_STATS: Final = tuple(
-    name for name in ADDED_LATER["nodes"] if name not in ("started_at", "is_answering")
+    name
+    for name in ADDED_LATER["nodes"]
+    if name
+    not in ("started_at", "is_answering", "disk_min_available_ratio", "min_2pc_replica_count")
 )
 """What a node reports of itself beyond the columns of :class:`NodeSummary`."""
 
@@ -127,6 +134,8 @@ class TableSummary:
         carried: By its replicas.
         states: Partitions by state, counting ``states``; ``None``: they were not read.
         listed: Counting ``listed`` by upstream's words; the same.
+        unwritable: Partitions that take no write now, for whatever reason; the same.
+        notes: What else concerns its clients or the balancer, a few words each.
         stats: What ``app_stat`` shows of it: sums over its primaries, and ratios of 0 to 1.
     """
 
@@ -137,6 +146,8 @@ class TableSummary:
     carried: Carried
     states: dict[str, int] | None
     listed: dict[str, int] | None
+    unwritable: int | None
+    notes: tuple[str, ...]
     stats: dict[str, float | None]
 
 
@@ -149,6 +160,9 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
         columns.per_table("read_rate", primaries_only=True),
         columns.per_table("write_rate", primaries_only=True),
     )
+    unwritable = np.bincount(
+        columns.part_table[unwritable_partitions(facts)], minlength=columns.table_count
+    )
     stats = {name: _known(values) for name, values in facts.app_stat.per_table().items()}
     return [
         TableSummary(
@@ -159,6 +173,8 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
             carried=carried[at],
             states=_by_word(states[at]) if columns.is_read[at] else None,
             listed=_listed(columns.listed, at) if columns.is_read[at] else None,
+            unwritable=int(unwritable[at]) if columns.is_read[at] else None,
+            notes=table_notes(facts, int(app_id)),
             stats={name: values[at] for name, values in stats.items()},
         )
         for at, app_id in enumerate(columns.app_ids)
@@ -173,6 +189,39 @@ def minimum_2pc(facts: PegasusFacts) -> int:
     """Return ``mutation_2pc_min_replica_count`` as reported, else as compiled."""
     reported = facts.snapshot.settings.get(MIN_2PC, "")
     return int(reported) if reported.isdecimal() else _COMPILED_MIN_2PC
+
+
+def unwritable_partitions(facts: PegasusFacts) -> Flags:
+    """Return which partitions take no write now, shape ``(n_partitions,)``.
+
+    Without a primary, with fewer replicas than a write needs, or because the table's environment
+    denies writes; a child of a split that has not registered is served by its parent.
+    """
+    columns = facts.columns
+    denied = [
+        app_id
+        for app_id, table in facts.tables.items()
+        if (denial := denial_of(table.envs)) is not None and "writes" in denial.requests
+    ]
+    is_denied = np.isin(columns.app_ids[columns.part_table], denied)
+    is_headless = (columns.part_primary == NO_NODE) & ~columns.is_child
+    return np.asarray(columns.refuses_writes(minimum_2pc(facts)) | is_headless | is_denied)
+
+
+def table_notes(facts: PegasusFacts, app_id: int) -> tuple[str, ...]:
+    """Return what concerns a table's clients or the balancer besides health, a few words each."""
+    table = facts.tables[app_id]
+    denial = denial_of(table.envs)
+    notes = [f"denies {' and '.join(denial.requests)}"] if denial is not None else []
+    limited = {one.requests for one in throttles_of(table.envs, table.partition_count)}
+    notes += [f"limits {requests}" for requests in sorted(limited)]
+    left = facts.children_of.get(app_id, 0)
+    if left:
+        notes.append(f"split: {left:,} to register")
+    if table.is_bulk_loading:
+        notes.append("bulk load")
+    notes += facts.duplication_notes.get(app_id, ["duplicated"] if table.is_duplicating else [])
+    return (*notes, *(f"backup {name}" for name in facts.policies_of.get(app_id, ())))
 
 
 def guardian_unhealthy(facts: PegasusFacts) -> list[str]:

@@ -45,6 +45,7 @@ def judge_balance(
     is_cluster_policy: bool | None,
     partition_count: int | None = None,
     down: Sequence[str] = (),
+    splitting_count: int = 0,
 ) -> BalanceVerdict:
     """Return whether a cluster is balanced.
 
@@ -55,9 +56,12 @@ def judge_balance(
         is_cluster_policy: ``balance_cluster``; ``None``: unknown.
         partition_count: Partitions in all; ``None``: unknown.
         down: Names of the nodes that are down.
+        splitting_count: Children of partition splits that have not registered.
     """
-    doubt = _repair(unhealthy_count, partition_count, down) or _doubt(
-        counts, level, unhealthy_count
+    doubt = (
+        _repair(unhealthy_count, partition_count, down)
+        or _split(splitting_count)
+        or _doubt(counts, level, unhealthy_count)
     )
     if doubt is not None:
         return BalanceVerdict("unknown", doubt)
@@ -97,6 +101,17 @@ def _repair(
     found = f"{of} partition{'' if is_one and of == count else 's'} {'is' if is_one else 'are'}"
     lost = f"{', '.join(down)} {'is' if len(down) == 1 else 'are'} down and " if down else ""
     return f"{lost}{found} unhealthy: the balancer waits until every partition is healthy."
+
+
+def _split(splitting_count: int) -> str | None:
+    """Return that a partition split holds the balancer back: an unregistered child is unhealthy."""
+    if not splitting_count:
+        return None
+    have = "has" if splitting_count == 1 else "have"
+    return (
+        f"{pluralize(splitting_count, 'partition')} of a split {have} not registered: the balancer "
+        "waits until the split is over."
+    )
 
 
 def _doubt(

@@ -39,6 +39,8 @@ class ClusterView:
             are the secondaries in their order; ``NO_NODE`` where there is none.
         member_disks: The same shape: codes of the disks; ``NO_NODE``: unknown or no replica.
         node_disks: Per node the disks a new replica may go to, in the order of ``data_dirs``.
+        children: Rows of the children of a partition split that have not registered: they have no
+            members, and their parents serve their clients.
     """
 
     nodes: tuple[str, ...]
@@ -51,6 +53,22 @@ class ClusterView:
     members: Ints
     member_disks: Ints
     node_disks: tuple[tuple[int, ...], ...]
+    children: frozenset[int] = frozenset()
+
+    @property
+    def is_child(self) -> Flags | None:
+        """Which rows are unregistered children, shape ``(n_partitions,)``; ``None``: none is."""
+        if not self.children:
+            return None
+        found = np.zeros(self.partition_count, dtype=np.bool_)
+        found[list(self.children)] = True
+        return found
+
+    @property
+    def splitting_tables(self) -> tuple[str, ...]:
+        """Names of the tables with unregistered children, by id."""
+        places = sorted({int(self.table_of_row[row]) for row in self.children})
+        return tuple(self.app_names[place] for place in places)
 
     @property
     def table_count(self) -> int:

@@ -53,6 +53,8 @@ NODES: Final = pa.schema(
         _field("put_p99_ms", pa.float64(), "ms"),
         _field("multi_put_p99_ms", pa.float64(), "ms"),
         _field("is_answering", pa.bool_()),  # it answered this capture; null: it was not queried
+        _field("disk_min_available_ratio", pa.float64()),  # its own flag: below it a disk is full
+        _field("min_2pc_replica_count", pa.int64()),  # its own flag: replicas that a write needs
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""
@@ -86,6 +88,7 @@ PARTITIONS: Final = pa.schema(
         _field("last_committed_decree", pa.int64(), nullable=False),
         _field("ddd_reason", pa.string()),  # null: not among those that lost every replica
         _field("ddd_dropped", pa.string()),  # JSON list: its former members as diagnosed
+        _field("copies", pa.string()),  # JSON list: replicas on nodes, of one without a primary
     ]
 )
 """One row a partition of an available table, by ``(app_id, index)``."""
@@ -177,9 +180,45 @@ NODE_ORDERS: Final = pa.schema(
 """One row an order of the nodes, as the balancer numbers them, that fits all rounds seen. No row:
 no round was seen under this leader."""
 
+DUPLICATIONS: Final = pa.schema(
+    [
+        _field("app_id", pa.int64(), nullable=False),
+        _field("dup_id", pa.int64(), nullable=False),
+        _field("status", pa.string(), nullable=False),  # init, prepare, app, log, pause, removed
+        _field("remote", pa.string(), nullable=False),  # name of the other cluster
+        _field("remote_table", pa.string()),
+        _field("fail_mode", pa.string()),  # slow, skip, fast
+        _field("created_at", pa.int64(), "ms"),
+        _field("reported_partitions", pa.int64(), nullable=False),
+        _field("lagging_partitions", pa.int64()),  # null, as all that follow: lag is not reported
+        _field("total_lag", pa.int64(), "mutations"),  # committed here, not confirmed there
+        _field("max_lag", pa.int64(), "mutations"),
+        _field("max_lag_index", pa.int64()),  # the partition of ``max_lag``
+    ]
+)
+"""One row a duplication of a table, by ``(app_id, dup_id)``."""
+
+BACKUP_POLICIES: Final = pa.schema(
+    [
+        _field("name", pa.string(), nullable=False),
+        _field("provider", pa.string(), nullable=False),
+        _field("interval_s", pa.int64(), "s"),
+        _field("app_ids", pa.list_(pa.int64()), nullable=False),
+        _field("kept", pa.int64()),  # backups that are kept
+        _field("start_time", pa.string(), nullable=False),  # hour:minute; empty: any
+        _field("is_disabled", pa.bool_(), nullable=False),
+        _field("last_started_at", pa.int64(), "ms"),  # null: none yet
+        _field("last_ended_at", pa.int64(), "ms"),  # null: none yet, or it runs
+    ]
+)
+"""One row a policy of periodic backups, by name."""
+
 _LATER_OF_NODES: Final = tuple(NODES.names[NODES.get_field_index("started_at") :])
 
-ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"nodes": _LATER_OF_NODES}
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {
+    "nodes": _LATER_OF_NODES,
+    "partitions": ("copies",),
+}
 """Columns that older snapshots do not have, by table; unknown throughout they do not count in a
 snapshot's id, so that an older one keeps its own."""
 
@@ -192,7 +231,11 @@ PEGASUS_TABLES: Final[dict[str, pa.Schema]] = {
     "settings": SETTINGS,
     "operations": OPERATIONS,
     "node_orders": NODE_ORDERS,
+    "duplications": DUPLICATIONS,
+    "backup_policies": BACKUP_POLICIES,
 }
 
-TABLES_ADDED_LATER: Final = frozenset({"operations", "node_orders"})
+TABLES_ADDED_LATER: Final = frozenset(
+    {"operations", "node_orders", "duplications", "backup_policies"}
+)
 """Tables that older snapshots do not have; empty ones do not count in a snapshot's id either."""

@@ -27,6 +27,8 @@ from core.snapshot.misfit import MANIFEST, no_snapshot
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 PULSAR: Final = "pulsar"
+EARLIER: Final = 6
+"""Snapshots before one that show what lasts."""
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
 _DROPPED: Final = ".dropped-"
@@ -223,6 +225,10 @@ class SnapshotStore:
         """The newest saved snapshot of the cluster; see :func:`current`."""
         entries = current(self.entries(cluster), now)
         return entries[-1] if entries else None
+
+    def before(self, cluster: str, moment: datetime, count: int = EARLIER) -> list[CachedSnapshot]:
+        """Return the newest saved snapshots of the cluster before a moment, oldest first."""
+        return [one for one in self.entries(cluster) if one.taken_at < moment][-count:]
 
     def jump(self, cluster: str, now: datetime, retention: Retention) -> ClockJump | None:
         """Return the jump of the clock for which age retention of the cluster is paused."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -40,6 +41,9 @@ class NodeBars:
     unit: str
 
 
+_FEW: Final = 5
+
+
 @dataclass(frozen=True, eq=False)
 class RoundLines:
     """Primaries of some nodes by round of the balancer.
@@ -70,7 +74,8 @@ def round_lines(data: RoundLines) -> go.Figure:
             )
         )
     styled(figure, height=_ROUNDS_PX, legend=True)
-    figure.update_xaxes(title_text="round", tickformat="d", rangemode="tozero")
+    figure.update_xaxes(title_text="round", rangemode="tozero", **count_ticks(data.rounds))
+    figure.update_yaxes(**count_ticks(data.counts))
     return figure
 
 
@@ -119,7 +124,16 @@ def node_bars(data: NodeBars) -> go.Figure:
     )
     figure.update_yaxes(autorange="reversed", type="category")
     figure.update_xaxes(ticksuffix=f" {data.unit}" if data.unit == "GB" else data.unit)
+    if not data.unit:
+        figure.update_xaxes(**count_ticks(data.primaries + np.nan_to_num(data.secondaries)))
     return figure
+
+
+def count_ticks(values: Floats | NDArray[np.int64]) -> dict[str, object]:
+    """Return settings of an axis of counts: few of them get a tick each, none twice."""
+    known = values[np.isfinite(values)]
+    most = float(known.max()) if known.size else 0.0
+    return {"dtick": 1, "tickformat": "d"} if most <= _FEW else {"tickformat": ",d"}
 
 
 def text_with_unit(value: float, unit: str) -> str:

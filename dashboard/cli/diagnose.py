@@ -13,6 +13,7 @@ from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import InputError
 from core.findings.finding import Fix
+from core.snapshot.store import Storable
 from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import answers, systems
@@ -23,7 +24,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.parts import part
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
-from dashboard.cli.source import snapshot_directories
+from dashboard.cli.source import is_path, snapshot_directories
 
 _MAX_LINES: Final = 15
 
@@ -59,10 +60,17 @@ def diagnose(
     with snapshot_directories([source], config) as directories:
         _, snapshot = systems.snapshot_in(directories[0])
         started = time.perf_counter()
-        found = name_causes(snapshot, request, STATUS)
+        found = name_causes(snapshot, request, STATUS, earlier=_earlier(source, snapshot, config))
     elapsed_ms = (time.perf_counter() - started) * 1000
     name = source if not Path(source).is_dir() else snapshot.manifest.cluster
     return _answered(found, snapshot, name, config, {}, elapsed_ms, (), as_json=as_json)
+
+
+def _earlier(source: str, snapshot: Storable, config: Path | None) -> list[Storable]:
+    """Return saved snapshots of a named cluster: they show what lasts; of a directory none."""
+    if is_path(source):
+        return []
+    return services.earlier_snapshots(read_config(config), snapshot)
 
 
 def _over_time(
@@ -157,6 +165,7 @@ def _answered(
         "scope": [] if found.verdict is None else answers.scope(found.verdict),
         "tried": found.tried,
         "untried": found.untried,
+        "untried_pairs": found.untried_pairs,
         "cut_short": found.cut_short,
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),
@@ -252,9 +261,7 @@ def _consequence(cause: Cause) -> list[str]:
     """Return what a fix changes, or what a fact costs clients now, as far as it is known."""
     if cause.effect is not None:
         return [_effect_words(cause.effect)]
-    cost = cause.cost
-    counts = ((cost.bundles, "bundle"), (cost.topics, "topic"), (cost.connections, "connection"))
-    parts = [pluralize(count, noun) for count, noun in counts if count]
+    parts = [pluralize(count, noun) for count, noun in cause.cost.counts]
     return [f"Affected: {', '.join(parts)}."] if parts else []
 
 

@@ -333,6 +333,7 @@ def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
     return RunOptions(
         pace_per_min=limits.pace_per_min,
         max_failures=limits.max_failures,
+        max_unassigned=limits.max_unassigned,
         verify_within_s=limits.verify_within_s,
         is_gradual=limits.gradual_pace,
         canary_s=limits.canary_s,
@@ -368,6 +369,7 @@ def request_run(
     limits = RunLimits(
         pace_per_min=settings.apply.pace_per_min,
         max_failures=settings.apply.max_failures,
+        max_unassigned=settings.apply.max_unassigned,
         max_steps=settings.apply.max_steps,
         canary_s=settings.apply.canary_s,
         is_read_only=settings.read_only,
@@ -533,19 +535,32 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
 
 
 def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
-    """Take one snapshot of a cluster of any system.
+    """Take one snapshot of a cluster of any system; it goes on from the newest saved one.
 
     Raises:
         RemoteError: Nothing at all could be read.
     """
     from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
-    collector = connector_of(config, cluster).collector(cluster)
+    latest = snapshot_store(config).latest(cluster.name, now())
+    connector = connector_of(config, cluster)
+    collector = connector.collector(cluster, None if latest is None else latest.path)
     try:
         found: Storable = collector.collect()
     finally:
         collector.close()
     return found
+
+
+def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storable]:
+    """Return the saved snapshots of a cluster before one, the newest last; few of them."""
+    from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
+
+    name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
+    if name not in [one.name for one in config.clusters]:
+        return []
+    load = connector_of(config, config.cluster(name)).system.record.load
+    return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
 
 
 def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:

@@ -10,9 +10,8 @@ from core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from connectors.config.model import ClusterConfig, TrimtabConfig
+    from connectors.config.model import TrimtabConfig
     from connectors.sandbox.pegasus.remote import SandboxState
-    from core.snapshot.pegasus import PegasusSnapshot
 
 SANDBOX_NAME: Final = "sandbox-pegasus"
 
@@ -27,21 +26,6 @@ class RunningPegasus(Protocol):
     @property
     def nodes(self) -> list[str]:
         """Registered names of the replica servers."""
-
-
-def capture(cluster: ClusterConfig) -> PegasusSnapshot:
-    """Take one snapshot.
-
-    Raises:
-        RemoteError: The leading meta server was not found, or tells no nodes or tables.
-    """
-    from connectors.pegasus.collect import PegasusCollector  # noqa: PLC0415  # commands start fast
-
-    collector = PegasusCollector(cluster)
-    try:
-        return collector.collect()
-    finally:
-        collector.close()
 
 
 def sandbox(seed: int) -> AbstractContextManager[RunningPegasus]:

@@ -6,19 +6,20 @@ import threading
 
 import pytest
 
-from connectors.config.model import ClusterConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.order_learning import known_orders
 from core.pegasus.snapshot import PegasusFacts
+from dashboard import services
 
 PACE = PegasusOptions(tick_s=1.5, learn_mb_per_s=50_000, failover_s=0.3)
 
 
 @pytest.mark.slow
-def test_the_order_is_learned_from_rounds_and_ends_with_its_leader():
+def test_the_order_is_learned_from_rounds_and_ends_with_its_leader(tmp_path):  # noqa: PLR0915  # one learning after the other
     with PegasusSandbox(PACE) as sandbox:
         config = ClusterConfig(
             name="sandbox", kind="pegasus", meta_servers=sandbox.meta_servers, rate_sample_s=0.05
@@ -47,6 +48,14 @@ def test_the_order_is_learned_from_rounds_and_ends_with_its_leader():
             again.recall(snapshot)
             assert again.collect().tables["node_orders"].num_rows == len(known.orders)
             again.close()
+
+            # commands on a cluster go on from the newest saved snapshot, as pages do
+            trimtab = TrimtabConfig(state_dir=tmp_path, clusters=[config])
+            fresh = services.snapshot_of(trimtab, config)
+            assert not fresh.tables["node_orders"].num_rows
+            services.keep(trimtab, snapshot)
+            facts = PegasusFacts(services.snapshot_of(trimtab, config))
+            assert known_orders(facts, facts.view().nodes).orders == known.orders
 
             sandbox.lose_leader()
             for _ in range(100):

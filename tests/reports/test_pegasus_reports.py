@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from report_pegasus import pegasus_reports, snapshot_of_report
-from test_reports import is_right, proven
+from report_answers import is_right
+from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
+from test_reports import proven
 
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -22,7 +23,8 @@ def named(reports):
 
 @named(CASES)
 def test_the_established_cause_is_named_first_and_its_fix_helps(report):
-    causes = diagnose(snapshot_of_report(report), REQUEST).causes
+    earlier = earlier_of_report(report)
+    causes = diagnose(snapshot_of_report(report), REQUEST, earlier=earlier).causes
     assert causes
     assert is_right(report, causes[0])
     for cause in proven(causes):

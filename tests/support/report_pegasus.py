@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
+import pyarrow as pa
 from pegasus_diagnosis import cluster, even_parts, node_names
 from pegasus_snapshots import part_row
-from report_cluster import Report, all_reports
+from report_cluster import DUMPS, Report, all_reports
 
 from core.pegasus.levels import parse_level
-from core.snapshot.pegasus import PegasusSnapshot
+from core.schemas.pegasus import PEGASUS_TABLES
+from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 
 _CALM: Final = {"balance_operation_count": '{"total": 0}'}
 
@@ -21,7 +26,9 @@ def pegasus_reports() -> list[Report]:
 
 
 def snapshot_of_report(report: Report) -> PegasusSnapshot:
-    """Rebuild the cluster of a report."""
+    """Rebuild the cluster of a report, or read the saved snapshot that it names."""
+    if "saved" in report.facts:
+        return load_pegasus_snapshot(DUMPS / report.facts["saved"])
     facts = report.facts["cluster"]
     names = node_names(facts["nodes"])
     level = parse_level(facts["level"])
@@ -32,8 +39,9 @@ def snapshot_of_report(report: Report) -> PegasusSnapshot:
     def disk_of(row: dict[str, Any]) -> str:
         return "ssd1" if row["node"] in single else f"ssd{row['index'] % 2 + 1}"
 
-    return cluster(
+    found = cluster(
         list(_parts(report, names)),
+        tables=dict(_tables(report)),
         nodes=len(names),
         dead=[names[at - 1] for at in facts.get("dead", ())],
         settings={
@@ -46,6 +54,61 @@ def snapshot_of_report(report: Report) -> PegasusSnapshot:
         disk_of=disk_of,
         cluster=report.name,
     )
+    return _with_more(report, found, names)
+
+
+def earlier_of_report(report: Report) -> list[PegasusSnapshot]:
+    """Return the snapshot before it where the report says since when it lasts; else none."""
+    since_s = report.facts.get("cluster", {}).get("since_s")
+    if since_s is None:
+        return []
+    now = snapshot_of_report(report)
+    taken_at = now.manifest.taken_at - timedelta(seconds=since_s)
+    return [replace(now, manifest=replace(now.manifest, taken_at=taken_at))]
+
+
+def _tables(report: Report) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what a report says of a table as such, by id."""
+    app_id = 0
+    for table in report.facts["tables"]:
+        for _ in range(table.get("count", 1)):
+            app_id += 1
+            row: dict[str, Any] = {"envs": json.dumps(table["envs"])} if "envs" in table else {}
+            if "duplication" in table:
+                row["is_duplicating"] = True
+            if row:
+                yield app_id, row
+
+
+def _with_more(report: Report, found: PegasusSnapshot, names: list[str]) -> PegasusSnapshot:
+    """Return the snapshot with duplications and flags of nodes."""
+    tables = dict(found.tables)
+    rows = [
+        {
+            "app_id": app_id,
+            "dup_id": 1,
+            "remote": "other",
+            "fail_mode": "slow",
+            "created_at": 1_700_000_000_000,
+            "reported_partitions": table["partitions"],
+            "lagging_partitions": 1,
+            "total_lag": table["duplication"]["max_lag"],
+            "max_lag_index": 0,
+            **table["duplication"],
+        }
+        for app_id, table in enumerate(report.facts["tables"], 1)
+        if "duplication" in table
+    ]
+    if rows:
+        schema = PEGASUS_TABLES["duplications"]
+        tables["duplications"] = pa.Table.from_pylist(rows, schema=schema)
+    limits = report.facts["cluster"].get("min_available", {})
+    if limits:
+        nodes = tables["nodes"].to_pylist()
+        for at, ratio in limits.items():
+            nodes[int(at) - 1]["disk_min_available_ratio"] = ratio
+        tables["nodes"] = pa.Table.from_pylist(nodes, schema=PEGASUS_TABLES["nodes"])
+    return PegasusSnapshot.build(found.manifest, tables)
 
 
 def _parts(report: Report, names: list[str]) -> Iterator[dict[str, Any]]:
@@ -83,6 +146,10 @@ def _changed(
         if one["index"] in table.get("lost", ()):
             left = [one["primary"], *one["secondaries"][:1], names[-1]]
             one |= {"primary": None, "secondaries": [], "last_drops": left}
+    count = len(parts)
+    for at in range(table.get("splitting", 0)):
+        child = {"index": count + at, "ballot": -1, "primary": None, "secondaries": []}
+        parts.append({**parts[at], **child})
     return parts
 
 

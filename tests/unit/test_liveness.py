@@ -276,10 +276,15 @@ def test_a_broker_that_is_dead_or_suspected_is_given_nothing(load, odd: Broker) 
     plan = build_unload_plan(snapshot, [busy], now=snapshot.manifest.taken_at, destination=ODD)
     assert "destination_dead" in {item.code for item in plan.diagnostics}
     assert not plan.applyable
-    anywhere = build_unload_plan(snapshot, [busy], now=snapshot.manifest.taken_at)
-    (warning,) = [one for one in anywhere.diagnostics if one.code == "leader_may_choose_dead"]
-    assert warning.subject == ODD
-    assert anywhere.applyable
+    # the leader goes by the registration: what it places may land there
+    plan = build_unload_plan(snapshot, [busy], now=snapshot.manifest.taken_at)
+    assert "placement_dead" in {item.code for item in plan.diagnostics}
+    assert not plan.applyable
+    elsewhere = next(name for name in placed.distribution if name != ODD)
+    plan = build_unload_plan(
+        snapshot, [busy], now=snapshot.manifest.taken_at, destination=elsewhere
+    )
+    assert plan.applyable, plan.diagnostics
 
 
 def test_where_reports_stopped_the_bundles_have_the_load(load) -> None:

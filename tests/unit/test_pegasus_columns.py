@@ -70,6 +70,7 @@ def test_states_are_counted_by_table():
         HealthState.UNWRITABLE: 1,
         HealthState.WRITABLE_ILL: 1,
         HealthState.HEALTHY: 2,
+        HealthState.SPLITTING: 0,
     }
 
 

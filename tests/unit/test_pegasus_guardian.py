@@ -152,7 +152,7 @@ def test_with_a_minimum_of_three_the_states_and_the_listing_disagree():
 def test_states_are_counted_per_table():
     states = np.array([4, 4, 0], dtype=np.int8)
     counts = state_counts(states, np.array([0, 1, 1], dtype=np.int32), 2)
-    assert counts.tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 0, 1]]
+    assert counts.tolist() == [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 1, 0]]
 
 
 @pytest.mark.parametrize(("wanted", "needed"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)])

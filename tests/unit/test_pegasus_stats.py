@@ -15,12 +15,14 @@ from core.pegasus.metrics import CAPACITY_UNITS, Entity, MetricsSample
 from core.pegasus.stats import (
     COUNTERS,
     EVENT_RATES,
-    GAUGES,
     LATENCY,
     LOOKUPS,
     NODE_LATENCIES,
     NODE_RATES,
     OPERATION_RATES,
+    RARE_COUNTERS,
+    RARE_GAUGES,
+    SERVER_GAUGES,
     STORAGE,
     node_stats,
     operation_stats,
@@ -55,7 +57,8 @@ def test_every_metric_that_is_asked_for_is_in_the_recorded_answers_of_a_server()
     replica = set(recorded("metrics__types-replica_attributes-table_id,2").values[ONE])
     assert set(COUNTERS) <= replica
     assert set(CAPACITY_UNITS) <= replica
-    assert set(GAUGES) - {LATENCY} <= server | replica
+    assert {*SERVER_GAUGES, *RARE_GAUGES} <= server | replica
+    assert set(RARE_COUNTERS) <= replica
     assert {*STORAGE.values(), *LOOKUPS.values()} <= replica
 
 
@@ -74,6 +77,8 @@ def test_the_columns_of_the_schema_are_those_that_are_measured():
     assert set(node_stats((told, told))) == set(ADDED_LATER["nodes"]) - {
         "started_at",
         "is_answering",
+        "disk_min_available_ratio",
+        "min_2pc_replica_count",
     }
     assert set(operation_stats((told, told), ONE)) == set(OPERATIONS.names) - {"app_id", "index"}
     assert set(ADDED_LATER["nodes"]) <= set(NODES.names)
@@ -114,8 +119,8 @@ def test_a_server_that_tells_nothing_leaves_everything_unknown():
 
 
 def test_a_replicas_operations_are_rates_and_its_lookups_are_as_told():
-    before = sample(0, {ONE: dict.fromkeys(COUNTERS, 100.0)})
-    later = dict.fromkeys(COUNTERS, 104.0) | {"rdb_block_cache_hit_count": 9.0}
+    before = sample(0, {ONE: dict.fromkeys((*COUNTERS, *RARE_COUNTERS), 100.0)})
+    later = dict.fromkeys((*COUNTERS, *RARE_COUNTERS), 104.0) | {"rdb_block_cache_hit_count": 9.0}
     stats = operation_stats((before, sample(4, {ONE: later})), ONE)
     assert {stats[name] for name in (*OPERATION_RATES, *EVENT_RATES)} == {1.0}
     assert stats["cache_hits"] == 9.0

@@ -99,10 +99,17 @@ class HttpClient:
         *,
         types: Sequence[str] = (),
         metrics: Sequence[str] = (),
-        attributes: Mapping[str, str] | None = None,
+        attributes: Mapping[str, Sequence[str]] | None = None,
     ) -> MetricsSample:
-        """Return metrics: all, or only some types, names, or entities with an attribute."""
-        pairs = [part for pair in (attributes or {}).items() for part in pair]
+        """Return metrics: all, or only some types, names, or entities with one of attributes.
+
+        Args:
+            types: Of entities.
+            metrics: Names.
+            attributes: By name the values of which an entity has to have one.
+        """
+        listed = (attributes or {}).items()
+        pairs = [part for name, values in listed for value in values for part in (name, value)]
         query = {"types": types, "metrics": metrics, "attributes": pairs}
         parameters = {key: ",".join(values) for key, values in query.items() if values}
         return self._parsed("/metrics", parse.parse_metrics, parameters)

@@ -22,15 +22,18 @@ from core.errors import (
     ConflictError,
     GuardRefusedError,
     NotFoundError,
+    ProtocolError,
     RemoteError,
     RemoteTimeoutError,
     UnknownNameError,
     UnreachableError,
 )
 from core.pegasus.answers import (
+    BackupPolicyEntry,
     ClusterInfo,
     DddEntry,
     DiskEntry,
+    DuplicationEntry,
     NodeEntry,
     TableEntry,
     TableStatus,
@@ -39,8 +42,10 @@ from core.pegasus.levels import LEVEL_QUERY, FunctionLevel, level_of
 from core.pegasus.partition import PartitionConfig, ReplicaEntry
 from core.pegasus.proposal import Proposal
 
+MATCH_ALL: Final = 1
 PREFIX_MATCH: Final = 4
 ALL: Final = -1
+NO_HANDLER: Final = "ERR_HANDLER_NOT_FOUND"
 _PAUSE_S: Final = 0.2
 _UNPROVEN_S: Final = 3.0
 """How long a meta server that has not been seen to lead may take: a frozen one accepts connections
@@ -64,6 +69,7 @@ class MetaClient:
         self._addresses = list(addresses)
         self._timeout_s = timeout_s
         self._leader: Connection | None = None
+        self._proven: Connection | None = None
         self._lock = threading.RLock()
         self._pause = threading.Event()
 
@@ -127,6 +133,55 @@ class MetaClient:
         """Return partitions that lost every replica: of all tables, of one, or a single one."""
         body = idl.DddDiagnoseRequest(pid=Gpid(app_id, index))
         return self._query_parsed(idl.DDD_DIAGNOSE, body, parse.parse_ddds)
+
+    def fetch_duplications(self, tables: Sequence[str]) -> list[DuplicationEntry]:
+        """Return the duplications of tables, with their lag where the release reports it.
+
+        Args:
+            tables: Those that are duplicated, for releases before 2.6: they list no others.
+        """
+        body = idl.ListDuplicationRequest(app_name_pattern="", match_type=MATCH_ALL)
+        try:
+            return self._query_parsed(idl.LIST_DUPLICATION, body, parse.parse_duplications)
+        except ProtocolError as exc:
+            if exc.context.get("pegasus_error") != NO_HANDLER:
+                raise
+        found = []
+        for table in tables:
+            one = idl.QueryDuplicationRequest(app_name=table)
+            found += self._query_parsed(idl.QUERY_DUPLICATION, one, parse.parse_table_duplications)
+        return found
+
+    def fetch_backup_policies(self) -> list[BackupPolicyEntry]:
+        """Return the policies of periodic backups, each with its last backup.
+
+        Raises:
+            RemoteError: ``ERR_SERVICE_NOT_ACTIVE`` where cold backups are disabled.
+        """
+        body = idl.QueryBackupPolicyRequest(policy_names=[], backup_info_count=1)
+        return self._query_parsed(idl.QUERY_BACKUP_POLICY, body, parse.parse_backup_policies)
+
+    def query_command(self, command: str, *arguments: str) -> Any:
+        """Send a remote command that only reads; the leader is looked for once a connection.
+
+        A server that has answered as the leader on this connection is not probed again: a command
+        that only leaders know tells by itself when it does not lead any more.
+
+        Raises:
+            NotFoundError: The server does not know it.
+        """
+        call, body = idl.REMOTE_COMMAND, idl.Command(cmd=command, arguments=list(arguments))
+
+        def send(leader: Connection, left_s: float) -> list[Reply]:
+            if leader is not self._proven:
+                nodes = idl.ListNodesRequest(status=0)
+                probe = leader.call(idl.LIST_NODES, nodes, timeout_s=left_s)
+                if _app_error(probe) == FORWARD:
+                    return [probe]
+            return [leader.call(call, body, timeout_s=left_s)]
+
+        result = self._with_leader(call.name, send, may_repeat=True)[0]
+        return _command_answer(command, result, self._endpoint())
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -257,6 +312,7 @@ class MetaClient:
                 continue
             leads, results = _results(replies, connection, operation)
             if leads:
+                self._proven = connection
                 return results
             forwarded = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
             failure = forwarded

@@ -18,11 +18,16 @@ from connectors.pegasus.rpc.wire import (
     boolean,
     i32,
     i64,
+    lists,
     many,
+    number_map,
+    number_set,
     numbers,
     one,
     sets_by_number,
     struct,
+    structs_by_number,
+    structs_by_text,
     text,
     text_map,
     texts,
@@ -175,6 +180,73 @@ QueryReplicaInfoResponse = struct(
     "QueryReplicaInfoResponse", one(1, "err", ErrorCode), many(2, "replicas", ReplicaInfo)
 )
 
+# field 6 is retired
+PartitionLag = struct("PartitionLag", i64(1, "confirmed_decree"), i64(2, "last_committed_decree"))
+Duplication = struct(
+    "Duplication",
+    i32(1, "dupid"),
+    i32(2, "status"),
+    text(3, "remote"),
+    i64(4, "create_ts"),
+    number_map(5, "progress"),
+    i32(7, "fail_mode"),
+    text(8, "remote_app_name"),
+    i32(9, "remote_replica_count"),
+    i32(10, "mode"),
+    structs_by_number(11, "partition_states", PartitionLag),
+)
+QueryDuplicationRequest = struct("QueryDuplicationRequest", text(1, "app_name"))
+QueryDuplicationResponse = struct(
+    "QueryDuplicationResponse",
+    one(1, "err", ErrorCode),
+    i32(3, "appid"),
+    many(4, "entry_list", Duplication),
+)
+TableDuplications = struct(
+    "TableDuplications",
+    i32(1, "appid"),
+    structs_by_number(2, "duplications", Duplication),
+    text(3, "app_name"),
+    i32(4, "partition_count"),
+)
+ListDuplicationRequest = struct(
+    "ListDuplicationRequest", text(1, "app_name_pattern"), i32(2, "match_type")
+)
+ListDuplicationResponse = struct(
+    "ListDuplicationResponse",
+    one(1, "err", ErrorCode),
+    text(2, "hint_message"),
+    structs_by_text(3, "app_states", TableDuplications),
+)
+
+BackupPolicy = struct(
+    "BackupPolicy",
+    text(1, "policy_name"),
+    text(2, "backup_provider_type"),
+    text(3, "backup_interval_seconds"),
+    number_set(4, "app_ids"),
+    i32(5, "backup_history_count_to_keep"),
+    text(6, "start_time"),
+    boolean(7, "is_disable"),
+)
+Backup = struct(
+    "Backup",
+    i64(1, "backup_id"),
+    i64(2, "start_time_ms"),
+    i64(3, "end_time_ms"),
+    number_set(4, "app_ids"),
+)
+QueryBackupPolicyRequest = struct(
+    "QueryBackupPolicyRequest", texts(1, "policy_names"), i32(2, "backup_info_count")
+)
+QueryBackupPolicyResponse = struct(
+    "QueryBackupPolicyResponse",
+    one(1, "err", ErrorCode),
+    many(2, "policys", BackupPolicy),
+    lists(3, "backup_infos", Backup),
+    text(4, "hint_msg"),
+)
+
 Command = struct("Command", text(1, "cmd"), texts(2, "arguments"))
 
 QueryAppInfoRequest = struct(
@@ -238,6 +310,15 @@ PROPOSE_BALANCER: Final = Call(
     "RPC_CM_PROPOSE_BALANCER", BalancerRequest, ErrResponse, is_read=False
 )
 DDD_DIAGNOSE: Final = Call("RPC_CM_DDD_DIAGNOSE", DddDiagnoseRequest, DddDiagnoseResponse)
+QUERY_DUPLICATION: Final = Call(
+    "RPC_CM_QUERY_DUPLICATION", QueryDuplicationRequest, QueryDuplicationResponse
+)
+LIST_DUPLICATION: Final = Call(
+    "RPC_CM_LIST_DUPLICATION", ListDuplicationRequest, ListDuplicationResponse
+)
+QUERY_BACKUP_POLICY: Final = Call(
+    "RPC_CM_QUERY_BACKUP_POLICY", QueryBackupPolicyRequest, QueryBackupPolicyResponse
+)
 QUERY_DISK_INFO: Final = Call("RPC_QUERY_DISK_INFO", QueryDiskInfoRequest, QueryDiskInfoResponse)
 QUERY_REPLICA_INFO: Final = Call(
     "RPC_QUERY_REPLICA_INFO", QueryReplicaInfoRequest, QueryReplicaInfoResponse
@@ -259,6 +340,9 @@ CALLS: Final = (
     CONTROL_META,
     PROPOSE_BALANCER,
     DDD_DIAGNOSE,
+    QUERY_DUPLICATION,
+    LIST_DUPLICATION,
+    QUERY_BACKUP_POLICY,
     QUERY_DISK_INFO,
     QUERY_REPLICA_INFO,
     REMOTE_COMMAND,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,9 +13,13 @@ from connectors.pegasus.rpc import idl
 from connectors.pegasus.rpc.wire import Gpid, HostPort, RpcAddress, Struct, WireError
 from core.errors import ProtocolError
 from core.pegasus.answers import (
+    DUPLICATION_STATES,
+    FAIL_MODES,
+    BackupPolicyEntry,
     ClusterInfo,
     DddEntry,
     DiskEntry,
+    DuplicationEntry,
     NodeEntry,
     TableEntry,
     TableStatus,
@@ -222,6 +226,68 @@ def parse_ddd(one: Struct) -> DddEntry:
         for node in one.dropped or ()
     )
     return DddEntry(parse_partition(one.config), dropped, one.reason or "")
+
+
+def parse_duplications(result: Struct) -> list[DuplicationEntry]:
+    """Read the duplications of every table, with the lag of each partition."""
+    return [
+        parse_duplication(table.appid, one)
+        for table in (result.app_states or {}).values()
+        for one in (table.duplications or {}).values()
+    ]
+
+
+def parse_table_duplications(result: Struct) -> list[DuplicationEntry]:
+    """Read the duplications of one table; releases before 2.6 report no lag."""
+    return [parse_duplication(_there(result.appid), one) for one in result.entry_list or ()]
+
+
+def parse_duplication(app_id: int, one: Struct) -> DuplicationEntry:
+    """Read one duplication."""
+    states = one.partition_states or {}
+    lags = {
+        index: max(state.last_committed_decree - max(state.confirmed_decree, 0), 0)
+        for index, state in states.items()
+        if state.last_committed_decree is not None and state.confirmed_decree is not None
+    }
+    return DuplicationEntry(
+        app_id=app_id,
+        dup_id=_there(one.dupid),
+        status=_word(DUPLICATION_STATES, one.status) or "unknown",
+        remote=one.remote or "",
+        remote_table=one.remote_app_name,
+        fail_mode=_word(FAIL_MODES, one.fail_mode),
+        create_ms=one.create_ts or 0,
+        partitions=len(states or one.progress or {}),
+        lags=lags,
+    )
+
+
+def _word(words: Sequence[str], number: int | None) -> str | None:
+    return words[number] if number is not None and 0 <= number < len(words) else None
+
+
+def parse_backup_policies(result: Struct) -> list[BackupPolicyEntry]:
+    """Read the policies of periodic backups, each with its last backup."""
+    backups = [*(result.backup_infos or ())]
+    policies = result.policys or ()
+    backups += [[]] * (len(policies) - len(backups))
+    return [
+        BackupPolicyEntry(
+            name=one.policy_name or "",
+            provider=one.backup_provider_type or "",
+            interval_s=int(one.backup_interval_seconds)
+            if (one.backup_interval_seconds or "").isdecimal()
+            else None,
+            app_ids=tuple(sorted(one.app_ids or ())),
+            kept=one.backup_history_count_to_keep or 0,
+            start_time=one.start_time or "",
+            is_disabled=bool(one.is_disable),
+            last_start_ms=last[0].start_time_ms or 0 if last else 0,
+            last_end_ms=last[0].end_time_ms or 0 if last else 0,
+        )
+        for one, last in zip(policies, backups, strict=False)
+    ]
 
 
 def parse_disk(one: Struct) -> DiskEntry:

@@ -270,6 +270,32 @@ def numbers(number: int, name: str) -> Field:
     return number, TType.LIST, name, (TType.I32, None, False), None
 
 
+def number_set(number: int, name: str) -> Field:
+    """Declare a set of 32-bit numbers."""
+    return number, TType.SET, name, (TType.I32, None, False), None
+
+
+def structs_by_number(number: int, name: str, kind: type[Struct]) -> Field:
+    """Declare a map of 32-bit numbers to structs."""
+    return number, TType.MAP, name, (TType.I32, None, TType.STRUCT, [kind, None], False), None
+
+
+def structs_by_text(number: int, name: str, kind: type[Struct]) -> Field:
+    """Declare a map of texts to structs."""
+    return number, TType.MAP, name, (TType.STRING, "UTF8", TType.STRUCT, [kind, None], False), None
+
+
+def number_map(number: int, name: str) -> Field:
+    """Declare a map of 32-bit numbers to 64-bit ones."""
+    return number, TType.MAP, name, (TType.I32, None, TType.I64, None, False), None
+
+
+def lists(number: int, name: str, kind: type[Struct]) -> Field:
+    """Declare a list of lists of structs."""
+    inner = (TType.STRUCT, [kind, None], False)
+    return number, TType.LIST, name, (TType.LIST, inner, False), None
+
+
 def text_map(number: int, name: str) -> Field:
     """Declare a map of texts."""
     return number, TType.MAP, name, (TType.STRING, "UTF8", TType.STRING, "UTF8", False), None

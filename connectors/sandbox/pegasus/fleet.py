@@ -100,6 +100,10 @@ class PegasusSandbox:
 
         return self._await(seen())
 
+    def change(self, change: Callable[[ClusterState], object]) -> None:
+        """Change the books as a shell would; see ``connectors.sandbox.pegasus.tables``."""
+        self.look(change)
+
     # -- faults ---------------------------------------------------------------------------------
 
     def lose_node(self, name: str) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.commands import COMMIT, VERSION
 from connectors.sandbox.pegasus.control import Control
-from connectors.sandbox.pegasus.meta_server import MIN_2PC
 from connectors.sandbox.pegasus.metrics import metrics_of
 from connectors.sandbox.pegasus.server import HttpAnswer, split_target
+from connectors.sandbox.pegasus.state import MIN_2PC
 from core.pegasus.health import ListedHealth, Membership
 
 Query = Mapping[str, str]
@@ -81,6 +81,11 @@ class HttpCalls:
             "lb_interval_ms": ("replication", "FV_INT32", "", self._cluster.options.tick_s * 1000),
             "mutation_2pc_min_replica_count": ("replication", "FV_INT32", "", MIN_2PC),
         }
+        if not self._is_meta:
+            closing_ms = self._cluster.options.close_after_s * 1000
+            flags["gc_memory_replica_interval_ms"] = ("replication", "FV_INT32", "", closing_ms)
+            own = self._cluster.state.nodes[self._name].flags
+            flags |= {name: ("replication", "FV_INT32", "", value) for name, value in own.items()}
         for name in _FLAGS if self._is_meta else ():
             kind = "FV_BOOL" if name == "balance_cluster" else "FV_UINT32"
             flags[name] = ("meta_server", kind, "flag_tag::FT_MUTABLE", settings[name])

@@ -20,7 +20,7 @@ from connectors.sandbox.pegasus.balancing import (
     plan_round,
 )
 from connectors.sandbox.pegasus.options import PegasusOptions
-from connectors.sandbox.pegasus.state import ClusterState, Leftover, Node, Partition
+from connectors.sandbox.pegasus.state import MIN_2PC, ClusterState, Leftover, Node, Partition
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.balance.rounds import pick_by_seed
 from core.pegasus.config_context import collect_replica, record_change
@@ -36,7 +36,6 @@ from core.pegasus.partition import (
 from core.pegasus.reconfigure import apply_action
 from core.pegasus.verdict import OperationCounts
 
-MIN_2PC: Final = 2
 _ADDS: Final = (ConfigType.ADD_SECONDARY, ConfigType.ADD_SECONDARY_FOR_LB)
 _AWAY: Final = (ConfigType.DOWNGRADE_TO_INACTIVE, ConfigType.REMOVE)
 _PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
@@ -99,6 +98,8 @@ class MetaServer:
         healthy = 0
         for table in sorted(self._state.tables.values(), key=lambda one: one.name):
             for partition in self._state.of_table(table.app_id):
+                if partition.config.is_child:
+                    continue  # and it is not healthy: nothing is balanced
                 cure = self._cure(partition, promises)
                 healthy += cure.status is CureStatus.HEALTHY
                 if cure.action is None:

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox.pegasus.cluster import Cluster
-from connectors.sandbox.pegasus.meta_server import MIN_2PC
-from connectors.sandbox.pegasus.state import DISK_MB, Node, Partition
+from connectors.sandbox.pegasus.state import DISK_MB, MIN_2PC, Node, Partition
 from core.pegasus.health import HealthState, Membership, health_states
 
 _READ_SHARES: Final = {

@@ -12,7 +12,13 @@ from connectors.pegasus.rpc.wire import ErrorCode, Gpid, HostPort, RpcAddress, S
 from connectors.sandbox.pegasus import commands
 from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.state import Node
-from core.pegasus.answers import DiskEntry, TableEntry
+from core.pegasus.answers import (
+    DUPLICATION_STATES,
+    FAIL_MODES,
+    DiskEntry,
+    DuplicationEntry,
+    TableEntry,
+)
 from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.ddd import DddNode
 from core.pegasus.levels import LEVEL_QUERY, FunctionLevel
@@ -150,6 +156,22 @@ def ddd_struct(config: PartitionConfig, dropped: Iterable[DddNode], reason: str)
     )
 
 
+def duplication_struct(one: DuplicationEntry) -> Struct:
+    """Return a duplication, with what each partition has committed and confirmed."""
+    return idl.Duplication(
+        dupid=one.dup_id,
+        status=DUPLICATION_STATES.index(one.status),
+        remote=one.remote,
+        create_ts=one.create_ms,
+        fail_mode=FAIL_MODES.index(one.fail_mode or FAIL_MODES[0]),
+        remote_app_name=one.remote_table,
+        partition_states={
+            index: idl.PartitionLag(confirmed_decree=0, last_committed_decree=lag)
+            for index, lag in one.lags.items()
+        },
+    )
+
+
 def info_struct(values: Mapping[str, str]) -> Struct:
     """Return what the leading meta server reports of its cluster."""
     return idl.ClusterInfoResponse(err=ErrorCode(), keys=list(values), values=list(values.values()))
@@ -190,6 +212,9 @@ class MetaCalls:
             idl.CONTROL_META.name: self._control_meta,
             idl.PROPOSE_BALANCER.name: self._propose,
             idl.DDD_DIAGNOSE.name: self._ddd,
+            idl.LIST_DUPLICATION.name: self._list_duplications,
+            idl.QUERY_DUPLICATION.name: self._query_duplications,
+            idl.QUERY_BACKUP_POLICY.name: self._policies,
             idl.GET_MAX_REPLICA_COUNT.name: self._max_replica_count,
         }
 
@@ -292,6 +317,64 @@ class MetaCalls:
             dropped = meta.ddd_nodes(partition)
             infos.append(ddd_struct(partition.config, dropped, reason))
         return idl.DddDiagnoseResponse(err=ErrorCode(), partitions=infos)
+
+    def _list_duplications(self, _body: Struct) -> Struct:
+        state = self._cluster.state
+        states = {}
+        for table in state.tables.values():
+            own = [one for one in state.duplications if one.app_id == table.app_id]
+            states[table.name] = idl.TableDuplications(
+                appid=table.app_id,
+                duplications={one.dup_id: duplication_struct(one) for one in own},
+                app_name=table.name,
+                partition_count=table.partition_count,
+            )
+        return idl.ListDuplicationResponse(err=ErrorCode(), hint_message="", app_states=states)
+
+    def _query_duplications(self, body: Struct) -> Struct:
+        state = self._cluster.state
+        table = state.table_named(body.app_name or "")
+        if table is None:
+            return idl.QueryDuplicationResponse(err=ErrorCode("ERR_APP_NOT_EXIST"))
+        own = [one for one in state.duplications if one.app_id == table.app_id]
+        return idl.QueryDuplicationResponse(
+            err=ErrorCode(),
+            appid=table.app_id,
+            entry_list=[duplication_struct(one) for one in own],
+        )
+
+    def _policies(self, _body: Struct) -> Struct:
+        state = self._cluster.state
+        if not state.has_backups:
+            return idl.QueryBackupPolicyResponse(err=ErrorCode("ERR_SERVICE_NOT_ACTIVE"))
+        return idl.QueryBackupPolicyResponse(
+            err=ErrorCode(),
+            policys=[
+                idl.BackupPolicy(
+                    policy_name=one.name,
+                    backup_provider_type=one.provider,
+                    backup_interval_seconds=str(one.interval_s or ""),
+                    app_ids=set(one.app_ids),
+                    backup_history_count_to_keep=one.kept,
+                    start_time=one.start_time,
+                    is_disable=one.is_disabled,
+                )
+                for one in state.policies
+            ],
+            backup_infos=[
+                [
+                    idl.Backup(
+                        backup_id=one.last_start_ms,
+                        start_time_ms=one.last_start_ms,
+                        end_time_ms=one.last_end_ms,
+                        app_ids=set(one.app_ids),
+                    )
+                ]
+                if one.last_start_ms
+                else []
+                for one in state.policies
+            ],
+        )
 
     def _max_replica_count(self, body: Struct) -> Struct:
         table = self._cluster.state.table_named(body.app_name or "")

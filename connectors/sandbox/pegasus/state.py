@@ -11,7 +11,14 @@ import numpy as np
 
 from connectors.pegasus.rpc.wire import WireError
 from connectors.sandbox.pegasus.options import TABLES, PegasusOptions
-from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
+from core.pegasus.answers import (
+    BackupPolicyEntry,
+    DiskEntry,
+    DuplicationEntry,
+    NodeEntry,
+    TableEntry,
+    TableStatus,
+)
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import (
@@ -22,6 +29,7 @@ from core.pegasus.partition import (
 )
 from core.pegasus.verdict import OperationCounts
 
+MIN_2PC: Final = 2
 _MAX_CALLS: Final = 10_000
 
 
@@ -85,6 +93,7 @@ class Node:
         started_s: Monotonic seconds: its counters count from then.
         disk_stats: How often it has counted what its disks hold since then.
         holdings: What it counted the last time, by gpid: disk tag, and whether it led.
+        flags: Flags of its own, by name.
     """
 
     name: str
@@ -98,6 +107,12 @@ class Node:
     started_s: float = 0.0
     disk_stats: int = 0
     holdings: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
+    flags: dict[str, float] = field(
+        default_factory=lambda: {
+            "disk_min_available_space_ratio": 10,
+            "mutation_2pc_min_replica_count": MIN_2PC,
+        }
+    )
 
     @property
     def is_working(self) -> bool:
@@ -196,6 +211,9 @@ class ClusterState:
         counts: Of the last look of the balancer.
         led_since_s: Monotonic seconds: since when the leading meta server runs.
         faults: What was requested, and answers that get lost.
+        duplications: Of tables that are duplicated.
+        policies: Of periodic backups.
+        has_backups: Cold backups are enabled.
     """
 
     nodes: dict[str, Node]
@@ -207,6 +225,9 @@ class ClusterState:
     counts: OperationCounts = field(default_factory=lambda: OperationCounts(-1, 0, 0, 0))
     led_since_s: float = 0.0
     faults: CallFaults = field(default_factory=CallFaults)
+    duplications: list[DuplicationEntry] = field(default_factory=list)
+    policies: list[BackupPolicyEntry] = field(default_factory=list)
+    has_backups: bool = True
 
     def table_named(self, name: str) -> TableEntry | None:
         """Return an available table."""

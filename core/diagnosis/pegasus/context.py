@@ -30,11 +30,11 @@ from core.pegasus.ids import parse_gpid
 from core.pegasus.levels import FunctionLevel, effective_level
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.rules.nodes import SHORT_RATIO
+from core.pegasus.persistence import Copy, parse_copies, unserved_since
 from core.pegasus.server_settings import ADD_LIMIT, FLOW_CONTROL
-from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.snapshot import DISK_MIN_AVAILABLE_RATIO, PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
-from core.pegasus.view import ClusterView, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
@@ -148,11 +148,13 @@ class PegasusDiagnosisContext:
     @cached_property
     def full_disks(self) -> frozenset[tuple[str, str]]:
         """Node and tag of the disks that take no new replica."""
-        rows = self.facts.rows("disks")
+        rows, limits = self.facts.rows("disks"), self.facts.full_disk_ratios
         short = {
             (row["node"], row["disk"])
             for row in rows
-            if row["capacity_mb"] > 0 and row["available_mb"] < SHORT_RATIO * row["capacity_mb"]
+            if row["capacity_mb"] > 0
+            and row["available_mb"]
+            < limits.get(row["node"], (DISK_MIN_AVAILABLE_RATIO, False))[0] * row["capacity_mb"]
         }
         return frozenset(short)
 
@@ -197,7 +199,8 @@ class PegasusDiagnosisContext:
     def is_uninformed(self) -> bool:
         """Whether the meta server lacks the disk of some replica."""
         counts = self.facts.operations
-        return counts is not None and counts.total < 0 and not self.unhealthy.size
+        is_waiting = self.unhealthy.size or self.view.children
+        return counts is not None and counts.total < 0 and not is_waiting
 
     # -- unhealthy partitions -------------------------------------------------------------------
 
@@ -254,6 +257,31 @@ class PegasusDiagnosisContext:
         parts = self.facts.partitions
         return {(app_id, one.index): one for app_id, listed in parts.items() for one in listed}
 
+    def copies_of(self, row: int) -> tuple[Copy, ...] | None:
+        """Return what servers hold of a partition without a primary; ``None``: not read."""
+        return parse_copies(self._copies.get(self.view.gpid(row)))
+
+    @cached_property
+    def _copies(self) -> dict[tuple[int, int], str]:
+        table = self.facts.snapshot.tables["partitions"]
+        rows = table.filter(table["copies"].is_valid()).select(["app_id", "index", "copies"])
+        return {(row["app_id"], row["index"]): row["copies"] for row in rows.to_pylist()}
+
+    @cached_property
+    def headless(self) -> int:
+        """Partitions without a primary of which a secondary lives."""
+        members = self.view.members[self.unhealthy]
+        is_headless = (members[:, 0] == NO_NODE) & (members[:, 1:] != NO_NODE).any(axis=1)
+        return int(is_headless.sum())
+
+    @cached_property
+    def unserved_since(self) -> float | None:
+        """Seconds that one of these has not changed; ``None``: no earlier snapshot shows it."""
+        since = unserved_since(self.facts.snapshot, self.earlier)
+        if not since:
+            return None
+        return (self.facts.snapshot.manifest.taken_at - min(since.values())).total_seconds()
+
     @property
     def black_list(self) -> frozenset[str]:
         """Nodes that never get a new secondary."""
@@ -298,7 +326,7 @@ class PegasusDiagnosisContext:
             view=self.view,
             options=self.options,
             level=self.level,
-            is_ready=not self.staging_tables and not self.is_uninformed,
+            is_ready=not (self.staging_tables or self.view.children or self.is_uninformed),
             closed=frozenset(self.full_nodes),
         )
         trials = Trials(situation, self.budget_s)
@@ -330,6 +358,8 @@ class PegasusDiagnosisContext:
             found.append(pluralize(len(self.unhealthy), "unhealthy partition"))
         if self.staging_tables:
             found.append(f"table {self.staging_tables[0]} being created or dropped")
+        if self.view.children:
+            found.append(f"table {self.view.splitting_tables[0]} being split")
         if self.is_uninformed:
             found.append("disks that the meta server does not know")
         return tuple(found)

@@ -20,6 +20,8 @@ def partition_problem(context: PegasusDiagnosisContext, row: int) -> str:
     view, gpid = context.view, context.view.gpid_text(row)
     wanted = int(view.max_replica_counts[view.table_of_row[row]])
     held = int((view.members[row] != NO_NODE).sum())
+    if row in view.children:
+        return f"{gpid} is a child of a partition split: its parent serves it until it registers."
     if row not in context.unhealthy:
         return ""
     if not held:
@@ -55,7 +57,8 @@ def _left_alone(context: PegasusDiagnosisContext, row: int) -> Iterator[str]:
     if context.blockers:
         yield f"Nothing is balanced now: {', '.join(context.blockers)}."
     if not view.is_balanceable[table]:
-        yield f"{name} is loading in bulk: the balancer leaves it out."
+        why = "being split" if name in view.splitting_tables else "loading in bulk"
+        yield f"{name} is {why}: the balancer leaves it out."
     ignored = int(view.app_ids[table]) in context.options.ignored_app_ids
     if ignored and context.options.policy == "app":
         yield f"{name} is on ignored_app_list: the balancer leaves it out."

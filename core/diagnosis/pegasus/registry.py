@@ -122,18 +122,19 @@ def diagnose(
     try:
         context.view, context.row  # noqa: B018 - one may be incomplete, the other unknown
     except IncompleteSnapshotError as exc:
-        known = with_facts((), pegasus_verdict(facts), EXPLAINED)
+        verdict = pegasus_verdict(facts, context.earlier)
+        known = with_facts((), verdict, EXPLAINED)
         return Diagnosis(
             causes=known,
             problem=headline(known, str(exc)),
             notes=("Nothing was simulated.",),
             target_ratio=TARGET_RATIO,
-            verdict=pegasus_verdict(facts),
+            verdict=verdict,
         )
     proven = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
     trials = context.trials
     problem = _problem(context, has_causes=bool(proven))
-    verdict = pegasus_verdict(facts)
+    verdict = pegasus_verdict(facts, context.earlier)
     causes = proven
     if partition is None:
         causes = with_facts(proven, verdict, EXPLAINED)

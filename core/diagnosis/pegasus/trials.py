@@ -205,6 +205,7 @@ class Trials:
                 missing=missing,
                 moved_in=np.zeros(view.partition_count, dtype=np.int32),
             )
+        view = replace(view, children=frozenset())  # they have registered by then
         options = replace(situation.options, **dict(change.options))  # type: ignore[arg-type]
         closed = frozenset[str]() if change.has_space else situation.closed
         first = self._simulated(view, options, closed, None, is_patient=is_patient)

@@ -87,7 +87,7 @@ class EventQueries:
             "count(*) FILTER (kind IN ('move', 'primary') AND coalesce(before, '') = '') "
             "AS arrivals FROM rows LEFT JOIN ("
             "SELECT DISTINCT taken_at AS gone_at, subject AS gone FROM rows "
-            "WHERE kind IN ('broker_down', 'node_down')) "
+            "WHERE kind IN ('broker_down', 'node_down', 'node_restart')) "
             "ON kind IN ('move', 'primary') AND before = gone AND taken_at = gone_at "
             "GROUP BY ALL ORDER BY 1, 2, 3",
             _EVENTS,
@@ -120,7 +120,8 @@ class EventQueries:
             "FROM rows WHERE kind IN ('move', 'primary') "
             "WINDOW o AS (PARTITION BY subject ORDER BY taken_at)) AS moved "
             "WHERE coalesce(before, '') <> '' "
-            "AND NOT EXISTS (FROM rows AS down WHERE down.kind IN ('broker_down', 'node_down') "
+            "AND NOT EXISTS (FROM rows AS down "
+            "WHERE down.kind IN ('broker_down', 'node_down', 'node_restart') "
             "AND down.taken_at = moved.taken_at AND down.subject = moved.before) "
             "WINDOW w AS (PARTITION BY subject ORDER BY taken_at)) "
             "GROUP BY subject ORDER BY returns DESC, moves DESC, subject LIMIT $limit",

@@ -38,7 +38,7 @@ _DRAWN_BITS: Final = 12
 EVENT_COLUMNS: Final = pa.schema(
     [
         # move | split | merge | leader | broker_up | broker_down | setting | policy | primary |
-        # replica | level | node_up | node_down | step | run
+        # replica | level | node_up | node_down | node_restart | step | run
         pa.field("kind", pa.string()),
         pa.field("subject", pa.string()),  # bundle, broker, key, gpid ...
         pa.field("before", pa.string()),

@@ -32,6 +32,12 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
             f"{pluralize(unhealthy, 'partition')} without exactly the wanted replicas: the meta "
             "server repairs first and balances then."
         )
+    if view.children:
+        found.append(
+            f"{', '.join(view.splitting_tables[:_MAX_NAMED])}: a partition split is in progress, "
+            f"{pluralize(len(view.children), 'child partition')} not registered: the meta server "
+            "balances no table before that is over."
+        )
     if len(view.nodes) < min_live_node_count:
         found.append(
             f"{pluralize(len(view.nodes), 'node')}: below {min_live_node_count} the effective "

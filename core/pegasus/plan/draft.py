@@ -530,8 +530,16 @@ class Course:
     def unhealthy(self) -> list[PartitionConfig]:
         """Return the partitions that the guardian counts as unhealthy, in gpid order."""
         return self._where(
-            lambda one: one.primary is None or one.replica_count != one.max_replica_count
+            lambda one: (
+                (one.primary is None or one.replica_count != one.max_replica_count)
+                and not one.is_child
+            )
         )
+
+    @property
+    def children(self) -> list[PartitionConfig]:
+        """Return the children of partition splits that have not registered, in gpid order."""
+        return self._where(lambda one: one.is_child)
 
     def proposal_context(self) -> ProposalContext:
         """Return what a proposal is checked against; an unknown level is taken for steady."""

@@ -102,6 +102,15 @@ def check_whole(draft: Draft) -> None:
 
 def check_healthy(draft: Draft) -> None:
     """Refuse to take replicas away while others are missing."""
+    if draft.course.children:
+        left = pluralize(len(draft.course.children), "child partition")
+        draft.note(
+            "error",
+            "table_splitting",
+            f"A partition split is in progress, {left} not registered: a parent whose members "
+            "change begins its split again.",
+            hint="Wait until every child has registered.",
+        )
     unhealthy = draft.course.unhealthy
     if unhealthy:
         names = ", ".join(config.gpid for config in unhealthy[:3])

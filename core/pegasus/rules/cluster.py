@@ -44,7 +44,12 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
 def balance(context: PegasusContext) -> Iterator[Finding]:
     """What the balancer counts, where it can be believed; else why it cannot be known."""
     level = context.facts.effective_level
-    if context.ill_count or level is None or level < FunctionLevel.STEADY:
+    if (
+        context.ill_count
+        or context.facts.columns.is_child.any()
+        or level is None
+        or level < FunctionLevel.STEADY
+    ):
         return  # said by other rules
     verdict = context.facts.verdict()
     if verdict.state == "not_balanced":

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.findings.finding import Finding
+import pyarrow.compute as pc
+
+from core.findings.finding import FREE, Finding
 from core.findings.quantity import Quantity
-from core.pegasus.rules.context import PegasusContext
+from core.pegasus.rules.context import PegasusContext, partitions_cost
+from core.pegasus.snapshot import DISK_MIN_AVAILABLE, DISK_MIN_AVAILABLE_RATIO
 from core.units import format_ratio
 
-SHORT_RATIO: Final = 0.10
-"""Below this share of free space a replica server takes no new replica on a disk.
-
-Source: Pegasus ``disk_min_available_space_ratio``, 10 percent as compiled.
-"""
-
-SCARCE_RATIO: Final = 0.20
+SCARCE_FACTOR: Final = 2.0
+"""Free space below so many times the limit is scarce."""
 
 
 def dead_nodes(context: PegasusContext) -> Iterator[Finding]:
@@ -52,27 +50,44 @@ def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
 
 
 def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
-    """Nodes with a disk that is nearly full, by the fullest one."""
+    """Nodes with a disk that is nearly full, by the fullest one, and by the node's own flag."""
     worst: dict[str, tuple[float, str]] = {}
     for row in context.facts.rows("disks"):
         if row["capacity_mb"] > 0:
             free = row["available_mb"] / row["capacity_mb"]
             at = (free, row["disk"])
             worst[row["node"]] = min(at, worst.get(row["node"], at))
+    limits = context.facts.full_disk_ratios
     for node, (free, disk) in sorted(worst.items(), key=lambda item: item[1]):
-        if free >= SCARCE_RATIO:
-            return
-        is_short = free < SHORT_RATIO
+        limit, is_reported = limits.get(node, (DISK_MIN_AVAILABLE_RATIO, False))
+        if free >= SCARCE_FACTOR * limit:
+            continue
+        is_short = free < limit
+        below = (
+            f"below {format_ratio(limit)} it takes no new replica, and every partition on it "
+            "rejects writes unless reject_write_when_disk_insufficient is false"
+        )
+        origin = f"{DISK_MIN_AVAILABLE} of the node" if is_reported else "compiled, not reported"
         yield Finding(
             code="disk_short" if is_short else "disk_scarce",
             title="Disk space is short" if is_short else "Disk space is scarce",
             measured=Quantity(free, "ratio"),
-            limit=Quantity(SHORT_RATIO if is_short else SCARCE_RATIO, "ratio"),
+            limit=Quantity(limit if is_short else SCARCE_FACTOR * limit, "ratio"),
             severity="error" if is_short else "warning",
             subject_kind="node",
             subject=node,
-            sentence=f"{disk} of {node} has {format_ratio(free)} of its space free"
-            + ("; below 10% it takes no new replica." if is_short else "."),
-            evidence={"disk": disk, "available_ratio": free},
+            sentence=f"{disk} of {node} has {format_ratio(free)} of its space free; {below} "
+            f"({origin}).",
+            evidence={"disk": disk, "available_ratio": free, "limit_ratio": limit},
             hint="Move replicas away by size (Balance), or add space.",
+            keys=(DISK_MIN_AVAILABLE,),
+            cost=partitions_cost(_held_on(context, node, disk)) if is_short else FREE,
+            assumed=() if is_reported else (DISK_MIN_AVAILABLE,),
         )
+
+
+def _held_on(context: PegasusContext, node: str, disk: str) -> int:
+    """Return how many partitions have a replica on a disk."""
+    rows = context.snapshot.tables["replicas"]
+    is_there = pc.and_(pc.equal(rows["node"], node), pc.equal(rows["disk"], disk))
+    return int(pc.sum(pc.fill_null(is_there, fill_value=False)).as_py() or 0)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
 from typing import Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from core.findings.finding import Finding, Severity
 from core.findings.quantity import Quantity
-from core.pegasus.health import HealthState
+from core.pegasus.health import HealthState, state_counts
 from core.pegasus.ids import gpid_text
-from core.pegasus.rules.context import PegasusContext
+from core.pegasus.persistence import ddd_remedy, parse_copies
+from core.pegasus.rules.context import PegasusContext, partitions_cost
+from core.pegasus.snapshot import partition_of
 from core.pegasus.summary import minimum_2pc
-from core.units import pluralize
+from core.units import format_age, pluralize
 
 _BY_WORST: Final[dict[HealthState, tuple[str, Severity, str]]] = {
     HealthState.DEAD: ("partitions_dead", "error", "Partitions are dead"),
@@ -21,15 +26,29 @@ _BY_WORST: Final[dict[HealthState, tuple[str, Severity, str]]] = {
     HealthState.UNWRITABLE: ("partitions_unwritable", "error", "Partitions are unwritable"),
     HealthState.WRITABLE_ILL: ("partitions_ill", "warning", "Partitions are degraded"),
 }
+_USELESS: Final = (HealthState.DEAD, HealthState.UNREADABLE, HealthState.UNWRITABLE)
+_REFUSED: Final = ["app_id", "index", "ballot", "copies"]
+_HEADLESS: Final = (
+    "An ordinary change of primary takes seconds. If it is still so in a minute, its proposal is "
+    "refused: look for `on_config_proposal` in the log of the server that should lead."
+)
 _WHY_ILL: Final = "The guardian repairs it at level steady or lively; nothing is balanced before."
 
 
 def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
     """Partitions without any replica that a person has to decide about (DDD)."""
     names = {app_id: table.name for app_id, table in context.facts.tables.items()}
-    rows = context.snapshot.tables["partitions"].select(["app_id", "index", "ddd_reason"])
-    for row in rows.filter(rows["ddd_reason"].is_valid()).to_pylist():
+    rows = context.snapshot.tables["partitions"]
+    alive = {node.name for node in context.facts.nodes if node.is_alive}
+    is_empty = pc.and_(
+        pc.and_(rows["primary"].is_null(), pc.equal(pc.list_value_length(rows["secondaries"]), 0)),
+        pc.greater(pc.list_value_length(rows["last_drops"]), 0),
+    )
+    for row in rows.filter(pc.or_(is_empty, rows["ddd_reason"].is_valid())).to_pylist():
         gpid, table = gpid_text(row["app_id"], row["index"]), names.get(row["app_id"], "")
+        copies = parse_copies(row["copies"])
+        config = partition_of(row)
+        reason = row["ddd_reason"] or "no reason was reported"
         yield Finding(
             code="partition_lost",
             title="Partition lost every replica",
@@ -38,16 +57,27 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="pegasus_table",
             subject=table,
             sentence=f"{gpid} of {table or 'an unlisted table'} lost every replica: "
-            f"{row['ddd_reason'] or 'no reason was reported'}.".replace("..", "."),
-            evidence={"gpid": gpid},
-            hint="Start its former members; Tables & partitions says which one should lead.",
+            f"{reason}.".replace("..", "."),
+            since=context.unserved_since.get((row["app_id"], row["index"])),
+            evidence={
+                "gpid": gpid,
+                "last_drops": row["last_drops"],
+                "copies": None if copies is None else [asdict(one) for one in copies],
+            },
+            hint=ddd_remedy(config, alive, copies),
+            servers=tuple(row["last_drops"]),
+            cost=partitions_cost(1),
         )
 
 
 def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
     """Tables with partitions that are not healthy, by their worst state."""
     columns = context.facts.columns
-    counts = columns.table_states(minimum_2pc(context.facts))
+    states = columns.states(minimum_2pc(context.facts))
+    # which lack nothing but a setting: `writes_refused` names them
+    is_whole = context.lacks_by_setting & columns.is_guardian_healthy
+    states[is_whole & (states == HealthState.UNWRITABLE)] = HealthState.HEALTHY
+    counts = state_counts(states, columns.part_table, columns.table_count)
     for place in np.flatnonzero(counts[:, : HealthState.HEALTHY].sum(axis=1) > 0).tolist():
         of_table = {state: int(counts[place, state]) for state in HealthState}
         worst = next(state for state in HealthState if of_table[state])
@@ -58,6 +88,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             if number and state is not HealthState.HEALTHY
         )
         name, total = columns.app_names[place], int(columns.partition_counts[place])
+        since, lasting = _lasting(context, int(columns.app_ids[place]))
         yield Finding(
             code=code,
             title=title,
@@ -67,9 +98,60 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="pegasus_table",
             subject=name,
             sentence=f"{name}: of {pluralize(total, 'partition')} {listed} (counting states). "
-            f"{worst.sentence}",
+            f"{worst.sentence}{lasting}",
+            since=since,
             evidence={state.name.lower(): number for state, number in of_table.items()},
-            hint=_WHY_ILL,
+            hint=_HEADLESS if of_table[HealthState.UNREADABLE] else _WHY_ILL,
+            cost=partitions_cost(sum(of_table[state] for state in _USELESS)),
+        )
+
+
+def _lasting(context: PegasusContext, app_id: int) -> tuple[datetime | None, str]:
+    """Return since when the longest partition of a table has no primary, and what to say."""
+    moments = [at for (app, _), at in context.unserved_since.items() if app == app_id]
+    if not moments:
+        return None, ""
+    since = min(moments)
+    lasts = format_age(context.seconds_since(since))
+    count = pluralize(len(moments), "partition")
+    return since, f" {count} without a primary for at least {lasts}, ballot unchanged."
+
+
+def refused_proposals(context: PegasusContext) -> Iterator[Finding]:
+    """Partitions whose servers are ahead of the meta server: they refuse each of its proposals.
+
+    Source: Pegasus ``replica_stub::on_config_proposal``: one with an older ballot is outdated.
+    """
+    names = {app_id: table.name for app_id, table in context.facts.tables.items()}
+    table = context.snapshot.tables["partitions"].select(_REFUSED)
+    for row in table.filter(table["copies"].is_valid()).to_pylist():
+        ahead = [
+            one for one in parse_copies(row["copies"]) or () if one.ballot > row["ballot"] >= 0
+        ]
+        if not ahead:
+            continue
+        gpid = gpid_text(row["app_id"], row["index"])
+        held = ", ".join(f"{one.node} ballot {one.ballot}" for one in ahead)
+        yield Finding(
+            code="proposals_refused",
+            title="Servers refuse the meta server's proposals",
+            measured=Quantity(max(one.ballot for one in ahead), "ballot"),
+            limit=Quantity(row["ballot"], "ballot"),
+            severity="error",
+            subject_kind="pegasus_table",
+            subject=names.get(row["app_id"], ""),
+            sentence=f"{gpid} has no primary, and its servers are ahead of the meta server's "
+            f"ballot {row['ballot']} ({held}): every proposal is refused as outdated.",
+            since=context.unserved_since.get((row["app_id"], row["index"])),
+            evidence={
+                "gpid": gpid,
+                "ballot": row["ballot"],
+                "servers": [one.node for one in ahead],
+            },
+            hint="Waiting does not help, nor does a restart of those servers. Keep their data, and "
+            "have the partition's configuration rebuilt from it (`recover` in the Pegasus shell).",
+            servers=tuple(one.node for one in ahead),
+            cost=partitions_cost(1),
         )
 
 

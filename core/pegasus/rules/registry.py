@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,12 +18,34 @@ from core.pegasus.rules.cluster import (
 )
 from core.pegasus.rules.context import PegasusContext
 from core.pegasus.rules.nodes import dead_nodes, disks_short_of_space, silent_nodes
-from core.pegasus.rules.partitions import lost_partitions, partitions_by_state, surplus_replicas
+from core.pegasus.rules.partitions import (
+    lost_partitions,
+    partitions_by_state,
+    refused_proposals,
+    surplus_replicas,
+)
+from core.pegasus.rules.tables import (
+    backup_policies,
+    duplications,
+    requests_denied,
+    requests_throttled,
+    tables_splitting,
+    writes_refused,
+)
 from core.pegasus.snapshot import PegasusFacts
+from core.snapshot.pegasus import PegasusSnapshot
 from core.units import pluralize
 
 RULES_BY_AREA: Final[Mapping[str, tuple[Rule[PegasusContext], ...]]] = {
-    "partitions": (lost_partitions, partitions_by_state, surplus_replicas),
+    "partitions": (lost_partitions, refused_proposals, partitions_by_state, surplus_replicas),
+    "tables": (
+        requests_denied,
+        writes_refused,
+        requests_throttled,
+        tables_splitting,
+        duplications,
+        backup_policies,
+    ),
     "nodes": (dead_nodes, silent_nodes),
     "level": (unusual_level,),
     "disks": (disks_short_of_space,),
@@ -37,15 +59,18 @@ AREAS: Final = tuple(area for area in RULES_BY_AREA if area != "reading")
 """The areas of a verdict, in the order in which they are named."""
 
 
-def assess_pegasus(facts: PegasusFacts) -> tuple[Finding, ...]:
+def assess_pegasus(
+    facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()
+) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
 
     Args:
         facts: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
+        earlier: Snapshots of the cluster before it, the newest last: they show what lasts.
     Returns:
         Worst first, then in the order of the rules; of each code only so many, the rest counted.
     """
-    context = PegasusContext(facts)
+    context = PegasusContext(facts, earlier)
     found = (
         replace(one, area=area)
         for area, rules in RULES_BY_AREA.items()
@@ -54,14 +79,15 @@ def assess_pegasus(facts: PegasusFacts) -> tuple[Finding, ...]:
     return worst_first(found)
 
 
-def pegasus_verdict(facts: PegasusFacts) -> Verdict:
+def pegasus_verdict(facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()) -> Verdict:
     """Judge one snapshot by every rule, and name what was examined.
 
     Args:
         facts: Any snapshot; an area that it lacks the data of is named as not examined.
+        earlier: Snapshots of the cluster before it, the newest last.
     """
     return Verdict(
-        findings=assess_pegasus(facts),
+        findings=assess_pegasus(facts, earlier),
         areas=tuple(Area(name=name, unexamined=_unexamined(facts, name)) for name in AREAS),
     )
 
@@ -79,6 +105,10 @@ def _of_partitions(facts: PegasusFacts) -> str:
     if entry.coverage_ratio is not None and entry.coverage_ratio < 1:
         return f"{entry.rows:,} of {entry.expected or 0:,} partitions were read"
     return ""
+
+
+def _of_tables(facts: PegasusFacts) -> str:
+    return "" if facts.tables else "no table is known"
 
 
 def _of_nodes(facts: PegasusFacts) -> str:
@@ -102,6 +132,7 @@ def _of_settings(facts: PegasusFacts) -> str:
 
 _REASONS: Final[Mapping[str, Callable[[PegasusFacts], str]]] = {
     "partitions": _of_partitions,
+    "tables": _of_tables,
     "balance": _of_partitions,
     "nodes": _of_nodes,
     "disks": _of_disks,

@@ -78,7 +78,7 @@ LANES: Final = (
     LaneKind(
         "servers",
         "Up and down",
-        ("broker_up", "broker_down", "node_up", "node_down"),
+        ("broker_up", "broker_down", "node_up", "node_down", "node_restart"),
         "every",
         "triangle-up",
         SERIES[1],
@@ -117,6 +117,7 @@ KIND_WORDS: Final[Mapping[str, str]] = {
     "broker_down": "broker went away",
     "node_up": "node came up",
     "node_down": "node went down",
+    "node_restart": "node restarted",
     "setting": "setting changed",
     "policy": "policy changed",
     "run": "run",

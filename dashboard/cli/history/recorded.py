@@ -48,7 +48,7 @@ app = typer.Typer()
 
 EVENT_NAMES: Final = (
     *("move", "split", "merge", "leader", "broker_up", "broker_down", "setting", "policy"),
-    *("primary", "replica", "level", "node_up", "node_down", "step", "run"),
+    *("primary", "replica", "level", "node_up", "node_down", "node_restart", "step", "run"),
 )
 BY_NAMES: Final = ("cluster", "trimtab")
 _MOST_SHOWN: Final = 60

@@ -160,7 +160,7 @@ def _rounds(
     engine: str,
     config: Path | None,
 ) -> Iterator[BalanceRound]:
-    if is_spark(engine):
+    if is_spark(engine) and not view.children:
         return _rounds_on_spark(view, options, request, config)
     pick = pick_first if request.seed is None else pick_by_seed(request.seed)
     play = balance_rounds if request.rounds else rounds_until_converged

@@ -73,7 +73,7 @@ def drill(
                     f"{row['without_primary']:,}",
                     f"{row['without_writes']:,}",
                     f"{row['single']:,}",
-                    row["busiest"] or "no broker",
+                    row["busiest"] or "no node",
                     format_ratio(row["deviation_after"]),
                 )
                 for row in done.failures.slice(0, _MAX_SHOWN).to_pylist()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_manifest
+from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
 from dashboard.cli.source import check_kind, is_path, unknown_source
-from dashboard.services import pegasus
 
 PEGASUS: Final = "pegasus"
 
@@ -33,7 +33,20 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
         if source in [one.name for one in loaded.clusters]:
             check_kind(source, loaded.cluster(source).kind, PEGASUS)
         raise unknown_source(source, names, "Pegasus cluster")
-    return pegasus.capture(loaded.cluster(source))
+    return cast("PegasusSnapshot", services.snapshot_of(loaded, loaded.cluster(source)))
+
+
+def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> list[Any]:
+    """Return saved snapshots of a cluster before this one: they show what lasts.
+
+    Args:
+        source: What was named; of a directory there are none.
+        snapshot: The one of now.
+        config: The configuration.
+    """
+    if is_path(source):
+        return []
+    return list(services.earlier_snapshots(read_config(config), snapshot))
 
 
 def note_problems(snapshot: PegasusSnapshot) -> None:

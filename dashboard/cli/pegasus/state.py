@@ -17,7 +17,7 @@ from core.units import format_count, format_mb, pluralize
 from dashboard.cli import answers
 from dashboard.cli.options import Config, Json, Source
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
+from dashboard.cli.pegasus.live import earlier_of, note_problems, pegasus_snapshot
 from dashboard.presenters.pegasus.headline import answer
 
 app = typer.Typer()
@@ -74,16 +74,25 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
                 format_count(one.carried.read_rate),
                 format_count(one.carried.write_rate),
                 *(_number(count) for count in (one.listed or dict.fromkeys("1234")).values()),
+                _number(one.unwritable),
+                "; ".join(one.notes),
             )
             for one in found
         ]
         head = ("id", "table", "partitions", "replicas", "size", "read/s", "write/s")
         health_words = ("fully healthy", "unhealthy", "write unhealthy", "read unhealthy")
-        table((*head, *health_words), rows)
+        spare = ("notes", "read/s", "write/s")
+        table((*head, *health_words, "unwritable", "notes"), rows, spare=spare)
         say("Counted as `ls -d` of the Pegasus shell; `trimtab pegasus health` has more.")
         note_problems(snapshot)
 
-    body = {**_head(snapshot), "tables": [asdict(one) for one in found]}
+    facts = PegasusFacts(snapshot)
+    body = {
+        **_head(snapshot),
+        "tables": [asdict(one) for one in found],
+        "duplications": facts.rows("duplications"),
+        "backup_policies": facts.rows("backup_policies"),
+    }
     return emit(Answer(body, show), as_json=as_json)
 
 
@@ -96,7 +105,8 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, unhealthy, verdict = summarize_tables(facts), guardian_unhealthy(facts), facts.verdict()
-    judged, headline = pegasus_verdict(facts), answer(facts, verdict)
+    judged = pegasus_verdict(facts, earlier_of(source, snapshot, config))
+    headline = answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
     down = facts.columns.nodes_with("down")
     silent = facts.columns.nodes_with("not answering")
@@ -109,6 +119,7 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         "nodes_not_answering": silent,
         "states": {one.name: one.states for one in found},
         "listed": {one.name: one.listed for one in found},
+        "unwritable": {one.name: one.unwritable for one in found},
         "guardian": {"ill": unhealthy, "is_complete": facts.has_all_partitions},
         "ddd": [
             {

@@ -16,7 +16,7 @@ from core.pegasus.even.request import EvenRequest
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import NODE_STATS, minimum_2pc
+from core.pegasus.summary import NODE_STATS, minimum_2pc, unwritable_partitions
 from core.units import format_band, format_per_s, pluralize
 from dashboard.charts.nodes import NodeBars
 from dashboard.presenters.figures import KeyFigure, Status, band_status
@@ -35,6 +35,7 @@ STATE_WORDS: Final = {
     HealthState.UNWRITABLE: "✖ unwritable",
     HealthState.UNREADABLE: "✖ unreadable",
     HealthState.DEAD: "✖ dead",
+    HealthState.SPLITTING: "◌ splitting",
 }
 NODE_MEASURES: Final = {
     "replicas": "Replicas",
@@ -129,26 +130,31 @@ def _partitions_figure(facts: PegasusFacts) -> KeyFigure:
     columns = facts.columns
     total = int(columns.partition_counts.sum())
     counts = columns.table_states(minimum_2pc(facts)).sum(axis=0)
-    healthy = int(columns.is_guardian_healthy.sum())
-    parts = [
+    healthy = int((columns.is_guardian_healthy & ~columns.is_child).sum())
+    unwritable = int(unwritable_partitions(facts).sum())
+    parts = [f"{unwritable:,} unwritable"] if unwritable else []
+    parts += [
         f"{int(counts[state]):,} {STATE_WORDS[state].partition(' ')[2]}"
         for state in sorted(HealthState)
-        if state is not HealthState.HEALTHY and counts[state]
+        if state not in (HealthState.HEALTHY, HealthState.UNWRITABLE) and counts[state]
     ]
     unread = total - len(columns.part_table)
     if unread:
         parts.append(f"{unread:,} not read")
     status: Status = "ok"
-    if unhealthy_count(columns):
+    if unhealthy_count(columns) or unwritable:
         status = "bad"
     elif unread or not total:
         status = "unknown"
+    elif columns.is_child.any():
+        status = "warning"
     return KeyFigure(
         label="Partitions healthy",
         value=f"{healthy:,} / {total:,}",
         note=", ".join(parts) or "all replicas",
         status=status,
-        help="As the guardian counts; the states are those of the meta server's metrics.",
+        help="Replicas as the guardian counts them. Unwritable are also those that lack no "
+        "replica: a write needs more than the table has, or its environment denies writes.",
     )
 
 

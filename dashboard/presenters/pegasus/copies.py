@@ -19,7 +19,9 @@ ASSUMED_RATE: Final = 500.0
 
 def copied_words(copies: int, size_mb: float, unknown: int) -> str:
     """Return how much copies carry: ``3 copies, 120 MB``."""
-    size = f"{format_mb(size_mb)} and {unknown:,} unknown" if unknown else format_mb(size_mb)
+    size = format_mb(size_mb)
+    if unknown:
+        size = "unknown size" if unknown >= copies else f"{size} and {unknown:,} unknown"
     return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
 
 

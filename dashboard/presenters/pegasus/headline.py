@@ -9,6 +9,7 @@ from typing import Final
 
 from core.pegasus.columns import NodeStatus, PegasusColumns
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import unwritable_partitions
 from core.pegasus.verdict import BalanceVerdict, State
 from core.units import pluralize
 from dashboard.presenters.freshness import Badge
@@ -31,14 +32,16 @@ _TROUBLED: Final[tuple[NodeStatus, ...]] = ("down", "not answering")
 def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     """Return the sentence that says how the cluster is."""
     columns = facts.columns
+    children = int(columns.is_child.sum())
     unhealthy, read = unhealthy_count(columns), len(columns.part_table)
     alive, nodes = int(columns.is_alive.sum()), columns.node_count
     total = int(columns.partition_counts.sum())
     parts = (
         f"{unhealthy:,} of {pluralize(total, 'partition')} unhealthy"
         if unhealthy
-        else f"all {pluralize(read, 'partition')} healthy"
+        else _healthy_words(read, children)
     )
+    rest = "".join(f", {one}" for one in service_words(facts))
     unread = f" ({total - read:,} were not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join(node_status_words(columns))
@@ -48,9 +51,23 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         else balance_sentence(verdict)
     )
     return (
-        f"{level_sentence(facts)}; {parts}{unread}; {who} {pluralize(nodes, 'node')} alive"
+        f"{level_sentence(facts)}; {parts}{unread}{rest}; {who} {pluralize(nodes, 'node')} alive"
         f"{f' ({named})' if named else ''}. {balance}"
     )
+
+
+def _healthy_words(read: int, children: int) -> str:
+    if children:
+        return f"{read - children:,} of {pluralize(read, 'partition')} healthy"
+    return f"all {pluralize(read, 'partition')} healthy"
+
+
+def service_words(facts: PegasusFacts) -> list[str]:
+    """Return what counts of healthy partitions do not show: those unwritable, those being split."""
+    unwritable = int(unwritable_partitions(facts).sum())
+    children = int(facts.columns.is_child.sum())
+    counts = ((unwritable, "unwritable"), (children, "being split"))
+    return [f"{count:,} {word}" for count, word in counts if count]
 
 
 def balance_sentence(verdict: BalanceVerdict) -> str:
@@ -84,6 +101,9 @@ def trouble(facts: PegasusFacts) -> Badge | None:
     ]
     if unhealthy:
         parts.append(f"{pluralize(unhealthy, 'partition')} unhealthy")
+    unwritable = int(unwritable_partitions(facts).sum())
+    if unwritable:
+        parts.append(f"{pluralize(unwritable, 'partition')} unwritable")
     if not parts:
         return None
     named = "".join(f"{one}. " for one in node_status_words(columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from core.errors import OpsError
 from core.findings.finding import Finding
 from core.findings.verdict import Verdict
 from core.pegasus.rules.registry import pegasus_verdict
@@ -18,7 +20,7 @@ from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.store import CachedSnapshot
+from core.snapshot.store import CachedSnapshot, SnapshotStore
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
 from dashboard.presenters.pegasus.past import Moment
@@ -57,7 +59,21 @@ class PegasusReading:
     @cached_property
     def cluster_verdict(self) -> Verdict:
         """What is wrong, and what was examined; computed once for every page."""
-        return pegasus_verdict(self.facts)
+        return pegasus_verdict(self.facts, self.earlier)
+
+    @cached_property
+    def earlier(self) -> list[PegasusSnapshot]:
+        """Saved snapshots before it, the newest last; read only where something may last."""
+        table = self.snapshot.tables["partitions"]
+        if not table["primary"].null_count:
+            return []
+        path = self.stored.path
+        store = SnapshotStore(path.parents[1])
+        found = []
+        for one in store.before(path.parent.name, self.stored.taken_at):
+            with suppress(OpsError):  # dropped meanwhile
+                found.append(load_pegasus_snapshot(one.path))
+        return found
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -98,5 +98,5 @@ def test_a_znode_that_no_session_ends_has_to_be_deleted():
     permanent = PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "claims": claims})
     cause, *others = diagnose(permanent, LONG).causes
     assert [one.code for one in others] == ["broker_dead"]
-    assert cause.hint.startswith(f"Delete /namespace/{first.objects[1]}: no session ends it")
+    assert cause.hint.startswith(f"Delete /namespace/{first.objects[1]} once the process")
     assert cause.effect.after.missing == 0

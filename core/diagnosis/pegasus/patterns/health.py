@@ -12,6 +12,7 @@ from core.diagnosis.model import Cause
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.findings.finding import Fix
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.persistence import ddd_remedy
 from core.pegasus.server_settings import ADD_LIMIT, ASSIGN_DELAY, BLACK_LIST, FLOW_CONTROL
 from core.units import format_age, pluralize
 
@@ -36,21 +37,50 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         if one.config.last_drops and not one.config.is_ddd and not one.is_sure
     }
     awaited = sorted(waited & {*context.dead})
+    headless = context.headless
+    fix = Fix()
     count = proof.effect.before.missing - proof.effect.after.missing
     lack = _lacking(count, context)
     if awaited:
         names = ", ".join(awaited[:_MAX_NAMED])
         why = f"the guardian waits up to {format_age(delay_ms / 1000)} for {names}"
         hint = f"Start {names}; after that time the replicas are copied to other nodes."
+        factor = delay_ms / _DEFAULT_DELAY_MS
+        if factor > 1:
+            why += (
+                f" ({ASSIGN_DELAY} is {delay_ms // 60_000:,} min, {factor:,.0f} times its default)"
+            )
+            fix = Fix(wanted={ASSIGN_DELAY: str(_DEFAULT_DELAY_MS)})
+            hint = f"Set it back, and the replicas are copied to other nodes; or start {names}."
+    elif headless:
+        why = f"{pluralize(headless, 'partition')} without a primary, though a secondary is alive"
+        since = context.unserved_since
+        if since is None:
+            hint = (
+                "An ordinary change of primary takes seconds. Look again in a minute: if it is "
+                "still so, its proposal is refused; look for `on_config_proposal` in the servers' "
+                "logs."
+            )
+        else:
+            why += f", unchanged for at least {format_age(since)}"
+            hint = (
+                "Its proposal is refused: look for `on_config_proposal` in the log of the servers "
+                "that should lead, and compare their ballots with the meta server's."
+            )
     else:
         why = "the guardian repairs them"
         hint = "Wait until no partition is unhealthy; the balancer goes on by itself."
     yield Cause(
-        code="partitions_wait_for_node" if awaited else "partitions_under_repair",
+        code="partitions_wait_for_node"
+        if awaited
+        else "partitions_without_primary"
+        if headless
+        else "partitions_under_repair",
         keys=(ASSIGN_DELAY,),
         objects=tuple(awaited) or _gpids(context, context.unhealthy.tolist()),
         summary=f"{lack}: {why}, and nothing is balanced before.",
         effect=proof.effect,
+        fix=fix,
         hint=hint,
         measured=float(count),
         threshold=0.0,
@@ -69,21 +99,17 @@ def lost_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         return
     rows = list(context.lost)
     gpids = _gpids(context, rows)
-    first = context.lost[rows[0]]
     known = {(one.config.app_id, one.config.index): one for one in context.outlooks}
     outlook = known.get(context.view.gpid(rows[0]))
     reason = ""
     if outlook is not None:
         reason = outlook.reported_reason or outlook.cure.reason.removeprefix(_EVERY)
-    is_down = first in context.dead
     yield Cause(
         code="partitions_lost",
         objects=gpids,
         summary=f"{_lost(len(rows), gpids[0])} every replica (DDD). {reason}".strip(),
         effect=proof.effect,
-        hint=f"Start {first} with its data: it held {gpids[0]} last. The balancer waits for it."
-        if is_down
-        else f"Make {first} primary of {gpids[0]} once ddd_diagnose confirms its data.",
+        hint=ddd_remedy(context.config_of(rows[0]), context.alive, context.copies_of(rows[0])),
         measured=float(len(rows)),
         threshold=0.0,
         unit="partitions",

@@ -1,7 +1,8 @@
-"""What puts the balancer on hold as a whole: tables on the move, disks not reported.
+"""What puts the balancer on hold as a whole: tables on the move or split, disks not reported.
 
-Source: Pegasus ``server_state::can_run_balancer`` and ``greedy_load_balancer``, which plans nothing
-before all replica servers have reported the disk of each replica.
+Source: Pegasus ``server_state::can_run_balancer``, ``check_all_partitions`` and
+``greedy_load_balancer``, which plans nothing before all replica servers have reported the disk of
+each replica.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from core.units import pluralize
 
 
 def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
-    """A table that is being created or dropped, or a replica whose disk is unknown."""
+    """A table that is being created, dropped or split, or a replica whose disk is unknown."""
     if not context.opened.is_ready:
         return
     proof = context.proven(replace(context.opened, is_ready=False), context.opened)
@@ -35,6 +36,21 @@ def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             measured=float(len(tables)),
             threshold=0.0,
             unit="tables",
+        )
+        return
+    splitting = context.view.splitting_tables
+    if splitting:
+        left = len(context.view.children)
+        yield Cause(
+            code="table_splitting",
+            objects=splitting,
+            summary=f"{splitting[0]} is being split: {pluralize(left, 'child partition')} not "
+            "registered, and nothing is balanced before.",
+            effect=proof.effect,
+            hint=f"Wait until every child of {splitting[0]} has registered.",
+            measured=float(left),
+            threshold=0.0,
+            unit="partitions",
         )
         return
     silent = tuple(context.facts.columns.nodes_with("not answering"))

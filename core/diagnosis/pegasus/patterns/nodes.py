@@ -12,8 +12,8 @@ from typing import Final
 
 from core.diagnosis.model import Cause
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
-from core.pegasus.rules.nodes import SHORT_RATIO
 from core.pegasus.server_settings import BLACK_LIST
+from core.pegasus.snapshot import DISK_MIN_AVAILABLE_RATIO
 from core.units import format_ratio
 
 SPACE: Final = "disk_min_available_space_ratio"
@@ -40,17 +40,18 @@ def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     )
     more = f" and {len(context.full_nodes) - 1} more" if context.full_nodes[1:] else ""
     has = "have" if more else "has"
+    limit, _ = context.facts.full_disk_ratios.get(name, (DISK_MIN_AVAILABLE_RATIO, False))
     yield Cause(
         code="node_disks_full",
         keys=(SPACE,),
         objects=context.full_nodes,
-        summary=f"{name}{more} {has} no disk with {format_ratio(SHORT_RATIO)} free (most: "
+        summary=f"{name}{more} {has} no disk with {format_ratio(limit)} free (most: "
         f"{format_ratio(free)}): copies to it are refused and planned again{proof.scope}.",
         effect=proof.effect,
         hint=f"Add or free space on {name}; until then "
         + ("partitions lack replicas." if is_repair else "the balancer does not converge."),
         measured=free,
-        threshold=SHORT_RATIO,
+        threshold=limit,
         unit="ratio",
     )
 

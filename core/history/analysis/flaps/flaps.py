@@ -37,6 +37,9 @@ MOVE_KINDS: Final = ("move", "primary")
 """Events that are moves: a bundle's owner, a partition's primary."""
 
 _DOWN: Final = ("broker_down", "node_down")
+_RESTART: Final = "node_restart"
+_RESTART_MS: Final = 120_000
+"""What leaves a server so long before its restart shows leaves it for that."""
 
 HELPED_RATIO: Final = 0.005
 
@@ -151,13 +154,20 @@ def _whole(moves: pa.Table) -> pa.Table:
 
 
 def _without_orphans(moves: pa.Table, events: pa.Table) -> pa.Table:
-    """Return the moves without those off a server that was gone at that very minute."""
-    downs = events.filter(pc.is_in(events["kind"], value_set=pa.array(_DOWN)))
+    """Return the moves without those off a server that was gone, or restarted, at that minute."""
+    downs = events.filter(pc.is_in(events["kind"], value_set=pa.array((*_DOWN, _RESTART))))
     if not downs.num_rows:
         return moves
-    gone = set(zip(downs["taken_at"].to_pylist(), downs["subject"].to_pylist(), strict=True))
+    gone: dict[str, list[tuple[int, int]]] = {}
+    for row in downs.select(["taken_at", "kind", "subject"]).to_pylist():
+        at = row["taken_at"]
+        first = at - _RESTART_MS if row["kind"] == _RESTART else at
+        gone.setdefault(row["subject"], []).append((first, at))
     came = zip(moves["taken_at"].to_pylist(), moves["before"].to_pylist(), strict=True)
-    return moves.filter(pa.array([one not in gone for one in came], pa.bool_()))
+    kept = [
+        not any(first <= at <= last for first, last in gone.get(server, ())) for at, server in came
+    ]
+    return moves.filter(pa.array(kept, pa.bool_()))
 
 
 def _is_known(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -77,8 +77,9 @@ def answer(
     name = POLICY_NAMES[policy].lower()
     head = f"Level is {level.word if level else 'unknown'}"
     if basis.obstacles:
-        unhealthy = not facts.columns.is_guardian_healthy.all()
-        why = facts.verdict().sentence if unhealthy else basis.obstacles[0]
+        columns = facts.columns
+        waits = not columns.is_guardian_healthy.all() or columns.is_child.any()
+        why = facts.verdict().sentence if waits else basis.obstacles[0]
         return f"{head}; the {name} waits. {why}"
     if not first.plans:
         return f"{head}; the {name} finds nothing to do."

@@ -17,12 +17,13 @@ from core.pegasus.ddd import DddNode
 from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import minimum_2pc
+from core.pegasus.summary import minimum_2pc, table_notes, unwritable_partitions
 from core.units import format_mb, format_per_s, ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import UNKNOWN, listed
 from dashboard.presenters.pegasus.cluster import STATE_WORDS, node_labels
+from dashboard.presenters.pegasus.headline import service_words
 
 VIEWS: Final = {
     "overview": (
@@ -124,7 +125,11 @@ def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
     columns = facts.columns
     at = columns.app_names.index(name)
     count = int(columns.partition_counts[at])
-    unhealthy = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
+    mine = columns.part_table == at
+    unhealthy = int((~columns.is_guardian_healthy[mine]).sum())
+    children = int(columns.is_child[mine].sum())
+    unwritable = int(unwritable_partitions(facts)[mine].sum())
+    counts = ((unwritable, "unwritable"), (unhealthy, "unhealthy"), (children, "splitting"))
     is_read = bool(columns.is_read[at])
     rates = {
         one: float(columns.per_table(one, primaries_only=True)[at])
@@ -133,9 +138,15 @@ def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
     return [
         KeyFigure(
             label="Partitions healthy",
-            value=f"{count - unhealthy:,} / {count:,}" if is_read else UNKNOWN,
-            note=f"{unhealthy:,} unhealthy" if unhealthy else "",
-            status="bad" if unhealthy else "" if is_read else "unknown",
+            value=f"{count - unhealthy - children:,} / {count:,}" if is_read else UNKNOWN,
+            note=", ".join(f"{number:,} {word}" for number, word in counts if number),
+            status="bad"
+            if unhealthy or unwritable
+            else "unknown"
+            if not is_read
+            else "warning"
+            if children
+            else "",
         ),
         KeyFigure(label="Replicas", value=f"{columns.max_replica_counts[at]:,}", note="wanted"),
         KeyFigure(
@@ -163,7 +174,10 @@ def answer(facts: PegasusFacts) -> str:
     ill = ~columns.is_guardian_healthy
     if not ill.any():
         what = "every partition that was read is healthy" if unread else "all of them healthy"
-        return f"{start}, {what}{rest}; {_uneven_words(facts)}."
+        if columns.is_child.any():
+            what = f"{int((~columns.is_child).sum()):,} of them healthy"
+        more = "".join(f", {one}" for one in service_words(facts))
+        return f"{start}, {what}{more}{rest}; {_uneven_words(facts)}."
     places = np.unique(columns.part_table[ill])
     names = listed([columns.app_names[at] for at in places])
     number = int(ill.sum())
@@ -224,6 +238,9 @@ def tables_frame(facts: PegasusFacts) -> pd.DataFrame:
     ill = np.bincount(
         columns.part_table[~columns.is_guardian_healthy], minlength=columns.table_count
     )
+    unwritable = np.bincount(
+        columns.part_table[unwritable_partitions(facts)], minlength=columns.table_count
+    )
     listing = columns.listed
     measured = {
         "fully_healthy": listing.fully_healthy,
@@ -241,6 +258,7 @@ def tables_frame(facts: PegasusFacts) -> pd.DataFrame:
             "partitions": columns.partition_counts,
             "replica_count": columns.max_replica_counts,
             "worst": _worst(facts, states),
+            "unwritable": np.where(columns.is_read, unwritable, np.nan),
             **{
                 name: np.where(columns.is_read, values, np.nan) for name, values in measured.items()
             },
@@ -268,23 +286,21 @@ def _table_rows(facts: PegasusFacts) -> pd.DataFrame:
     """Return what only the list of tables has: when they were made, and what goes on in them."""
     table = facts.snapshot.tables["tables"].to_pandas()
     table = table[table["status"] == "available"].sort_values("app_id")
-    marks = [
-        ", ".join(
-            word for word, is_so in (("bulk load", loading), ("duplicated", duplicating)) if is_so
-        )
-        for loading, duplicating in zip(
-            table["is_bulk_loading"], table["is_duplicating"], strict=True
-        )
-    ]
+    marks = [", ".join(table_notes(facts, int(app_id))) for app_id in table["app_id"]]
     created = pd.to_datetime(table["created_at"], unit="ms", utc=True)
     return pd.DataFrame({"created": created.to_numpy(), "marks": marks})
+
+
+_SEVERITY: Final = (*range(HealthState.HEALTHY), HealthState.SPLITTING, HealthState.HEALTHY)
 
 
 def _worst(facts: PegasusFacts, states: Floats) -> list[str]:
     """Return every table's worst state with how many partitions are in it."""
     found = []
     for counts, is_read in zip(states.tolist(), facts.columns.is_read.tolist(), strict=True):
-        worst = next((at for at, count in enumerate(counts) if count), int(HealthState.HEALTHY))
+        states_held = [at for at, count in enumerate(counts) if count]
+        # those being split come before the healthy ones
+        worst = min(states_held, key=_SEVERITY.index, default=int(HealthState.HEALTHY))
         word = STATE_WORDS[HealthState(worst)]
         number = "" if worst == HealthState.HEALTHY else f" ({counts[worst]:.0f})"
         found.append(f"{word}{number}" if is_read else "? not read")
@@ -308,7 +324,7 @@ def table_page(frame: pd.DataFrame, filters: TableFilter) -> TablePage:
         is_named = frame["table"].str.casefold().str.contains(text, regex=False)
         keep &= is_named | (frame["app_id"].astype(str) == text)
     if filters.only == "unhealthy":
-        keep &= (frame["unhealthy"] > 0) | (frame["guardian_ill"] > 0)
+        keep &= (frame["unhealthy"] > 0) | (frame["guardian_ill"] > 0) | (frame["unwritable"] > 0)
     elif filters.only == "uneven":
         keep &= frame["primary_gap"] > 1
     elif filters.only == "not read":

@@ -289,6 +289,9 @@ def _overview() -> Columns:
     return {
         "worst": tables.words("Worst state", "Of the five states, with how many are in it."),
         "unhealthy": tables.whole("Unhealthy", "As `ls -d` counts."),
+        "unwritable": tables.whole(
+            "Unwritable", "They take no write now, for whatever reason; `ls -d` does not show it."
+        ),
         "primary_gap": tables.whole(
             "Primaries gap", "Between the living nodes with most and fewest."
         ),
