@@ -34,6 +34,9 @@ _REGISTRY: Final = "/loadbalance/brokers"
 
 def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
     """Brokers that are dead, suspected, not registered, or no longer report."""
+    dead = [row for row in context.liveness.rows if row.state == DEAD and row.is_registered]
+    # findings with one hint become one cause: many leftovers of restarts are one thing to do
+    several = f"{_REGISTRY}/ID of each" if len(dead) > 1 else ""
     for row in context.liveness.rows:
         if row.state not in _CODES:
             continue
@@ -51,7 +54,7 @@ def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
             limit=Quantity(context.liveness.late_s, "s") if is_known else None,
             since=None if row.since is None else ms_to_datetime(row.since),
             evidence=row.evidence(),
-            hint=_hint(row, context.settings.target),
+            hint=_hint(row, context.settings.target, several),
             cost=_cost(row),
         )
 
@@ -75,7 +78,7 @@ def _consequence(row: BrokerLiveness) -> str:
     return f"{owns}{chosen}{leads}".rstrip()
 
 
-def _hint(row: BrokerLiveness, release: Release) -> str:
+def _hint(row: BrokerLiveness, release: Release, several: str) -> str:
     path = f"{_REGISTRY}/{row.broker}"
     if row.state == UNREGISTERED:
         return (
@@ -96,10 +99,11 @@ def _hint(row: BrokerLiveness, release: Release) -> str:
             "registration goes with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
-    also = " and the leader's znode, if that still names it," if row.leads else ""
+    leads = " and the leader's znode, if that still names it," if row.leads else ""
+    registrations = f"{several or path},{leads}"
     return (
-        f"Delete its registration, {path},{also} once its process is confirmed gone. Registrations "
-        f"that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
+        f"Delete its registration, {registrations} once its process is confirmed gone. "
+        f"Registrations that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
     )
 
 
