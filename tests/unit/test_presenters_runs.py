@@ -405,7 +405,9 @@ def test_what_is_unassigned_is_never_a_deviation_alone():
 
 
 def test_a_step_that_left_its_bundle_unassigned_stands_out():
-    (step, *_) = view_of(claimed(), begun(0), ended(0, "UNKNOWN", "unassigned", None)).steps
+    (step, *_) = view_of(
+        requested(), claimed(), begun(0), ended(0, "UNKNOWN", "unassigned", None)
+    ).steps
     assert runs.step_words(step) == "▲ unassigned"
 
 
