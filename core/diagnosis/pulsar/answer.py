@@ -82,7 +82,7 @@ EXPLAINED: Final = Explained(
         "limits_differ": ("limits_differ",),
         "load_managers_differ": ("mixed_load_managers",),
     },
-    by_object={"stale_owner": ("broker_dead", "broker_suspected_dead")},
+    by_object={"stale_owner": ("broker_suspected_dead",)},
 )
 """What is the uneven load itself, and what a proven cause says already."""
 
