@@ -49,6 +49,8 @@ class Observation:
             znode's creation transaction); ``None`` where the cluster shows no such thing.
         value: For settings: the value that is set; ``None``: not set.
         detail: One sentence for people, empty when there is nothing to add.
+        topics: Loaded topics of a bundle, by its owner's statistics; ``None``: not read.
+        clients: Their producers and consumers; ``None``: not read.
     """
 
     exists: bool
@@ -56,6 +58,8 @@ class Observation:
     token: str | None = None
     value: str | None = None
     detail: str = ""
+    topics: int | None = None
+    clients: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ class Wait(NamedTuple):
         node_action: What an operator does to the step's subject, a node, to reach the state.
         emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
         is_for_balance: The cluster's own balancer has nothing left to do in the state.
+        is_optional: The run goes on where the state is not reached in time.
     """
 
     description: str
@@ -110,6 +115,7 @@ class Wait(NamedTuple):
     node_action: NodeAction = ""
     emptied_node: str | None = None
     is_for_balance: bool = False
+    is_optional: bool = False
 
     @property
     def needs_operator(self) -> bool:
@@ -128,6 +134,9 @@ class ResultFlags(NamedTuple):
             or several, without a verb's number: ``landed elsewhere than requested``.
         is_external_change: Others moved the subject since the plan was made.
         is_doubtful: An incomplete reading gives the same result.
+        unserved: Why no server serves the subject of a step that was not done, one or two words:
+            ``unassigned``; empty: it is served.
+        is_repeatable: The cluster has certainly lost the request: the step may be executed again.
     """
 
     needs_grace: bool = False
@@ -135,6 +144,8 @@ class ResultFlags(NamedTuple):
     differs: str = ""
     is_external_change: bool = False
     is_doubtful: bool = False
+    unserved: str = ""
+    is_repeatable: bool = False
 
 
 class Phrase(NamedTuple):
@@ -248,6 +259,11 @@ class Step:
     @property
     def is_queued(self) -> bool:
         """Whether the cluster queues it, and may execute it after its outcome was given up."""
+        return False
+
+    @property
+    def discards_queued(self) -> bool:
+        """Whether the cluster discards what it has queued when the step is executed."""
         return False
 
     @property

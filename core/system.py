@@ -87,6 +87,11 @@ class System(Protocol[S_contra]):
         ...
 
     @property
+    def transfer_s(self) -> float:
+        """How long what changes hands may have no owner: a purpose fails after it only."""
+        ...
+
+    @property
     def balancer(self) -> BalancerSwitch | Refusal:
         """What pauses the cluster's own balancer during a run, or why an option cannot."""
         ...
@@ -112,6 +117,36 @@ class System(Protocol[S_contra]):
             exclusions: What the configuration excludes from every plan.
             now: The present moment, aware UTC.
             steps: Places to check; ``None``: all.
+        """
+        ...
+
+    def purpose(self, plan: Plan) -> str:
+        """Return what is to hold when a plan was executed, a clause; empty: nothing in particular.
+
+        Args:
+            plan: The plan; what it changes for the time of the run is no purpose.
+        """
+        ...
+
+    def lacking(self, view: RunView, snapshot: S_contra) -> str:
+        """Return what of a run's purpose does not hold, one sentence; empty: all of it holds.
+
+        Args:
+            view: The run, none of whose steps is pending.
+            snapshot: A fresh one.
+        Raises:
+            SnapshotError: The snapshot does not show it.
+        """
+        ...
+
+    def undone(self, view: RunView, snapshot: S_contra) -> Mapping[int, str]:
+        """Return steps to execute again, by place in the plan, with the reason of each.
+
+        Their effect, which the run still needs, is gone: a new leader has forgotten what kept it.
+
+        Args:
+            view: The run.
+            snapshot: A fresh one.
         """
         ...
 

@@ -9,6 +9,7 @@ from core.errors import SnapshotError
 from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.system import PEGASUS
+from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.pulsar.system import PULSAR
 from core.snapshot.record import SystemRecord
@@ -64,3 +65,15 @@ def steps_of(systems: Iterable[KnownSystem]) -> StepRegistry:
 
 STEPS: Final = steps_of(SYSTEMS)
 """Every kind of step of every system."""
+
+
+def purpose_of(plan: Plan, systems: Iterable[KnownSystem] = SYSTEMS) -> str:
+    """Return what is to hold when a plan was executed, a clause; empty: nothing in particular.
+
+    Args:
+        plan: Of any system.
+        systems: Those that are known.
+    """
+    kinds = {type(step) for step in plan.steps}
+    found = (system.purpose(plan) for system in systems if kinds & set(system.steps))
+    return next(found, "")

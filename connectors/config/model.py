@@ -125,6 +125,8 @@ class ApplyLimits(Strict):
     Attributes:
         pace_per_min: Most steps begun a minute.
         max_failures: Steps that may fail, or stay unknown, before a run stops by itself.
+        max_unassigned: Bundles with topics that a run unloaded and no broker serves within
+            ``verify_within_s``, at which it pauses.
         verify_within_s: How long the visible effect of a step is awaited.
         moves_per_day: Most steps begun in 24 hours, over all runs.
         max_steps: Most steps of one run.
@@ -135,6 +137,7 @@ class ApplyLimits(Strict):
 
     pace_per_min: float = Field(default=10.0, gt=0, le=600)
     max_failures: int = Field(default=1, ge=1)
+    max_unassigned: int = Field(default=1, ge=1)
     verify_within_s: float = Field(default=30.0, ge=1, le=600)
     moves_per_day: int = Field(default=500, ge=0)
     max_steps: int = Field(default=200, ge=1)

@@ -14,6 +14,7 @@ from typing import Final
 
 from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
+from core.actions.describe import describe_unserved
 from core.actions.events import (
     RunClaimed,
     RunEnded,
@@ -28,6 +29,7 @@ from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_resul
 from core.actions.model import Observation, Refusal, RunId, RunState, StepResult
 from core.actions.ports import Action, Ports
 from core.actions.preconditions import run_refusal
+from core.actions.purpose import check_purpose, reopen_undone, repeat_lost
 from core.actions.reconcile import (
     answer_of,
     look_again,
@@ -36,10 +38,16 @@ from core.actions.reconcile import (
     with_answer,
     write_result,
 )
-from core.actions.session import UNREADABLE_FOR_S, LeaseLostError, Session, Turn
+from core.actions.session import (
+    RETRY_AFTER_S,
+    UNREADABLE_FOR_S,
+    LeaseLostError,
+    Session,
+    Turn,
+)
 from core.actions.temporary_settings import cannot_be_restored, keep, save
 from core.actions.views import RunView, StepView
-from core.actions.waits import as_executed, not_reached
+from core.actions.waits import as_executed, gone_on, not_reached
 from core.errors import RemoteError, SnapshotError
 from core.plan.model import Diagnostic
 from core.units import format_age, pluralize
@@ -58,6 +66,8 @@ CUT_SHORT: Final = frozenset(
         "forbidden",
         "moves_per_day",
         "not_approved",
+        "not_awaited",
+        "not_emptied",
         "not_signed",
         "plan_expired",
         "plan_lifetime",
@@ -72,8 +82,6 @@ CUT_SHORT: Final = frozenset(
     }
 )
 """Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
-
-RETRY_AFTER_S: Final = 2.0
 
 REPORT_EVERY_S: Final = 5.0
 """Shortest time between two progress reports of a waiting step."""
@@ -181,20 +189,33 @@ def _work(session: Session) -> bool:
     while True:
         session.refresh()
         look_again(session)
+        repeat_lost(session)
         turn = session.turn
         if turn is not None:
             found = first_result(session) or begin(session, turn)
         elif session.steps_in("UNKNOWN"):
             found = first_result(session, WAITING_GUARDS)
         else:
-            return True
+            found = _verify(session)
+            if found is None and session.turn is None:
+                return True
         while found is not None:
             if found.effect == "leave":
                 return False
             if found.effect == "end":
                 _skip_rest(session, found.refusal)
+                check_purpose(session, is_patient=False)
                 return True
             found = _FOLLOW[found.effect](session, found)
+
+
+def _verify(session: Session) -> GuardResult | None:
+    """Check whether what the run is for holds; ``None``: that is on record, or steps are open."""
+    refusal = check_purpose(session)
+    if refusal is None:
+        return None
+    effect: Effect = "leave" if session.is_shutting_down or not session.is_ours() else "wait"
+    return GuardResult(effect=effect, refusal=refusal, wait_s=refusal.retry_s)
 
 
 def _end(session: Session, refusal: Refusal) -> bool:
@@ -206,14 +227,18 @@ def _end(session: Session, refusal: Refusal) -> bool:
 
 def _renew(session: Session, _result: GuardResult) -> GuardResult | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
-    cluster, pending = session.ports.cluster, session.steps_in("PENDING")
+    cluster = session.ports.cluster
     try:
         fresh = cluster.snapshot()
     except (RemoteError, SnapshotError) as exc:
         return unreadable(session, exc)
     session.could_read()
     found: Mapping[int, Diagnostic] = {}
-    if fresh is not session.snapshot:  # the very same one (a rehearsal) has nothing new
+    is_new = fresh is not session.snapshot  # the very same one (a rehearsal) has nothing new
+    if is_new:
+        reopen_undone(session, fresh)
+    pending = session.steps_in("PENDING")
+    if is_new:
         found = cluster.system.recheck(
             fresh,
             session.plan,
@@ -330,7 +355,8 @@ def _finish(session: Session) -> None:
         with suppress(
             RemoteError, SnapshotError
         ):  # the run's own steps are reconciled all the same
-            note_external_changes(session, session.ports.cluster.snapshot())
+            last = session.last_snapshot or session.ports.cluster.snapshot()
+            note_external_changes(session, last)
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
     session.record(closing(session.view, session.age_s(started_at)))
@@ -339,9 +365,9 @@ def _finish(session: Session) -> None:
 def closing(view: RunView, ended_after_s: float) -> RunEnded:
     """Return the end of a run none of whose steps is pending or under way.
 
-    ``DONE``: every step was done or found needless, and one at least was done or all were needless
-    because all was as requested already. ``STOPPED``: a person's stop left steps undone.
-    ``FAILED``: all else.
+    ``DONE``: what the run is for holds, every step was done or found needless, and one at least was
+    done or all were needless because all was as requested already. ``STOPPED``: a person's stop
+    left steps undone. ``FAILED``: all else.
     """
     return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
 
@@ -350,6 +376,8 @@ def _state(view: RunView) -> RunState:
     codes = {step.result.code for step in _in(view, "SKIPPED") if step.result}
     if "stopped" in codes:
         return "STOPPED"
+    if view.purpose is not None and not view.purpose.holds:
+        return "FAILED"
     if _is_needless(view):
         return "DONE"
     if _in(view, "FAILED") or _in(view, "UNKNOWN") or codes & CUT_SHORT or not _in(view, "DONE"):
@@ -366,6 +394,14 @@ def _is_needless(view: RunView) -> bool:
 
 
 def _sentence(view: RunView, ended_after_s: float) -> str:
+    if view.purpose is not None and not view.purpose.holds:
+        head = "Not achieved" if view.purpose.holds is False else "Unknown whether achieved"
+        what = f"{head}: {view.purpose.purpose}. {view.purpose.sentence}"
+        return f"{what} {_steps(view, ended_after_s)}"
+    return _steps(view, ended_after_s)
+
+
+def _steps(view: RunView, ended_after_s: float) -> str:
     if _is_needless(view):
         first = view.steps[0].result
         others = len(view.steps) - 1
@@ -374,8 +410,11 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
+    is_lacking = view.purpose is not None and view.purpose.holds is False
+    if view.unserved and not is_lacking:  # what is lacking names them already
+        parts.append(describe_unserved(view.unserved))
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
-        found = _in(view, state)
+        found = [step for step in _in(view, state) if not step.unserved]
         if found:
             parts.append(f"{len(found):,} {word} ({_reasons(found)})")
     return "; ".join(parts) + "." + _first_trouble(view)
@@ -521,6 +560,7 @@ def _not_yet(
         return None
     session.require_ours()
     session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
-    result = not_reached(wait, refusal.sentence, seen, refusal.hint)
+    give_up = gone_on if wait.is_optional else not_reached
+    result = give_up(wait, refusal.sentence, seen, refusal.hint)
     write_result(session, session.view.steps[step.index], result)
     return None

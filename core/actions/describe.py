@@ -12,6 +12,7 @@ from core.actions.events import (
     EntriesArchived,
     Event,
     ExternalMove,
+    PurposeChecked,
     RunClaimed,
     RunDecided,
     RunEnded,
@@ -24,11 +25,12 @@ from core.actions.events import (
     SettingRestored,
     SettingSaved,
     StepEnded,
+    StepReopened,
     StepStarted,
     StepWaiting,
 )
 from core.actions.model import Observation
-from core.actions.views import RunView
+from core.actions.views import RunView, StepView
 from core.plan.describe import tally
 from core.units import format_ratio, pluralize
 from core.values import by_server
@@ -44,10 +46,12 @@ KINDS: Final[dict[str, str]] = {
     "StepWaiting": "step waiting",
     "StepStarted": "step started",
     "StepEnded": "step ended",
+    "StepReopened": "step reopened",
     "SettingSaved": "setting saved",
     "SettingChanged": "setting changed",
     "SettingRestored": "setting restored",
     "ExternalMove": "external change",
+    "PurposeChecked": "purpose checked",
     "RunEnded": "ended",
     "RunMeasured": "measured",
     "EntriesArchived": "archived",
@@ -61,6 +65,7 @@ EMPTY: Final = "empty"
 _MAX_SERVERS: Final = 2
 _MAX_HELD: Final = 3
 _MAX_NAMED: Final = 5
+_MAX_UNSERVED: Final = 3
 
 
 def describe_value(value: str | None) -> str:
@@ -110,6 +115,21 @@ def describe_unsigned(seqs: Sequence[int]) -> str:
         "another key, or whoever can write the journal's database wrote "
         f"{'it' if len(seqs) == 1 else 'them'}."
     )
+
+
+def describe_unserved(steps: Sequence[StepView]) -> str:
+    """Return what no server serves: ``unassigned: 13 (a, b, c and 10 more)``; empty: nothing."""
+    by_word: dict[str, list[str]] = {}
+    for step in steps:
+        by_word.setdefault(step.unserved, []).append(step.step.subject)
+    return ", ".join(count_named(word, names) for word, names in by_word.items())
+
+
+def count_named(word: str, names: Sequence[str]) -> str:
+    """Return a count with the first names of what was counted: ``unassigned: 2 (a, b)``."""
+    more = len(names) - _MAX_UNSERVED
+    named = ", ".join(names[:_MAX_UNSERVED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{word}: {len(names):,} ({named})"
 
 
 def waits_for(ahead: RunView) -> str:
@@ -176,9 +196,11 @@ def describe_event(event: Event) -> EventDescription:
     match event:
         case RunRequested() | ControlRequested() | RunDecided() | EntriesArchived():
             return _describe_request(event)
-        case RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded():
+        case (
+            RunClaimed() | RunRefused() | RunPaused() | RunResumed() | RunEnded() | PurposeChecked()
+        ):
             return _describe_run(event)
-        case StepWaiting() | StepStarted() | StepEnded():
+        case StepWaiting() | StepStarted() | StepEnded() | StepReopened():
             return _describe_step(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
             return _describe_setting(event)
@@ -190,8 +212,9 @@ def describe_event(event: Event) -> EventDescription:
             )
         case RunMeasured():
             other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
+            lost = f" {count_named('Unassigned', event.unassigned)}." if event.unassigned else ""
             return EventDescription(
-                what=f"Measured on snapshot {event.snapshot_id}.{other}",
+                what=f"Measured on snapshot {event.snapshot_id}.{lost}{other}",
                 after=f"{pluralize(len(event.nodes), 'node')} looked at"
                 if event.nodes
                 else f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
@@ -220,9 +243,11 @@ def _describe_request(
 
 
 def _describe_run(
-    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded,
+    event: RunClaimed | RunRefused | RunPaused | RunResumed | RunEnded | PurposeChecked,
 ) -> EventDescription:
     match event:
+        case PurposeChecked():
+            return EventDescription(what=describe_purpose(event))
         case RunPaused() | RunResumed():
             return EventDescription(what=event.sentence)
         case RunClaimed():
@@ -236,8 +261,18 @@ def _describe_run(
             return EventDescription(what=event.sentence, after=event.state.lower())
 
 
-def _describe_step(event: StepWaiting | StepStarted | StepEnded) -> EventDescription:
+def describe_purpose(checked: PurposeChecked) -> str:
+    """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still on n1``."""
+    word = {True: "yes", False: "no", None: "unknown"}[checked.holds]
+    return f"Purpose: {checked.purpose}. Holds: {word}. {checked.sentence}".rstrip()
+
+
+def _describe_step(
+    event: StepWaiting | StepStarted | StepEnded | StepReopened,
+) -> EventDescription:
     number = f"Step {event.step + 1}"
+    if isinstance(event, StepReopened):
+        return EventDescription(what=f"{number} reopened: {event.sentence}")
     if isinstance(event, StepWaiting):
         return EventDescription(what=f"{number} waits: {event.sentence}")
     if isinstance(event, StepStarted):

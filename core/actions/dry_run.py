@@ -6,7 +6,7 @@ and its bundle is assumed to arrive at the planned destination. Waiting costs no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -197,6 +197,9 @@ class _Stage:
 
     def action(self, step: Step) -> Action:
         return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
+
+    def pending(self) -> Collection[str]:
+        return self.read(self._cluster.pending)
 
     def begin(self, step: Step) -> None:
         """Note a step that would have been executed."""

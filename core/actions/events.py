@@ -126,6 +126,16 @@ class StepEnded(_Event, frozen=True, kw_only=True):
     took_ms: float | None = None
 
 
+class StepReopened(_Event, frozen=True, kw_only=True):
+    """A step that had ended is pending again: its effect is gone, or its request was lost.
+
+    ``sentence``: why. What follows is another attempt with its own intent and result.
+    """
+
+    step: int
+    sentence: str
+
+
 class SettingSaved(_Event, frozen=True, kw_only=True):
     """The intent to change a setting for the run; ``before=None``: it had no dynamic value.
 
@@ -169,6 +179,20 @@ class ExternalMove(_Event, frozen=True, kw_only=True):
     sentence: str
 
 
+class PurposeChecked(_Event, frozen=True, kw_only=True):
+    """Whether what the run is for holds, read from the cluster when its steps had ended.
+
+    Attributes:
+        purpose: The clause that is to hold: ``n1:34801 holds no replicas``.
+        holds: ``None``: the cluster could not be read.
+        sentence: What does not hold, or why that is unknown; empty: it holds.
+    """
+
+    purpose: str
+    holds: bool | None
+    sentence: str = ""
+
+
 class RunEnded(_Event, frozen=True, kw_only=True):
     """The end: ``DONE``, ``STOPPED`` or ``FAILED``."""
 
@@ -199,6 +223,8 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     ``nodes`` instead where there are replicas.
     ``disturbed_by``: another run that began a step between the end and the snapshot: what is
     measured is not this run's doing alone.
+    ``unassigned``: bundles with topics that the run took from their owners and that no broker
+    owns; ``None``: the snapshot does not show it.
     """
 
     snapshot_id: str
@@ -208,6 +234,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     brokers: tuple[Measured, ...] = ()
     disturbed_by: RunId | None = None
     nodes: tuple[MeasuredNode, ...] = ()
+    unassigned: tuple[str, ...] | None = None
 
 
 class EntriesArchived(_Event, frozen=True, kw_only=True):
@@ -246,10 +273,12 @@ Event = (
     | StepWaiting
     | StepStarted
     | StepEnded
+    | StepReopened
     | SettingSaved
     | SettingChanged
     | SettingRestored
     | ExternalMove
+    | PurposeChecked
     | RunEnded
     | RunMeasured
     | EntriesArchived
@@ -287,9 +316,31 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     damage: str = ""
 
 
+_SEEN_LATER: Final = {"topics": None, "clients": None}
+_ADDED_LATER: Final[Mapping[tuple[str, ...], Mapping[str, Any]]] = {
+    (): {"unassigned": None},
+    ("options",): {"max_unassigned": 1},
+    ("observed",): _SEEN_LATER,
+    ("result", "after"): _SEEN_LATER,
+}
+"""Fields of events, by where they are, that came after format 2, with what older records mean."""
+
+
 def canonical(record: Record) -> str:
-    """Return the record as the JSON that is hashed and stored: sorted keys, no blanks, ASCII."""
-    content: Mapping[str, Any] = msgspec.to_builtins(record)
+    """Return the record as the JSON that is hashed and stored: sorted keys, no blanks, ASCII.
+
+    A field that came later is left out while it has the value that older records mean, so that
+    these keep their text, and with it their signature.
+    """
+    content: dict[str, Any] = msgspec.to_builtins(record)
+    for place, defaults in _ADDED_LATER.items():
+        part: Any = content["event"]
+        for name in place:
+            part = part.get(name) if isinstance(part, dict) else None
+        if isinstance(part, dict):
+            for name, default in defaults.items():
+                if part.get(name, default) == default:
+                    part.pop(name, None)
     return json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )

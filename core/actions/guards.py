@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from core.actions.canary import gate_of, is_read_since, verdict
+from core.actions.describe import describe_unserved
 from core.actions.model import Refusal, StepResult
 from core.actions.pace import pace_of
 from core.actions.preconditions import read_only_refusal
@@ -27,6 +28,8 @@ FRESH_FOR_S: Final = 60.0
 
 UNSETTLED_FOR_S: Final = 60.0
 """How long the cluster is observed for a step of unknown outcome before the run ends."""
+
+_SERVED_AGAIN: Final = "What the run paused for is over: it goes on."
 
 BUDGET_SPAN: Final = timedelta(hours=24)
 
@@ -87,6 +90,32 @@ def genuine(session: Session) -> GuardResult | None:
     return GuardResult(effect="end", refusal=session.forged)
 
 
+def serving(session: Session) -> GuardResult | None:
+    """Pause while too much that the run has unloaded is unserved, unless a person resumed it."""
+    if session.turn is None:
+        return None  # nothing is left to begin
+    view = session.view
+    unserved = [step for step in view.unserved if step.index not in view.resumed_over]
+    bound = max(view.options.max_unassigned, 1)
+    if len(unserved) < bound:
+        return None
+    first = unserved[0]
+    why = f" The first one: {first.result.sentence}" if first.result else ""
+    what = describe_unserved(unserved)
+    sentence = (
+        f"{what[:1].upper()}{what[1:]}; the run pauses at {bound}.{why} It goes on when fewer are "
+        "left, or when it is resumed."
+    )
+    hint = first.result.hint if first.result else ""
+    return _result(_pausing(session), "unassigned", sentence, hint, wait_s=1.0)
+
+
+def _pausing(session: Session) -> Effect:
+    """Pause, or wait where nothing is left to do for the pause."""
+    is_at_rest = session.view.state == "PAUSED" and not session.view.outstanding_settings
+    return "wait" if is_at_rest else "pause"
+
+
 def pause_flag(session: Session) -> GuardResult | None:
     """Wait while a person wants a pause."""
     request = session.view.control
@@ -94,12 +123,11 @@ def pause_flag(session: Session) -> GuardResult | None:
     if request is not None and request.control == "pause":
         why = f": {request.reason}." if request.reason else "."
         sentence = f"{request.requested_by} paused the run{why}"
-        is_at_rest = is_paused and not session.view.outstanding_settings
-        effect: Effect = "wait" if is_at_rest else "pause"
-        return _result(effect, "paused", sentence, "Resume or stop it.", wait_s=1.0)
+        return _result(_pausing(session), "paused", sentence, "Resume or stop it.", wait_s=1.0)
     if is_paused:
-        who = request.requested_by if request else session.ports.worker
-        return _result("resume", "resumed", f"{who} resumed the run.")
+        is_asked = request is not None and request.control == "resume"
+        why = f"{request.requested_by} resumed the run." if is_asked and request else _SERVED_AGAIN
+        return _result("resume", "resumed", why)
     return None
 
 
@@ -202,12 +230,14 @@ def pace(session: Session) -> GuardResult | None:
 def in_flight(session: Session) -> GuardResult | None:
     """Wait for a step of unknown outcome, and end when that lasts."""
     unknown = session.steps_in("UNKNOWN")
+    if session.turn is not None:  # what is unserved is not under way: `serving` judges it
+        unknown = [step for step in unknown if not step.unserved]
     if not unknown:
         return None
-    first = unknown[0]
-    for_s = 0.0 if first.ended_at is None else session.age_s(first.ended_at)
+    last = unknown[-1]
+    for_s = 0.0 if last.ended_at is None else session.age_s(last.ended_at)
     sentence = (
-        f"Step {first.index + 1} ({first.step.subject}) has been unknown for {format_age(for_s)}; "
+        f"Step {last.index + 1} ({last.step.subject}) has been unknown for {format_age(for_s)}; "
         f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
     )
     if for_s < UNSETTLED_FOR_S:
@@ -337,6 +367,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     lease_held,  # before all that is written: a run that another one may have is not ours to end
     genuine,
     stop_flag,
+    serving,
     pause_flag,
     backoff,
     read_only,

@@ -69,6 +69,7 @@ class RunOptions:
     Attributes:
         pace_per_min: Most steps begun a minute.
         max_failures: Steps that may fail (or stay unknown) before the run stops by itself.
+        max_unassigned: Bundles that the run unloaded and no broker serves, at which it pauses.
         verify_within_s: How long the visible effect of a step is awaited before it is UNKNOWN.
         pause_balancer: Whether the cluster's own shedding is switched off for the run.
         is_gradual: Whether the pace rises to its limit and falls at trouble, see
@@ -83,6 +84,7 @@ class RunOptions:
     pause_balancer: bool = False
     is_gradual: bool = False
     canary_s: float = 0.0
+    max_unassigned: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +112,9 @@ class StepResult:
     Attributes:
         state: ``DONE``, ``FAILED``, ``UNKNOWN`` or ``SKIPPED``.
         code: Stable word: ``landed``, ``landed_elsewhere``, ``returned``, ``unassigned`` (no
-            client has looked the bundle up since), ``owner_lost`` (the same, since its owner left
-            the cluster), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
+            broker serves the bundle, which had topics), ``idle`` (the same, without topics),
+            ``owner_lost`` (unassigned since its owner left the cluster), ``not_answering`` (its
+            new owner does not answer), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
         sentence: What happened, with its names and numbers.
         hint: What to do next; empty when nothing.
         after: What was seen at the end; ``None`` when it could not be looked at.

@@ -6,7 +6,7 @@ that nothing in the executor knows whether it acts for real.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -159,6 +159,14 @@ class Cluster(Protocol):
 
     def action(self, step: Step) -> Action:
         """Return the action that executes a step."""
+        ...
+
+    def pending(self) -> Collection[str]:
+        """Return what requests of earlier runs may still change, as :attr:`Step.touched` names it.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
         ...
 
     def dynamic_setting(self, key: str) -> str | None:

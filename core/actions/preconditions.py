@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from core.actions.approval import approval_refusal
 from core.actions.model import Refusal
@@ -18,6 +19,7 @@ from core.actions.windows import window_refusal
 from core.plan.model import READABLE_VERSIONS, Plan, content_hash
 from core.units import format_age, pluralize
 
+_MAX_NAMED: Final = 4
 _AGAIN = "Make the plan again from a fresh snapshot."
 
 
@@ -67,6 +69,7 @@ def run_refusal(session: Session) -> Refusal | None:
         or _cannot_pause(session)
         or _temporary_and_lasting(plan)
         or _applied_already(session)
+        or _pending(session)
     )
 
 
@@ -214,6 +217,32 @@ def _temporary_and_lasting(plan: Plan) -> Refusal | None:
         sentence=f"The plan sets {min(temporary & lasting)} both for the time of the run "
         "and for good.",
         hint="Make the plan again with one or the other.",
+    )
+
+
+def _pending(session: Session) -> Refusal | None:
+    """Return that requests of an earlier run may still change what the plan is about.
+
+    Found before the first step, so that nothing is set, or moved in part, for steps that would be
+    skipped. A plan that discards what is queued before its first request may run.
+    """
+    queued: set[str] = set()
+    for step in session.plan.steps:
+        if step.discards_queued:
+            break
+        if step.is_queued:
+            queued.update(step.touched)
+    held = sorted(queued.intersection(session.ports.cluster.pending()) if queued else ())
+    if not held:
+        return None
+    more = f" and {len(held) - _MAX_NAMED} more" if held[_MAX_NAMED:] else ""
+    names = f"{', '.join(held[:_MAX_NAMED])}{more}"
+    return Refusal(
+        code="pending",
+        sentence=f"A request of an earlier run may still change {names}: "
+        "nothing of this plan is begun meanwhile.",
+        hint="Wait for the result of that run's steps, an hour at most; in a run of its own "
+        "set_meta_level steady discards what a meta server has queued.",
     )
 
 

@@ -22,6 +22,9 @@ LOOK_EVERY_S: Final = 0.25
 LOOK_LATE_S: Final = 1.0
 """The same, once ``verify_within_s`` is over: copies take their time."""
 
+LOOK_UNSERVED_S: Final = 5.0
+"""The same for what is unserved: where brokers report owners, one look asks each of them."""
+
 LANDING_GRACE_S: Final = 10.0
 """How long a subject has to be seen without an owner, on end, before a step gets that result: one
 single look cannot distinguish a bundle without clients from one that is moving."""
@@ -65,7 +68,7 @@ def watch(
     clock = session.ports.clock
     began_s = clock.monotonic() - spent_s
     min_s = timeout_s = session.view.options.verify_within_s
-    ownerless_since_s: float | None = None
+    ownerless_since_s = -math.inf if step.unserved else None  # it was seen so for long enough
     while True:
         now_s = clock.monotonic()
         is_last = now_s - began_s >= timeout_s
@@ -116,6 +119,8 @@ def reconcile_begun(session: Session) -> None:
 def look_again(session: Session) -> None:
     """Observe each step of unknown outcome, and reconcile what can be."""
     for step in session.steps_in("UNKNOWN"):
+        if step.unserved and not session.is_due(step.index, LOOK_UNSERVED_S):
+            continue
         result = watch(session, step, spent_s=math.inf)
         if result.state in FINAL_STEPS:
             write_result(session, step, with_answer(step, result, _heard(step)), is_reconciled=True)

@@ -47,6 +47,7 @@ class RunLimits:
     max_steps: int
     is_read_only: bool
     canary_s: float = 0.0
+    max_unassigned: int = 1
 
 
 def check_request(
@@ -87,6 +88,7 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
     for name, value, limit in (
         ("pace_per_min", options.pace_per_min, limits.pace_per_min),
         ("max_failures", options.max_failures, limits.max_failures),
+        ("max_unassigned", options.max_unassigned, limits.max_unassigned),
     ):
         if not 0 < value <= limit:
             raise InputError(

@@ -18,6 +18,7 @@ from core.actions.events import (
     EntriesArchived,
     Entry,
     ExternalMove,
+    PurposeChecked,
     Record,
     RunClaimed,
     RunDecided,
@@ -31,6 +32,7 @@ from core.actions.events import (
     SettingRestored,
     SettingSaved,
     StepEnded,
+    StepReopened,
     StepStarted,
     StepWaiting,
 )
@@ -157,7 +159,12 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
         requested_at=record.at,
         reason=event.reason,
     )
-    return view if view.is_ended else replace(view, control=request)
+    if view.is_ended:
+        return view
+    over = view.resumed_over
+    if event.control == "resume":
+        over = tuple(step.index for step in view.unserved)
+    return replace(view, control=request, resumed_over=over)
 
 
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
@@ -258,6 +265,33 @@ def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
     return _with_step(view, event.step, ended)
 
 
+def _step_reopened(view: RunView, _record: Record, event: StepReopened) -> RunView:
+    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} reopens no step")
+
+    def reopened(step: StepView) -> StepView:
+        _require(step.state in FINAL_STEPS, f"a step that is {step.state} is not reopened")
+        return replace(
+            step,
+            state="PENDING",
+            before=None,
+            result=None,
+            ended_at=None,
+            took_ms=None,
+            is_reconciled=False,
+            waiting="",
+            waiting_since=None,
+            reopened=(*step.reopened, event.sentence),
+        )
+
+    view = _with_step(view, event.step, reopened)
+    # what is pending behind it waits from now on
+    later = (
+        replace(step, waiting="", waiting_since=None) if step.state == "PENDING" else step
+        for step in view.steps[event.step :]
+    )
+    return replace(view, steps=(*view.steps[: event.step], *later))
+
+
 def _with_step(view: RunView, index: int, change: Callable[[StepView], StepView]) -> RunView:
     _require(0 <= index < len(view.steps), f"the plan has no step {index}")
     steps = (*view.steps[:index], change(view.steps[index]), *view.steps[index + 1 :])
@@ -314,6 +348,11 @@ def _external_change(view: RunView, _record: Record, event: ExternalMove) -> Run
     return replace(view, external_changes=(*view.external_changes, event))
 
 
+def _purpose_checked(view: RunView, _record: Record, event: PurposeChecked) -> RunView:
+    _require(not view.is_ended, "a purpose is checked before the end")
+    return replace(view, purpose=event)
+
+
 def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"the run is {view.state}")
     _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is no end")
@@ -340,10 +379,12 @@ _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
     StepWaiting: _step_waiting,
     StepStarted: _step_begun,
     StepEnded: _step_ended,
+    StepReopened: _step_reopened,
     SettingSaved: _saved,
     SettingChanged: _changed,
     SettingRestored: _restored,
     ExternalMove: _external_change,
+    PurposeChecked: _purpose_checked,
     RunEnded: _ended,
     RunMeasured: _measured,
 }

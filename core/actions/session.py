@@ -33,6 +33,9 @@ from core.system import Snapshot
 SLICE_S: Final = 0.5
 """Longest wait without a look at what people request: a stop acts within about a second."""
 
+RETRY_AFTER_S: Final = 2.0
+"""How long a cluster that could not be read is left alone before it is read again."""
+
 UNREADABLE_FOR_S: Final = 120.0
 """How long a cluster that cannot be read is tried again before the run ends."""
 
@@ -73,6 +76,7 @@ class Session:
         stop: Who requested to stop, when and why; a stop is never undone.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
+        last_snapshot: The one that shows whether the run's purpose holds, taken at its end.
         retry_at_s: When a cluster that could not be read is tried again, on that clock.
         doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
@@ -91,6 +95,7 @@ class Session:
         self.stop: Record | None = None
         self.snapshot: Snapshot | None = None
         self.snapshot_at_s = 0.0
+        self.last_snapshot: Snapshot | None = None
         self.retry_at_s = 0.0
         self.doubts = 0
         self.interrupted_at: datetime | None = None
@@ -104,6 +109,8 @@ class Session:
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
+        self._looked_at_s: dict[int, float] = {}
+        self._lacking_since_s: float | None = None
         entries = self._obeyed(ports.journal.entries(run_id=run_id))
         if not entries:
             raise InputError(
@@ -129,6 +136,10 @@ class Session:
         if self._turn is None or self._turn.index != index:
             self._turn = Turn(index)
         return self._turn
+
+    def forget_turn(self) -> None:
+        """Have the next turn begin with an action and looks of its own."""
+        self._turn = None
 
     def steps_in(self, *states: StepState) -> list[StepView]:
         """Return the steps in one of these states, in order."""
@@ -203,6 +214,29 @@ class Session:
         """Wait a moment while something is under way, even when this process is shutting down."""
         self.idle(0.0)
         self.ports.clock.hold(seconds)
+
+    def is_due(self, index: int, every_s: float) -> bool:
+        """Note a look at a step, unless the last one was less than ``every_s`` ago."""
+        now_s = self.ports.clock.monotonic()
+        if now_s - self._looked_at_s.get(index, -math.inf) < every_s:
+            return False
+        self._looked_at_s[index] = now_s
+        return True
+
+    def lasts(self, lacking: str, for_s: float) -> bool:
+        """Note what of the run's purpose does not hold; return whether that has lasted so long.
+
+        Args:
+            lacking: What does not hold; empty: all of it holds.
+            for_s: How long it has to be so.
+        """
+        now_s = self.ports.clock.monotonic()
+        if not lacking:
+            self._lacking_since_s = None
+            return True
+        if self._lacking_since_s is None:
+            self._lacking_since_s = now_s
+        return now_s - self._lacking_since_s >= for_s
 
     def could_read(self) -> None:
         """Note that the cluster answered."""

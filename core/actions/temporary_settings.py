@@ -61,9 +61,13 @@ def keep(session: Session) -> Refusal | None:
                 session.record(SettingSaved(key=key, before=saved.before, during=value))
                 session.record(SettingChanged(key=key))
             continue
+        reset = ""
         if not saved.is_known(current):
-            return _theirs(session, saved, current)
-        sentence = f"{key} is {text_of(current)} again: set to {value} again for the run."
+            reset = session.ports.cluster.system.why_reset(key, current)
+            if not reset:
+                return _theirs(session, saved, current)
+        why = f" ({reset})" if reset else ""
+        sentence = f"{key} is {text_of(current)} again{why}: set to {value} again for the run."
         session.record(SettingSaved(key=key, before=current, during=value, sentence=sentence))
         change(session, key, value)
     session.has_checked_settings = True
@@ -73,10 +77,9 @@ def keep(session: Session) -> Refusal | None:
 def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusal:
     if saved.is_outstanding:
         give_up(session, saved, current)
-    why = session.ports.cluster.system.why_reset(saved.key, current) or "it was changed externally"
     return Refusal(
         code="setting_changed",
-        sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: {why}; the run "
-        f"needs it at {saved.during}. It is left so.",
+        sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: it was changed "
+        f"externally; the run needs it at {saved.during}. It is left so.",
         hint="Find out who changed it and why, then plan the rest again.",
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.actions.events import ExternalMove, RestoreResult, RunMeasured
+from core.actions.events import ExternalMove, PurposeChecked, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
     FINAL_STEPS,
@@ -41,6 +41,7 @@ class StepView:
         is_reconciled: It was reconciled later.
         waiting: What it waits for while its precondition does not hold yet; empty: for nothing.
         waiting_since: When that began, aware UTC.
+        reopened: Why it became pending again after it had ended, a sentence each time.
     """
 
     index: int
@@ -54,12 +55,25 @@ class StepView:
     is_reconciled: bool = False
     waiting: str = ""
     waiting_since: datetime | None = None
+    reopened: tuple[str, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it is, from 1."""
+        return 1 + len(self.reopened)
 
     @property
     def executed(self) -> Executed:
         """The observation that its inverse uses."""
         after = self.result.after if self.result else None
         return Executed(state=self.state, before=self.before, after=after)
+
+    @property
+    def unserved(self) -> str:
+        """Why no server serves its subject, though clients used it; empty: that is not so."""
+        if self.result is None or self.state not in ("FAILED", "UNKNOWN"):
+            return ""
+        return self.step.flags_of(self.result.code).unserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +160,10 @@ class RunView:
         steps: In the plan's order.
         control: The latest control request of a person; ``None`` if there is none.
         decision: Whether another person approved or rejected it; ``None``: neither.
+        resumed_over: Places of steps that left something unserved when a person resumed the run.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
+        purpose: Whether what it is for held at the end; ``None``: not checked.
         measured: The result.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.
@@ -174,8 +190,10 @@ class RunView:
     steps: tuple[StepView, ...]
     control: ControlRequest | None = None
     decision: Decision | None = None
+    resumed_over: tuple[int, ...] = ()
     settings: tuple[SettingView, ...] = ()
     external_changes: tuple[ExternalMove, ...] = ()
+    purpose: PurposeChecked | None = None
     measured: RunMeasured | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -229,6 +247,24 @@ class RunView:
     def unresolved(self) -> tuple[StepView, ...]:
         """Steps that were begun and whose outcome is not known."""
         return tuple(step for step in self.steps if step.state in ("RUNNING", "UNKNOWN"))
+
+    @property
+    def unserved(self) -> tuple[StepView, ...]:
+        """Steps whose subjects no server serves, though clients used them."""
+        return tuple(step for step in self.steps if step.unserved)
+
+    @property
+    def unassigned(self) -> tuple[str, ...]:
+        """What no server serves after the run: as measured, before that by its steps."""
+        measured = self.measured
+        if measured is None or measured.unassigned is None:
+            return tuple(step.step.subject for step in self.unserved)
+        served_since = {
+            step.step.subject
+            for step in self.steps
+            if step.state == "DONE" and step.ended_at and step.ended_at > measured.taken_at
+        }
+        return tuple(name for name in measured.unassigned if name not in served_since)
 
     @property
     def counts(self) -> Mapping[StepState, int]:

@@ -36,3 +36,22 @@ def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> 
         hint=hint or "Find out why it takes so long, then plan the rest again.",
         after=seen,
     )
+
+
+def gone_on(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> StepResult:
+    """Return how a wait ends whose time is up where the run goes on without the state.
+
+    Args:
+        wait: What it waited for.
+        lacking: What was still lacking, a sentence.
+        seen: The last look.
+        hint: What to do; empty: nothing.
+    """
+    limit = "" if wait.within_s is None else f" within {format_age(wait.within_s)}"
+    return StepResult(
+        state="DONE",
+        code="gone_on",
+        sentence=f"Not reached{limit}: {wait.description}. {lacking} The run goes on without it.",
+        hint=hint,
+        after=seen,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
 from core.findings.finding import Finding
 from core.units import format_age, format_ratio, pluralize
@@ -103,6 +104,18 @@ def _failed(facts: Facts, _: Limits) -> Iterator[Condition]:
         )
 
 
+def _unassigned(facts: Facts, _: Limits) -> Iterator[Condition]:
+    for view in facts.runs:
+        is_recent = view.ended_at is None or facts.now - view.ended_at < _TOLD_FOR
+        if view.unassigned and is_recent:
+            yield Condition(
+                view.run_id,
+                f"{count_named('Unassigned', view.unassigned)}: run {view.run_id} of "
+                f"{view.requested_by} unloaded them, and no broker serves them.",
+                f"Run: trimtab runs {view.run_id}",
+            )
+
+
 def _waiting(facts: Facts, _: Limits) -> Iterator[Condition]:
     approvals = {view.run_id for view in facts.waiting}
     for view in facts.runs:
@@ -179,6 +192,13 @@ RULES: Final = (
         severity="warning",
         minutes=lambda _: 0.0,
         holds=_failed,
+    ),
+    Rule(
+        code="run_unassigned",
+        title="A run left bundles unassigned",
+        severity="critical",
+        minutes=lambda _: 0.0,
+        holds=_unassigned,
     ),
     Rule(
         code="run_waiting",

@@ -9,11 +9,13 @@ from typing import Final
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
+from core.errors import IncompleteSnapshotError
 from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.gauges import gauges
 from core.pegasus.plan.external_changes import external_changes, measured
 from core.pegasus.plan.preview import preview_pegasus
+from core.pegasus.plan.purpose import lacking, purpose_of, undone
 from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.plan.verify import recheck
@@ -33,6 +35,7 @@ class PegasusSystem:
     name = "pegasus"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "partition"
+    transfer_s = 0.0
     record = PEGASUS_RECORD
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
@@ -65,6 +68,20 @@ class PegasusSystem:
         """Return why steps may not be executed any more, by place in the plan."""
         del exclusions, now  # the executor's guard has the exclusions; nothing here expires
         return recheck(snapshot, plan, steps=steps)
+
+    def purpose(self, plan: Plan) -> str:
+        """Return which nodes are empty, replicas moved, levels and settings set at its end."""
+        return purpose_of(plan)
+
+    def lacking(self, view: RunView, snapshot: PegasusSnapshot) -> str:
+        """Return what of it does not hold."""
+        if not self.is_complete(snapshot):
+            raise IncompleteSnapshotError("The cluster was read in part only.")
+        return lacking(view, snapshot)
+
+    def undone(self, view: RunView, snapshot: PegasusSnapshot) -> Mapping[int, str]:
+        """Return the batches whose partitions have the node again, and the waits after them."""
+        return undone(view, snapshot)
 
     def external_changes(
         self, view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot

@@ -11,7 +11,7 @@ from core.ids import namespace_of, parse_range
 from core.pulsar.load import WEIGHED
 from core.pulsar.measures import uncounted_bundles
 from core.schemas import PULSAR_TABLES
-from core.schemas.pulsar import RATES
+from core.schemas.pulsar import ADDED_LATER, RATES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.diff import SnapshotDiff, diff_snapshots
 from core.snapshot.record import Kind, ServerLoad, SystemRecord, changing, part_of
@@ -22,6 +22,7 @@ _TEXTS = (
     *("web_url", "web_url_tls", "service_url", "service_url_tls", "version", "load_manager"),
     *("persistent_topics_enabled", "non_persistent_topics_enabled"),
     *("last_bundle_gains", "last_bundle_losses", "failure_domain"),
+    *ADDED_LATER["brokers"],
 )
 _NUMBERS = tuple(name for name in _BROKERS.names if name not in _TEXTS)
 _BUNDLES = PULSAR_TABLES["bundles"]

@@ -214,7 +214,10 @@ class Services:
         is_dead = verdict is not None and verdict.state == DEAD
         fix = f"Restart {owner}: the znode goes with its session, and the next lookup assigns it."
         if is_dead and row["session_id"] == 0:
-            fix = f"{owner} is dead and no session ends the znode: delete {_OWNERSHIP}{bundle}."
+            fix = (
+                f"No session ends the znode: delete {_OWNERSHIP}{bundle} once the process of "
+                f"{owner} is confirmed gone."
+            )
         elif not is_dead:
             fix += " Do not delete the znode while its broker is alive."
         return _Words(
@@ -257,7 +260,10 @@ class Services:
             f"it stays, the process is alive: restart {owner}; do not delete the znode."
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
-            fix = f"Delete {_REGISTRATION}{owner}: the leader then assigns its bundles."
+            fix = (
+                f"Delete {_REGISTRATION}{owner} once its process is confirmed gone: the leader "
+                "then assigns its bundles."
+            )
         elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
             every_s = self.settings.number(MONITOR)
             fix = (
@@ -272,7 +278,10 @@ class Services:
                 f"does not, restart {self.leader}: the next leader takes them over."
             )
         elif is_dead and row["session_id"] == 0:
-            fix = f"Delete {_OWNERSHIP}{row['bundle']}: no session ends it, and {owner} is dead."
+            fix = (
+                f"Delete {_OWNERSHIP}{row['bundle']} once the process of {owner} is confirmed "
+                "gone: no session ends it."
+            )
         elif row["session_id"] is None:
             fix = (
                 f"The znode goes with the session of {owner}. If its ephemeralOwner is 0, no "

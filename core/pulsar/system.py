@@ -6,9 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.actions.describe import count_named
 from core.actions.events import ExternalMove, Measured, RunMeasured
 from core.actions.model import Refusal, RunId
-from core.actions.views import RunView, SettingView
+from core.actions.reconcile import LANDING_GRACE_S
+from core.actions.views import RunView, SettingView, StepView
+from core.errors import IncompleteSnapshotError
 from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.plan.model import Plan
@@ -22,6 +28,7 @@ from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.record import PULSAR_RECORD
 from core.pulsar.rules.verdict import verdict_of
+from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
@@ -42,6 +49,7 @@ class PulsarSystem:
     name = "pulsar"
     steps: tuple[type[StepBase], ...] = STEPS
     unit = "bundle"
+    transfer_s = LANDING_GRACE_S
     record = PULSAR_RECORD
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 
@@ -69,6 +77,25 @@ class PulsarSystem:
     ) -> Mapping[int, Diagnostic]:
         """Return why steps may not be executed any more, by place in the plan."""
         return recheck(snapshot, plan, exclusions, now, steps=steps)
+
+    def purpose(self, plan: Plan) -> str:
+        """Return that brokers serve what the plan unloads; empty: it unloads nothing."""
+        unloads = any(isinstance(step, PulsarStep) and step.unloads for step in plan.steps)
+        return "a broker serves each bundle that the run unloaded" if unloads else ""
+
+    def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
+        """Return which of the run's bundles have no owner, also if they were served meanwhile."""
+        names = _unassigned(view, snapshot)
+        if names is None:
+            raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
+        if names:
+            return f"{count_named('Unassigned', names)}."
+        return "" if view.counts.get("DONE") else "Nothing was done."
+
+    def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
+        """Return nothing: owners are stored, no failover moves a bundle back."""
+        del view, snapshot
+        return {}
 
     def external_changes(
         self, view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
@@ -137,7 +164,38 @@ def measured(
             )
             for broker in _touched(view)
         ),
+        unassigned=_unassigned(view, snapshot),
     )
+
+
+def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | None:
+    """Return what the run took from its owner and no broker owns, but for what nothing asks for.
+
+    ``None``: the snapshot does not have the owner of such a bundle.
+    """
+    steps = [step for step in view.steps if _may_be_unserved(step)]
+    whole = pa.array([step.step.subject for step in steps if not step.step.has_parts], pa.string())
+    table = snapshot.bundles.select(["bundle", "owner", "owner_source"])
+    is_among = pc.is_in(table["bundle"], value_set=whole)
+    for step in steps:
+        if step.step.has_parts:
+            inside = [step.step.covers(name) for name in table["bundle"].to_pylist()]
+            is_among = pc.or_(is_among, pa.array(inside, pa.bool_()))
+    table = table.filter(pc.and_(is_among, pc.is_null(table["owner"])))
+    return None if table["owner_source"].null_count else tuple(table["bundle"].to_pylist())
+
+
+def _may_be_unserved(step: StepView) -> bool:
+    """Return whether a step took a bundle from its owner that something asks for.
+
+    A split that was done has parts without topics at most that are unassigned.
+    """
+    if step.begun_at is None or step.state in ("FAILED", "SKIPPED") or step.result is None:
+        return False
+    if not isinstance(step.step, PulsarStep) or not step.step.unloads:
+        return False
+    is_idle = step.result.code == "idle" or (step.before is not None and step.before.topics == 0)
+    return not is_idle and (not step.step.has_parts or bool(step.unserved))
 
 
 def _touched(view: RunView) -> list[str]:

@@ -69,6 +69,9 @@ BROKERS: Final = pa.schema(
         _field("last_bundle_gains", _NAMES),
         _field("last_bundle_losses", _NAMES),
         _field("failure_domain", pa.string()),
+        # name:URL, as broker.conf writes them; null: none, or unknown
+        _field("advertised_listeners", _NAMES),
+        _field("protocols", _NAMES),  # of protocol handlers, the same form
     ]
 )
 """One row a broker, sorted by ``broker``. A broker whose report could not be read keeps its row:
@@ -260,7 +263,10 @@ BUNDLE_METRICS: Final = pa.schema(
 """Rates of bundles as brokers expose them (``exposeBundlesMetricsInPrometheus``), sorted by
 ``(bundle, broker)``."""
 
-ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"claims": ("modified_at", "is_disabled")}
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {
+    "brokers": ("advertised_listeners", "protocols"),
+    "claims": ("modified_at", "is_disabled"),
+}
 """Columns that older snapshots do not have, by table; unknown throughout they do not count in a
 snapshot's id, so that an older one keeps its own."""
 

@@ -46,7 +46,7 @@ from dashboard.cli.output import (
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
-from dashboard.presenters.run_steps import same_reason
+from dashboard.presenters.run_steps import purpose_words, same_reason
 from dashboard.services import access
 from dashboard.services.run_queue import in_the_way, run_ahead
 
@@ -377,6 +377,8 @@ class RunProgress:
 
 def _line(step: StepView, count: int) -> str:
     place = f"{step.index + 1}/{count}"
+    if step.state == "PENDING" and step.reopened:
+        return f"{place} PENDING again: {step.reopened[-1]}"
     if step.result is None:
         return f"{place} {step.state} {step.step.describe()}."
     return f"{place} {step.state} {step.result.sentence} {step.result.hint}".rstrip()
@@ -410,6 +412,8 @@ def pace_per_min(text: str) -> float:
 def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_json: bool) -> int:
     def show() -> None:
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
+        if purpose := purpose_words(view):
+            say(purpose)
         say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED

@@ -345,6 +345,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Take one snapshot of a cluster.",
             "trimtab capture sandbox --out snap",
         ),
+        "import": Entry(
+            f"{_PULSAR}.import_files",
+            "Convert outputs of pulsar-admin and metrics to a snapshot.",
+            "trimtab import b-*.json dynamic.txt b-0.prom --out snap --cluster production",
+        ),
         "import-zk": Entry(
             f"{_PULSAR}.import_zk",
             "Convert a ZooKeeper dump to a snapshot.",

@@ -29,6 +29,10 @@ Wide = Annotated[
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]
+MaybeSource = Annotated[
+    str | None,
+    typer.Argument(metavar="[CLUSTER-or-SNAPSHOT]", help="Cluster name, or snapshot directory."),
+]
 EngineName = Annotated[
     str, typer.Option("--engine", help="local or spark; the answer is the same.")
 ]

@@ -13,6 +13,7 @@ import typer
 
 from core.actions.describe import (
     EMPTY,
+    count_named,
     describe_event,
     describe_unsigned,
     describe_value,
@@ -24,6 +25,7 @@ from core.actions.pace import pace_of
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.step import SettingChange
+from core.systems import purpose_of
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
@@ -39,7 +41,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.presenters.run_steps import same_reason, waiting_step
+from dashboard.presenters.run_steps import purpose_words, same_reason, waiting_step
 from dashboard.services import access
 
 _BATCH = 1000
@@ -231,6 +233,8 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
 def _say_head(view: RunView) -> None:
     counts = ", ".join(f"{count} {state.lower()}" for state, count in view.counts.items())
     say(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
+    if purpose := purpose_words(view):
+        say(purpose)
     say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
@@ -272,6 +276,8 @@ def _say_rest(view: RunView) -> None:
     if expected.nodes:
         _say_nodes(view)
     elif measured is not None:
+        if view.unassigned:
+            say(f"{count_named('Unassigned', view.unassigned)}: no broker serves them.")
         say(
             "The busiest broker's traffic over the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
@@ -474,14 +480,25 @@ def run_json(view: RunView) -> dict[str, Any]:
         "refusal": _plain(view.refusal),
         "control": _plain(view.control),
         "is_control_pending": view.is_control_pending,
+        "purpose": _purpose_json(view),
         "steps": [_step_json(item) for item in view.steps],
         "settings": _plain(view.settings),
         "external_changes": _plain(view.external_changes),
         "next_moves": _plain(view.next_moves),
+        "unassigned": list(view.unassigned),
         "expected": _plain(view.plan.expected),
         "measured": _plain(view.measured),
         "disregarded": list(view.disregarded),
     }
+
+
+def _purpose_json(view: RunView) -> dict[str, Any] | None:
+    """What the run is for, and whether it holds; before the end that is not known."""
+    checked = view.purpose
+    if checked is not None:
+        return {"what": checked.purpose, "holds": checked.holds, "sentence": checked.sentence}
+    purpose = purpose_of(view.plan)
+    return {"what": purpose, "holds": None, "sentence": ""} if purpose else None
 
 
 def _step_json(view: StepView) -> dict[str, Any]:
@@ -506,6 +523,7 @@ def _step_json(view: StepView) -> dict[str, Any]:
         "ended_at": _plain(view.ended_at),
         "took_ms": view.took_ms,
         "is_reconciled": view.is_reconciled,
+        "attempt": view.attempt,
     }
 
 

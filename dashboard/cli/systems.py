@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from core.plan.model import Plan
 from core.progress import Progress
+from core.snapshot import Problem
 from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem, record_of
 from dashboard import services
@@ -27,6 +28,8 @@ from dashboard.cli.source import is_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_EXAMPLES: Final = 3
 
 
 def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
@@ -147,6 +150,23 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
     return emit(Answer(body, show), as_json=as_json)
 
 
+def _show_problems(problems: Sequence[Problem]) -> None:
+    """Print what could not be read: of many of one kind their number and a few examples."""
+    groups: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.severity, problem.code, problem.done), []).append(problem)
+    for (severity, _, done), group in groups.items():
+        if len(group) <= _EXAMPLES:
+            for one in group:
+                note(f"{severity}: {one.place}: {one.what} {done}".rstrip())
+            continue
+        note(" ".join(filter(None, (f"{severity}: {len(group):,} problems:", done, "Examples:"))))
+        for one in group[:_EXAMPLES]:
+            note(f"  {one.place}: {one.what}")
+    if any(len(group) > _EXAMPLES for group in groups.values()):
+        note("--json lists every one.")
+
+
 def captured(snapshot: Any, out: Path) -> Answer:
     """Return the answer about a snapshot that was written."""
 
@@ -154,8 +174,7 @@ def captured(snapshot: Any, out: Path) -> Answer:
         filled = [name for name, table in snapshot.tables.items() if table.num_rows]
         sizes = record_of(snapshot.manifest.kind, systems()).sizes(snapshot, filled)
         say(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
-        for problem in snapshot.manifest.problems:
-            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
+        _show_problems(snapshot.manifest.problems)
 
     manifest = snapshot.manifest
     coverage = [one.coverage_ratio for one in manifest.tables.values()]

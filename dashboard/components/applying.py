@@ -311,6 +311,7 @@ def _apply(dialog: ApplyDialog) -> None:
     options = RunOptions(
         pace_per_min=float(stored.get(PACE) or limits.pace_per_min),
         max_failures=limits.max_failures,
+        max_unassigned=limits.max_unassigned,
         verify_within_s=limits.verify_within_s,
         pause_balancer=dialog.pause is not None and bool(stored.get(PAUSE)),
         is_gradual=limits.gradual_pace,

@@ -16,6 +16,7 @@ from core.actions.events import (
     SettingRestored,
     SettingSaved,
     StepEnded,
+    StepReopened,
     StepStarted,
     StepWaiting,
 )
@@ -57,7 +58,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
 def _object_of(event: Event) -> str:
     """Return the step, setting or bundle that an entry is about; empty: the run."""
     match event:
-        case StepWaiting() | StepStarted() | StepEnded():
+        case StepWaiting() | StepStarted() | StepEnded() | StepReopened():
             return f"step {event.step + 1}"
         case SettingSaved() | SettingChanged() | SettingRestored():
             return event.key

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.actions.describe import describe_purpose
 from core.actions.views import RunView, StepView
+from core.systems import purpose_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +115,11 @@ def _named(indices: Sequence[int]) -> str:
     if last - first == len(indices) - 1:
         return f"Steps {first} to {last} were"
     return f"{len(indices)} steps between {first} and {last} were"
+
+
+def purpose_words(view: RunView) -> str:
+    """Return ``Purpose: n1:34801 holds no replicas. Holds: yes.``; empty: it has no purpose."""
+    if view.purpose is not None:
+        return describe_purpose(view.purpose)
+    purpose = purpose_of(view.plan)
+    return f"Purpose: {purpose}." if purpose else ""

@@ -279,6 +279,8 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
 
 def step_words(step: StepView) -> str:
     """Return the state of a step with its sign; a landing elsewhere stands out."""
+    if step.unserved:
+        return f"▲ {step.unserved}"
     if step.state == "DONE" and step.result and step.step.flags_of(step.result.code).differs:
         return f"▲ done, {step.result.code.replace('_', ' ').removeprefix('landed ')}"
     return waiting_word(step) if is_waiting(step) else STEP_WORDS[step.state]

@@ -333,6 +333,7 @@ def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
     return RunOptions(
         pace_per_min=limits.pace_per_min,
         max_failures=limits.max_failures,
+        max_unassigned=limits.max_unassigned,
         verify_within_s=limits.verify_within_s,
         is_gradual=limits.gradual_pace,
         canary_s=limits.canary_s,
@@ -368,6 +369,7 @@ def request_run(
     limits = RunLimits(
         pace_per_min=settings.apply.pace_per_min,
         max_failures=settings.apply.max_failures,
+        max_unassigned=settings.apply.max_unassigned,
         max_steps=settings.apply.max_steps,
         canary_s=settings.apply.canary_s,
         is_read_only=settings.read_only,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from claims import claimed
+from claims import claimed, unheard, with_claims
 from fleet_builder import make_snapshot
-from fleet_edit import edited, owned_by, without
+from fleet_edit import edited, owned_by
 from snapshot_site import Site, assert_calm, now, texts
 
-from core.pulsar.owners import DOUBLE, ORPHANED
+from core.pulsar.lookup import lookup_topic
+from core.pulsar.owners import DOUBLE, ORPHANED, REFUSED
+from core.units import datetime_to_ms
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model as presenter
 
@@ -49,7 +51,7 @@ def test_orphans_are_counted_listed_and_explained(site):
     fleet = claimed(make_snapshot(brokers=5, bundles=60, now=now()))
     gone = fleet.brokers["broker"][1].as_py()
     orphans = owned_by(fleet, gone)
-    site.put(without(fleet, "brokers", gone))
+    site.put(unheard(fleet, gone))
     app = site.open("ownership")
     assert_calm(app)
     figures = {one.label: (one.value, one.delta) for one in app.metric}
@@ -82,3 +84,27 @@ def test_draining_first_opens_the_unload_preview_of_its_bundles(site, fleet):
     button.click().run()
     assert_calm(app)
     assert set(app.query_params["bundles"]) == set(owned_by(fleet, broker))
+
+
+def test_a_refused_bundle_is_said_alike_on_every_page(site):
+    fleet = claimed(make_snapshot(brokers=4, bundles=30, now=now()))
+    owner = fleet.brokers["broker"][0].as_py()
+    bundle = owned_by(fleet, owner)[0]
+    rows = fleet.claims.to_pylist()
+    for row in rows:
+        if row["subject"] == bundle:
+            row["is_disabled"] = True
+            row["modified_at"] = datetime_to_ms(fleet.manifest.taken_at) - 95 * 60_000
+    site.put(with_claims(fleet, rows))
+    space = bundle.rpartition("/")[0]
+    names = (f"persistent://{space}/t{number}" for number in range(2_000))
+    topic = next(name for name in names if lookup_topic(fleet, name).bundle == bundle)
+    for app in (site.open("lookup", topic=topic), site.open("bundle", bundle=bundle)):
+        assert_calm(app)
+        [reason] = [one.value for one in app.error]
+        told = reason.replace("\\", "")
+        assert told.startswith(f"Not served for 95 min: {owner} disabled it")
+    app = site.open("ownership")
+    listed = next(one.value for one in app.dataframe if "session" in one.value)
+    assert listed["state"].tolist() == [presenter.marked(REFUSED)]
+    assert listed["unserved"].tolist() == ["95 min"]

@@ -7,6 +7,7 @@ a journal in SQLite.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from pulsar_under_test import PulsarUnderTest, eventually
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.worker.lease import PATH, ZooKeeperLease
+from connectors.worker.worker import work_on
 from core.actions.events import RunClaimed, SettingChanged, SettingRestored, SettingSaved
 from core.errors import ConflictError, NotFoundError
 from core.plan.model import sealed
@@ -86,6 +88,52 @@ def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
     assert result.after is not None
     assert result.code in ("landed", "returned")
     assert result.after.holder == pulsar.owner(plan.steps[0].bundle)
+
+
+def _clients_gone(pulsar: PulsarUnderTest, ratio: float) -> None:
+    answer = pulsar.send("PUT", "/sandbox/faults", json={"clients_gone_ratio": ratio})
+    assert answer.ok, answer.text
+
+
+def test_bundle_whose_clients_are_gone_is_unassigned_until_somebody_looks_it_up(
+    pulsar: PulsarUnderTest, site: ApplySite
+) -> None:
+    if pulsar.kind != "sandbox":
+        pytest.skip("the clients of a real cluster are driven in tests/live")
+    plan = site.plan(2, towards=False)
+    first = plan.steps[0].subject
+    options = replace(HASTE, verify_within_s=1.0, max_unassigned=1)
+    _clients_gone(pulsar, 1.0)
+    stop = threading.Event()
+    run_id = site.ask(plan, options)
+    worker = threading.Thread(
+        target=work_on, args=(site.config, site.cluster, run_id, stop, lambda _: None)
+    )
+    worker.start()
+    try:
+        eventually(lambda: site.view(run_id).state == "PAUSED", within_s=60)
+        view = site.view(run_id)
+        result = view.steps[0].result
+        assert result is not None
+        assert (result.state, result.code) == ("UNKNOWN", "unassigned")
+        assert "loaded topic" in result.sentence
+        assert view.unassigned == (first,)
+        assert [step.state for step in view.steps] == ["UNKNOWN", "PENDING"]
+        assert pulsar.owner(first) is None  # Trimtab only looks
+        _clients_gone(pulsar, 0.0)
+        namespace, _, bounds = first.rpartition("/")
+        inside = pulsar.send("GET", f"/admin/v2/persistent/{namespace}?bundle={bounds}").json()
+        topic = inside[0].partition("://")[2]
+        assert pulsar.send("GET", f"/lookup/v2/topic/persistent/{topic}").ok
+        eventually(lambda: site.view(run_id).is_ended, within_s=60)
+    finally:
+        _clients_gone(pulsar, 0.0)
+        stop.set()
+        worker.join(60)
+    view = site.view(run_id)
+    assert view.state == "DONE", view.sentence
+    assert view.steps[0].is_reconciled
+    assert view.unassigned == ()
 
 
 def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:

@@ -13,9 +13,11 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.events import Record, RunClaimed, RunEnded, StepEnded, StepStarted
 from core.actions.model import StepResult
+from core.pegasus.server_settings import ADD_LIMIT
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.setting import SetServerSetting
 from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
@@ -62,27 +64,27 @@ def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMa
     journal.close()
 
 
-def test_a_partition_with_a_pending_proposal_is_refused_before_a_byte_is_sent(
+def test_a_run_of_a_partition_with_a_pending_proposal_is_refused_before_anything_is_set(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
     leave_unknown(site, tmp_path, to_the(site, 0))
     step = to_the(site, 1)
-    view = site.execute_run(tmp_path, site.plan(step))
-    (only,) = view.steps
-    assert only.result is not None
-    assert (only.state, only.result.code) == ("SKIPPED", "pending")
-    assert step.partition.gpid in only.result.sentence
-    assert "set_meta_level steady" in only.result.hint
-    assert proposals(sandbox) == 0
+    limit = SetServerSetting(key=ADD_LIMIT, before="10", value="0", is_restored=True)
+    view = site.execute_run(tmp_path, site.plan(limit, step))
+    assert view.refusal is not None, view.sentence
+    assert (view.state, view.refusal.code) == ("REFUSED", "pending")
+    assert step.partition.gpid in view.refusal.sentence
+    assert "set_meta_level steady" in view.refusal.hint
+    assert (view.settings, proposals(sandbox)) == ((), 0)
     rehearsed = services.rehearse(site.trimtab(tmp_path), site.config.name, site.plan(step), HASTE)
-    assert [one.code for one in rehearsed.steps] == ["pending"]
+    assert rehearsed.refusal is not None
+    assert rehearsed.refusal.code == "pending"
 
 
-def test_of_a_batch_only_the_pending_partition_is_left_out(
+def test_of_a_batch_only_the_partition_that_became_pending_since_is_left_out(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
     one = to_the(site, 0)
-    leave_unknown(site, tmp_path, one)
     node = one.source
     items = [
         Proposed(partition=msgspec.structs.replace(one.partition), target=one.target),
@@ -96,11 +98,11 @@ def test_of_a_batch_only_the_pending_partition_is_left_out(
         ),
     ][:3]
     step = ProposeMany(node=node, verb="move_pri", items=tuple(items))
-    view = site.execute_run(tmp_path, site.plan(step))
-    (only,) = view.steps
-    assert only.result is not None
-    assert (only.state, only.result.code) == ("FAILED", "partly")
-    assert f"{one.partition.gpid}: The proposal for partition" in only.result.sentence
+    site.cluster.reader._pending = lambda: frozenset([one.partition.gpid])
+    acted = site.act(step)
+    assert acted.result is not None
+    assert (acted.result.state, acted.result.code) == ("FAILED", "partly")
+    assert f"{one.partition.gpid}: The proposal for partition" in acted.result.sentence
     assert proposals(sandbox) == len(items) - 1
 
 

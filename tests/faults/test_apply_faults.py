@@ -93,6 +93,7 @@ def site(whole: Sandbox, tmp_path: Path) -> ApplySite:
         ({"elsewhere_ratio": 1.0}, "DONE", "landed_elsewhere", "did not use the destination"),
         ({"lost_answer_ratio": 1.0}, "DONE", "landed", "as requested"),
         ({"slow_s": 3.0}, "DONE", "landed", "as requested"),
+        ({"clients_return_s": 20.0}, "DONE", "landed", "served by"),  # unassigned for a while
         ({"accident": "leader_change"}, "DONE", "landed", "moved from"),
         ({"refuse_status": 409}, "FAILED", "refused", "answered 409"),
         ({"refuse_status": 503}, "FAILED", "not_done", "answers that it serves it"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -11,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pulsar
 import pytest
 from apply_site import HASTE, ApplySite, movable, planned
 from cluster_truth import ClusterTruth
@@ -19,7 +22,9 @@ from our_reading import config_of
 from real_pulsar import RealPulsar
 
 from connectors.pulsar.acting.cluster import PulsarCluster
+from connectors.worker.worker import work_on
 from core.actions.views import RunView
+from core.ids import range_text
 from core.plan.model import Plan
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.undo import undo_plan
@@ -168,6 +173,78 @@ def test_cluster_without_zookeeper_is_acted_on_by_its_brokers_alone(
     assert owner is not None
     assert result.after.holder == owner.broker
     assert view.lease.endswith(f"lease of {site.cluster.name}")
+
+
+def _load_and_leave(cluster: RealPulsar, namespace: str) -> list[str]:
+    """Load a topic in each of four bundles, and leave; return the bundles.
+
+    Brokers themselves read the topic of policies in one of them, so that one is served again.
+    """
+    body = {"bundles": {"numBundles": 4}, "replication_clusters": [cluster.cluster]}
+    cluster.request("PUT", f"/admin/v2/namespaces/{namespace}", json=body)
+    found: set[str] = set()
+    numbers = itertools.count()
+    with closing(pulsar.Client(cluster.service_url)) as client:
+        while len(found) < 4:
+            topic = f"persistent://{namespace}/t{next(numbers)}"
+            client.subscribe(topic, "left").close()
+            low = zlib.crc32(topic.encode()) >> 30
+            bounds = [min(quarter << 30, 2**32 - 1) for quarter in (low, low + 1)]
+            found.add(f"{namespace}/{range_text(*bounds)}")
+    return sorted(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_restful", [False, True])
+def test_bundles_whose_clients_are_gone_are_unassigned_and_the_run_pauses(
+    modular: RealPulsar, truth: ClusterTruth, tmp_path: Path, *, is_restful: bool
+) -> None:
+    site = site_of(modular, tmp_path, **({"zookeeper": None} if is_restful else {}))
+    bundles = _load_and_leave(modular, f"acme/left-{is_restful:d}")
+    wait_until(
+        "the owners count the topics",
+        lambda: set(bundles) <= set(with_topics(modular)),
+        within_s=60,
+    )
+    plan = site.plan(4, towards=False, among=bundles)
+    run_id = site.ask(plan, replace(HASTE, max_unassigned=1))
+    stop = threading.Event()
+    worker = threading.Thread(
+        target=work_on, args=(site.config, site.cluster, run_id, stop, lambda _: None)
+    )
+    worker.start()
+    try:
+        wait_until("it pauses", lambda: site.view(run_id).state == "PAUSED", within_s=120)
+        view = site.view(run_id)
+        (step,) = view.unserved
+        assert view.unassigned == (step.step.subject,)
+        assert truth.ownership(step.step.subject) is None
+        assert step.result is not None
+        assert (step.state, step.result.code) == ("UNKNOWN", "unassigned")
+        assert "with 0 clients before" in step.result.sentence
+        _look_up(modular, step.step.subject)
+        wait_until(
+            "it goes on", lambda: site.view(run_id).steps[step.index].state == "DONE", within_s=60
+        )
+        wait_until("it pauses again", lambda: len(site.view(run_id).unserved) == 1, within_s=120)
+        site.control(run_id, "stop")
+        wait_until("it ends", lambda: site.view(run_id).is_ended, within_s=120)
+    finally:
+        stop.set()
+        worker.join(120)
+    view = site.view(run_id)
+    (left,) = view.unassigned
+    assert view.state == "STOPPED", view.sentence
+    assert f"Unassigned: 1 ({left})" in view.sentence
+    with closing(PulsarCluster(site.cluster)) as cluster:
+        found = cluster.system.measure(view, cluster.snapshot(), None)
+    assert found.unassigned == (left,)
+
+
+def _look_up(cluster: RealPulsar, bundle: str) -> None:
+    namespace, _, bounds = bundle.rpartition("/")
+    topic = cluster.get_json(f"/admin/v2/persistent/{namespace}?bundle={bounds}")[0]
+    cluster.get_json(f"/lookup/v2/topic/persistent/{topic.partition('://')[2]}")
 
 
 def with_topics(cluster: RealPulsar) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.pulsar.settings import effective_settings
 from core.schemas.pulsar import RATES
@@ -92,6 +93,41 @@ def with_trouble(snapshot: PulsarSnapshot) -> PulsarSnapshot:
             snapshot, "bundles", f"msg_throughput_{way}", pa.array(flow, mask=is_unknown)
         )
     return snapshot
+
+
+def with_storms(snapshot: PulsarSnapshot) -> PulsarSnapshot:
+    """Namespaces cut into empty halves around a topic, and full ones with bundles to split."""
+    rows = snapshot.bundles.to_pylist()
+    for number, start in enumerate(range(0, 90, 30)):
+        lower, upper = 0, 0x100000000
+        for row in rows[start : start + 25]:
+            middle = (lower + upper) // 2
+            _cut(row, number, middle, min(upper, 0xFFFFFFFF))
+            row.update(dict.fromkeys((*RATES, *(f"long_{rate}" for rate in RATES)), 0.0))
+            row["topic_count"] = 0
+            upper = middle
+        hot = rows[start + 25]
+        _cut(hot, number, lower, upper)
+        hot |= dict.fromkeys(("msg_rate_in", "msg_rate_out"), 20000.0 * (number + 1))
+        hot |= {f"long_{name}": None for name in RATES} | {"topic_count": 1}
+    rows.sort(key=lambda row: (row["namespace"], row["lower"], row["upper"]))
+    table = pa.Table.from_pylist(rows, schema=snapshot.bundles.schema)
+    key = "loadBalancerNamespaceMaximumBundles"
+    limit = [{"broker": None, "name": key, "value": "8", "origin": "dynamic"}]
+    settings = snapshot.settings.filter(pc.not_equal(snapshot.settings["name"], key))
+    added = pa.Table.from_pylist(limit, schema=settings.schema)
+    tables = {
+        **snapshot.tables,
+        "bundles": table,
+        "settings": pa.concat_tables([settings, added]),
+    }
+    return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def _cut(row: dict[str, object], number: int, lower: int, upper: int) -> None:
+    space = f"storm/ns-{number}"
+    row |= {"namespace": space, "lower": lower, "upper": upper}
+    row["bundle"] = f"{space}/0x{lower:08x}_0x{upper:08x}"
 
 
 def extensible(snapshot: PulsarSnapshot) -> PulsarSnapshot:

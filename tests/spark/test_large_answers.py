@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_builder import make_snapshot
-from large_fleets import extensible, unread, with_gaps, with_ties, with_trouble
+from large_fleets import extensible, unread, with_gaps, with_storms, with_ties, with_trouble
 
 from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
@@ -23,6 +23,8 @@ from core.spark.systems import HEALTH_OF_CLUSTERS
 FLEETS = {
     "trouble": (lambda one: with_trouble(with_gaps(with_ties(one))), 40, 4_000),
     "extensible": (lambda one: extensible(with_trouble(one)), 40, 4_000),
+    "storms": (with_storms, 40, 4_000),
+    "storms, extensible": (lambda one: extensible(with_storms(one)), 40, 4_000),
     "trouble, larger": (lambda one: with_trouble(with_gaps(one)), 200, 20_000),
     "extensible, larger": (extensible, 200, 20_000),
     "no reports": (unread, 200, 20_000),
@@ -66,6 +68,12 @@ def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):
 def test_a_strategy_that_is_not_there_is_named(cluster):
     with pytest.raises(UnknownNameError, match="LeastLong"):
         large_answer(cluster, FleetRequest(PLACE, PlaceRequest(strategy="LeastLongTermMessageRat")))
+
+
+def test_the_fleet_of_storms_has_findings_about_splits():
+    change, brokers, bundles = FLEETS["storms"]
+    codes = {one.code for one in assess(change(make_snapshot(brokers=brokers, bundles=bundles)))}
+    assert {"split_storm", "bundle_limit_reached"} <= codes
 
 
 def test_the_small_fleet_has_more_findings_of_a_kind_than_are_listed():

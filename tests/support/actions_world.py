@@ -21,6 +21,7 @@ import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
 from connectors.pulsar.acting.bundle_reader import BundleState, BundleStep
+from connectors.pulsar.acting.topics_reader import LoadedTopics
 from connectors.pulsar.actions.policy import PolicyAction
 from connectors.pulsar.actions.setting import SettingAction
 from connectors.pulsar.actions.split import SplitAction
@@ -104,12 +105,14 @@ class Faults:
         lands_on: The broker that takes it instead of the one asked for.
         is_looked_up: Somebody asks for it afterwards.
         after_s: How long the move takes.
+        topics: Topics that its owner has loaded; ``None``: it does not answer that.
     """
 
     answer: str = "ok"
     lands_on: str | None = None
     is_looked_up: bool = True
     after_s: float = 0.4
+    topics: int | None = 0
 
 
 @dataclass
@@ -522,7 +525,11 @@ class _Cluster(Port):
                 return _Action(self.worker, step)
             case SplitBundle():
                 return SplitAction(
-                    step, _Eyes(self.worker), lambda _: self.send_split(step), lambda *_: True
+                    step,
+                    _Eyes(self.worker),
+                    lambda _: self.send_split(step),
+                    lambda *_: True,
+                    _Topics(self.world),
                 )
             case SetDynamicSetting():
                 return SettingAction(step, self)
@@ -590,6 +597,9 @@ class _Cluster(Port):
         self._reach()
         return self.world.settings.get(key)
 
+    def pending(self) -> frozenset[str]:
+        return frozenset()
+
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.cross("before setting")
         self._reach()
@@ -622,6 +632,22 @@ class _Eyes(Port):
         )
 
 
+class _Topics:
+    """Reads how many topics a bundle has, and whether its parts have any."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def loaded(self, bundle: str, owner: str) -> LoadedTopics:
+        del owner
+        topics = self._world.faults.get(bundle, Faults()).topics
+        return LoadedTopics(topics, topics)
+
+    def has_topics(self, bundle: str) -> bool | None:
+        topics = self._world.faults.get(bundle, Faults()).topics
+        return None if topics is None else topics > 0
+
+
 class _Action(Port):
     timeout_s = 0.0
 
@@ -638,7 +664,10 @@ class _Action(Port):
         if name in self.world.gone:
             return Observation(exists=False, detail=f"{name} was split.")
         return Observation(
-            exists=True, holder=self.world.owners[name], token=str(self.world.tokens[name])
+            exists=True,
+            holder=self.world.owners[name],
+            token=str(self.world.tokens[name]),
+            topics=self.world.faults.get(name, Faults()).topics,
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
@@ -724,7 +753,9 @@ class _Action(Port):
         name = self.step.bundle
         if now.token != before.token:
             sentence = f"{name} was closed and nobody has asked for it."
-            return StepResult(state="DONE", code="unassigned", sentence=sentence, after=now)
+            if before.topics == 0:
+                return StepResult(state="DONE", code="idle", sentence=sentence, after=now)
+            return StepResult(state="UNKNOWN", code="unassigned", sentence=sentence, after=now)
         sentence = f"{name} is still on {now.holder}."
         if name in self.world.under_way:
             return StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, after=now)

@@ -26,7 +26,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
 
 QUICK = Timeouts(connect_s=1.0, read_s=2.0, answer_s=4.0, zookeeper_s=5.0, session_s=3.0)
-HASTE = RunOptions(pace_per_min=600.0, max_failures=100, verify_within_s=15.0)
+HASTE = RunOptions(pace_per_min=600.0, max_failures=100, verify_within_s=15.0, max_unassigned=100)
 ACTOR = "tester"
 
 

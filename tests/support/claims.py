@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from fleet_edit import without
 
 from core.schemas.pulsar import CLAIMS
 from core.snapshot import PulsarSnapshot
@@ -36,6 +37,14 @@ def claimed(snapshot: PulsarSnapshot, **bundle_sessions: int) -> PulsarSnapshot:
     if leader is not None:
         rows.append(_row("leader", "/loadbalance/leader", leader, session[leader], created))
     return with_claims(snapshot, rows)
+
+
+def unheard(snapshot: PulsarSnapshot, broker: str) -> PulsarSnapshot:
+    """Take a broker's registration and its sessions: it is gone, its ownership znodes stay."""
+    rows = [row for row in snapshot.claims.to_pylist() if row["subject"] != broker]
+    for row in rows:
+        row["session_id"] = 0 if row["broker"] == broker else row["session_id"]
+    return with_claims(without(snapshot, "brokers", broker), rows)
 
 
 def with_claims(snapshot: PulsarSnapshot, rows: list[dict[str, object]]) -> PulsarSnapshot:

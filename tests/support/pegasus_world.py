@@ -82,6 +82,8 @@ class PegasusWorld(World):
     balanced_after_s: float = 3.0
     doubted_until_s: float = 0.0
     sent_steps: list[int] = field(default_factory=list)
+    sent_attempts: set[tuple[str, int, int]] = field(default_factory=set)
+    pending_before: set[str] = field(default_factory=set)
 
     def cluster_of(self, worker: Worker) -> Cluster:
         return PegasusPort(worker)
@@ -305,6 +307,9 @@ class PegasusPort(Port):
         self.reach()
         return self.world.value_of(key)
 
+    def pending(self) -> frozenset[str]:
+        return frozenset(self.world.pending_before)
+
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.cross("before setting")
         self.reach()
@@ -344,12 +349,14 @@ class PegasusPort(Port):
         assert view.worker == self.worker.name, "sent by a worker that lost the run"
         assert world.holder == self.worker.name, "sent without the lease"
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
-        assert running[0].index not in world.sent_steps, f"step {running[0].index} is sent twice"
+        sent = view.run_id, running[0].index, running[0].attempt
+        assert sent not in world.sent_attempts, f"attempt {sent[2]} of step {sent[1]}: twice"
         if step.temporary_value is not None:
             assert step.subject in {item.key for item in view.outstanding_settings}, "not saved"
         if world.now_s >= world.doubted_until_s:
             for key, value in view.temporary_values.items():
                 assert world.value_of(key) == value, f"{key} is not as the run had set it"
+        world.sent_attempts.add(sent)
         world.sent_steps.append(running[0].index)
 
 

@@ -24,6 +24,7 @@ from core.actions.undo import check_undo, reason_of_undo
 from core.actions.windows import Window
 from core.errors import PlanConflictError
 from core.findings.finding import Finding
+from core.findings.verdict import Area, Verdict
 from core.gauges import Gauge
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
@@ -215,6 +216,7 @@ class QueueSystem:
     record = RECORD
     steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
     unit = "queue"
+    transfer_s = 0.0
     balancer: BalancerSwitch | Refusal = BalancerSwitch(
         AUTO, "off", lambda before: f"queues set {AUTO} {before}"
     )
@@ -229,7 +231,7 @@ class QueueSystem:
     def is_complete(self, snapshot: QueueSnapshot) -> bool:
         return True
 
-    def findings(self, snapshot: QueueSnapshot) -> tuple[Finding, ...]:
+    def verdict(self, snapshot: QueueSnapshot) -> Verdict:
         counts = Counter(snapshot.workers.values())
         worker, limit = counts.most_common(1)[0]
         crowded = Finding(
@@ -241,7 +243,8 @@ class QueueSystem:
             sentence=f"{worker} has {limit} of {counts.total()} queues.",
             hint="Move a queue.",
         )
-        return (crowded,) if limit > 1 else ()
+        found = (crowded,) if limit > 1 else ()
+        return Verdict(findings=found, areas=(Area(name="load"),))
 
     def preview(self, snapshot: QueueSnapshot, plan: Plan) -> str:
         after = snapshot.workers | {
@@ -265,6 +268,15 @@ class QueueSystem:
             before = earlier.workers.get(queue)
             if queue not in own and before != worker:
                 yield describe_move(queue, before, worker)
+
+    def purpose(self, plan) -> str:
+        return ""
+
+    def lacking(self, view, snapshot) -> str:
+        return ""
+
+    def undone(self, view, snapshot) -> dict[int, str]:
+        return {}
 
     def why_left(self, saved, by_hand, snapshot) -> str:
         return ""
@@ -336,6 +348,9 @@ class QueueCluster:
 
     def dynamic_setting(self, key: str) -> str | None:
         return self.settings.get(key)
+
+    def pending(self) -> frozenset[str]:
+        return frozenset()
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         self.settings[key] = value or ""

@@ -193,8 +193,9 @@ def _extensible(facts: dict[str, Any], name: str) -> PulsarSnapshot:
                 "is_leader": one is brokers[0],
                 "version": facts["cluster"]["release"],
                 "load_manager": EXTENSIBLE,
-                "cpu_usage": one["cpu"] * 8.0,
-                "cpu_limit": 800.0,
+                "cpu_usage": one["cpu"] * one.get("cores", 8),
+                "cpu_limit": one.get("cores", 8) * 100.0,
+                **_address_columns(one),
                 **sums,
             }
         )
@@ -228,6 +229,19 @@ def _extensible(facts: dict[str, Any], name: str) -> PulsarSnapshot:
     return PulsarSnapshot.build(manifest, {**made.tables, "top_bundles": tops})
 
 
+def _address_columns(one: dict[str, Any]) -> dict[str, Any]:
+    made = _addresses(one)
+    entries = [f"{name}:{url}" for name, url in one.get("listeners", {}).items()]
+    return {
+        "web_url": made["webServiceUrl"],
+        "web_url_tls": made["webServiceUrlTls"],
+        "service_url": made["pulsarServiceUrl"],
+        "service_url_tls": made["pulsarServiceUrlTls"],
+        "advertised_listeners": entries or None,
+        "protocols": [f"{name}:{url}" for name, url in one.get("protocols", {}).items()] or None,
+    }
+
+
 def _rates(stats: dict[str, float]) -> dict[str, float]:
     return {
         "msg_rate_in": float(stats["msgRateIn"]),
@@ -239,15 +253,17 @@ def _rates(stats: dict[str, float]) -> dict[str, float]:
 
 def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     brokers = [_named(one, at) for one in facts["brokers"] for at in range(one.get("count", 1))]
-    total = sum(group["bundles"] for one in brokers for group in one.get("groups", ()))
+    total = sum(group.get("bundles", 0) for one in brokers for group in one.get("groups", ()))
     width, at = FULL // max(total, 1), 0
     for one in brokers:
         stats: dict[str, dict[str, float]] = {}
         for group in one.get("groups", ()):
-            for _ in range(group["bundles"]):
+            space = group.get("ns", "t/n")
+            for bounds in group.get("ranges", ()):
+                stats[f"{space}/{bounds}"] = _stats(group)
+            for _ in range(group.get("bundles", 0)):
                 upper = 0xFFFFFFFF if at == total - 1 else (at + 1) * width
-                name = f"{group.get('ns', 't/n')}/0x{at * width:08x}_0x{upper:08x}"
-                stats[name] = _stats(group)
+                stats[f"{space}/0x{at * width:08x}_0x{upper:08x}"] = _stats(group)
                 at += 1
         yield from _of_broker(one, stats, facts)
     leader = facts.get("leader", {})
@@ -255,7 +271,10 @@ def _znodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (leading,) = (one for one in brokers if one["name"] == name)
     yield {
         "path": "/loadbalance/leader",
-        "value": {"serviceUrl": f"http://{name}", "brokerId": name},
+        "value": {
+            "serviceUrl": facts["cluster"].get("leader_url", f"http://{name}"),
+            "brokerId": None if "leader_url" in facts["cluster"] else name,
+        },
         **_held(leading, *(2 * (leader.get("elected_s_ago", 80_000),))),
     }
     if facts.get("settings"):
@@ -349,15 +368,13 @@ def _sum(stats: dict[str, dict[str, float]], name: str) -> float:
 def _report(
     one: dict[str, Any], stats: dict[str, dict[str, float]], facts: dict[str, Any]
 ) -> dict[str, Any]:
-    host = one["name"].rpartition(":")[0]
     nic = one.get("nic_gbps", facts["cluster"].get("nic_gbps", 10)) * 1e6
     now_ms = _ago(one.get("age_s", 5))
     return {
-        "webServiceUrl": f"http://{one['name']}",
-        "pulsarServiceUrl": f"pulsar://{host}:6650",
+        **_addresses(one),
         "persistentTopicsEnabled": True,
         "nonPersistentTopicsEnabled": True,
-        "cpu": {"usage": one["cpu"] * 8.0, "limit": 800.0},
+        "cpu": {"usage": one["cpu"] * one.get("cores", 8), "limit": one.get("cores", 8) * 100.0},
         "memory": {"usage": one.get("heap", 40) * 40.96, "limit": 4096.0},
         "directMemory": {"usage": one.get("direct_memory", 20) * 81.92, "limit": 8192.0},
         "bandwidthIn": {
@@ -383,6 +400,21 @@ def _report(
         "loadManagerClassName": one.get("load_manager", MODULAR),
         "startTimestamp": now_ms - one.get("started_s_ago", 86_400) * 1000,
     }
+
+
+def _addresses(one: dict[str, Any]) -> dict[str, Any]:
+    host, _, port = one["name"].rpartition(":")
+    urls = {
+        "webServiceUrl": one.get("http", f"http://{one['name']}"),
+        "webServiceUrlTls": one.get("https"),
+        "pulsarServiceUrl": one.get("broker", f"pulsar://{host}:{int(port) - 8080 + 6650}"),
+        "pulsarServiceUrlTls": one.get("broker_ssl"),
+        "advertisedListeners": {
+            name: {"brokerServiceUrl": url} for name, url in one.get("listeners", {}).items()
+        },
+        "protocols": one.get("protocols", {}),
+    }
+    return {name: url or None for name, url in urls.items()}
 
 
 def _averages(prefix: str, stats: dict[str, dict[str, float]]) -> dict[str, float]:

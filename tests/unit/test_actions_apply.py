@@ -141,7 +141,7 @@ def test_a_bundle_that_nobody_asks_for_is_given_up_after_the_grace() -> None:
     world = _asked(RunOptions(pace_per_min=600, verify_within_s=1.0))
     world.faults[FIRST] = Faults(is_looked_up=False)
     assert world.work() == "DONE"
-    assert _codes(world) == ["unassigned", "landed", "landed"]
+    assert _codes(world) == ["idle", "landed", "landed"]
     took_ms = world.view.steps[0].took_ms
     assert took_ms is not None
     assert LANDING_GRACE_S * 1000 <= took_ms < LANDING_GRACE_S * 1000 + 2000

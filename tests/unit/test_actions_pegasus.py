@@ -314,12 +314,17 @@ def test_a_share_that_a_new_leader_forgot_is_set_again() -> None:
     assert seen == ["0"]
 
 
-def test_a_value_that_a_failover_replaced_by_its_default_is_not_laid_at_a_persons_door() -> None:
+def test_a_value_that_a_failover_replaced_by_its_default_is_set_again() -> None:
     world = a_world_with_a_share()
+    seen: list[str] = []
     world.at(10.0, lambda: world.set_value(LIVE_PERCENTAGE, "50"))
-    view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
-    assert codes(view) == ["set", "setting_changed"]
-    assert "leading meta server" in view.sentence
+    world.at(100.0, lambda: seen.append(world.values[LIVE_PERCENTAGE]))
+    world.at(110.0, lambda: world.control("stop"))
+    run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    assert seen == ["0"]
+    assert world.values[LIVE_PERCENTAGE] == "80"  # as it was before the run, not the default
+    (again,) = [one.sentence for one in world.events(SettingSaved) if one.sentence]
+    assert "leading meta server" in again
 
 
 def test_what_somebody_else_set_meanwhile_is_left_and_ends_the_run() -> None:
@@ -644,6 +649,7 @@ def test_a_run_is_taken_back_last_step_first() -> None:
     ]
     world.entries.clear()
     world.sent_steps.clear()
+    world.sent_attempts.clear()
     world.ask(plan=plan, options=FAST)
     assert world.outlive().state == "DONE"
     assert {config.primary for config in world.configs.values()} == {N1}

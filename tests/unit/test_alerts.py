@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fleet_builder import make_snapshot
-from journal_entries import NOON, claimed, ended, record_of, requested
+from journal_entries import NOON, begun, claimed, ended, record_of, requested
 
 from connectors.alerts import watch
 from connectors.alerts.store import AlertStore
@@ -22,7 +22,7 @@ from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.engine import Database
 from core.access import Identity
-from core.actions.events import FIRST_LINK, Entry, RunEnded
+from core.actions.events import FIRST_LINK, Entry, RunEnded, RunMeasured
 from core.actions.runs import fold
 from core.alerts.model import Alert, AlertKey, Facts, Limits, Silence
 from core.alerts.progress import looked, message, to_tell
@@ -30,6 +30,7 @@ from core.alerts.rules import RULE_BY_CODE, RULES
 from core.errors import ForbiddenError, InputError, UnknownNameError, UnreachableError
 from core.findings.finding import Finding
 from core.gauges import Gauge
+from core.ids import SnapshotId
 from core.snapshot.store import SnapshotStore
 from dashboard.services import alerts
 
@@ -61,7 +62,30 @@ FAILED = view_of(
     ended(1, "SKIPPED"),
     RunEnded(state="FAILED", sentence="It broke."),
 )
+UNASSIGNED = view_of(
+    claimed(),
+    begun(0, "b1:8080"),
+    ended(0, "UNKNOWN", "unassigned"),
+    ended(1, "SKIPPED"),
+    RunEnded(state="FAILED", sentence="Unassigned: 1."),
+)
+SERVED_SINCE = replace(
+    UNASSIGNED,
+    measured=RunMeasured(
+        snapshot_id=SnapshotId("0" * 64),
+        taken_at=NOON + timedelta(hours=1),
+        usage_deviation=None,
+        throughput_deviation=0.0,
+        unassigned=(),
+    ),
+)
 LIVELY = Gauge("meta_function_level", "x", (("level", "lively"),), 1.0)
+UNWRITABLE = Finding(
+    code="partitions_unwritable",
+    severity="error",
+    title="Partitions are unwritable",
+    sentence="t1: 2 of 8 partitions are unwritable.",
+)
 HOLDS = {
     "uneven": {"gauges": [uneven(0.51)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
@@ -69,8 +93,20 @@ HOLDS = {
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
     "flapping": {"returned": 6},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at},
+    "run_unassigned": {"runs": [UNASSIGNED], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [view_of()]},
     "approval_pending": {"runs": [view_of()], "waiting": [view_of()]},
+    "problem": {
+        "findings": [
+            Finding(
+                code="orphaned_bundles",
+                severity="error",
+                title="Bundles are orphaned",
+                sentence="2 bundles have no owner.",
+            )
+        ]
+        * 2
+    },
     "settings_drift": {
         "findings": [
             Finding(
@@ -89,8 +125,10 @@ HOLDS_NOT = {
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
     "flapping": {"returned": 5},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at + timedelta(hours=25)},
+    "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [FAILED]},
     "approval_pending": {"runs": [view_of()]},
+    "problem": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)], "findings": [UNWRITABLE]},
     "settings_drift": {},
 }
 
@@ -205,7 +243,10 @@ def config_of(folder: Path, url: str, **changes: object) -> TrimtabConfig:
 def put(folder: Path, *, is_even: bool) -> None:
     brokers, bundles = (1, 4) if is_even else (5, 40)
     moment = datetime.now(UTC)
-    found = make_snapshot(brokers=brokers, bundles=bundles, cluster="prod", now=moment)
+    lacks = ("policies",)  # they are violated, which is an error of its own
+    found = make_snapshot(
+        brokers=brokers, bundles=bundles, cluster="prod", now=moment, missing=lacks
+    )
     SnapshotStore(folder / "snapshots").put(found)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from connectors.pulsar.acting.bundle_reader import BundleState
+from connectors.pulsar.acting.topics_reader import LoadedTopics
 from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation
-from core.errors import UnreachableError
+from core.errors import AuthError, UnreachableError
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.unload import UnloadBundle
 
@@ -47,9 +48,31 @@ class Cluster:
         return self._serves
 
 
-def action_of(step: UnloadBundle, *sights: BundleState, serves: bool | None = True) -> UnloadAction:
+class Topics:
+    """Answers how many topics the owner has loaded, and whether any exists."""
+
+    def __init__(self, count: int | None, clients: int | None, *, exist: bool | None) -> None:
+        self._loaded = LoadedTopics(count, clients)
+        self._exist = exist
+
+    def loaded(self, bundle: str, owner: str) -> LoadedTopics:
+        return self._loaded
+
+    def has_topics(self, bundle: str) -> bool | None:
+        return self._exist
+
+
+def action_of(
+    step: UnloadBundle,
+    *sights: BundleState,
+    serves: bool | None = True,
+    topics: int | None = None,
+    clients: int | None = None,
+    exist: bool | None = None,
+) -> UnloadAction:
     cluster = Cluster(serves=serves)
-    return UnloadAction(step, ScriptedEyes(*sights), cluster.send, cluster.serves)
+    answers = Topics(topics, clients, exist=exist)
+    return UnloadAction(step, ScriptedEyes(*sights), cluster.send, cluster.serves, answers)
 
 
 def sight(holder: str | None, token: str | None = None) -> BundleState:
@@ -74,7 +97,8 @@ GONE = BundleState(
 )
 def test_request_names_bundle_and_destination(step: UnloadBundle, path: str) -> None:
     cluster = Cluster()
-    UnloadAction(step, ScriptedEyes(sight(ONE)), cluster.send, cluster.serves).send()
+    answers = Topics(0, 0, exist=None)
+    UnloadAction(step, ScriptedEyes(sight(ONE)), cluster.send, cluster.serves, answers).send()
     assert cluster.sent == [path]
 
 
@@ -139,22 +163,112 @@ def test_bundle_that_never_left_is_told_from_one_that_still_may(
 
 
 @pytest.mark.parametrize(("step", "words"), [(TOWARDS, TWO), (ANYWHERE, "first lookup")])
-def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str) -> None:
-    action = action_of(step, sight(ONE, "7"), sight(None))
+@pytest.mark.parametrize(("topics", "exist"), [(0, True), (None, False)])
+def test_an_unassigned_bundle_without_topics_is_idle(
+    step: UnloadBundle, words: str, topics: int | None, exist
+) -> None:
+    action = action_of(step, sight(ONE, "7"), sight(None), topics=topics, exist=exist)
     before = action.look()
     result = action.on_timeout(before, action.look())
-    assert (result.state, result.code) == ("DONE", "unassigned")
-    assert "no client has" in result.sentence
+    assert (result.state, result.code) == ("DONE", "idle")
+    assert "unassigned: no topic asked for it" in result.sentence
     assert words in result.sentence
 
 
+@pytest.mark.parametrize(
+    ("topics", "clients", "exist", "words"),
+    [
+        (5, 3, None, "It had 5 loaded topics with 3 clients before."),
+        (1, 0, False, "It had 1 loaded topic with 0 clients before."),  # loaded by whomever
+        (2, None, None, "It had 2 loaded topics before."),
+        (None, None, True, "How many topics it had loaded before is unknown."),
+        (None, None, None, "How many topics it had loaded before is unknown."),
+    ],
+)
+def test_an_unassigned_bundle_with_topics_is_never_done(topics, clients, exist, words) -> None:
+    sights = sight(ONE, "7"), sight(None)
+    action = action_of(ANYWHERE, *sights, topics=topics, clients=clients, exist=exist)
+    before = action.look()
+    action.send()
+    result = action.on_timeout(before, action.look())
+    assert (result.state, result.code) == ("UNKNOWN", "unassigned")
+    assert "later: unassigned." in result.sentence
+    assert words in result.sentence
+    assert "`pulsar-admin topics list acme/orders -b 0x00000000_0x40000000`" in result.hint
+
+
+def test_topics_are_counted_before_the_request_only() -> None:
+    action = action_of(ANYWHERE, sight(ONE, "7"), sight(TWO, "8"), topics=5, clients=3)
+    before = action.look()
+    assert (before.topics, before.clients) == (5, 3)
+    action.send()
+    assert action.look() == Observation(exists=True, holder=TWO, token="8")
+
+
+def test_who_takes_a_run_over_goes_by_the_topics_of_the_intent() -> None:
+    before = Observation(exists=True, holder=ONE, token="7", topics=0)
+    action = action_of(ANYWHERE, sight(None), topics=9)
+    assert action.on_timeout(before, action.look()).code == "idle"
+    before = replace(before, topics=4)
+    assert action.on_timeout(before, action.look()).code == "unassigned"
+
+
+@pytest.mark.parametrize("serves", [False, None])
+def test_a_new_owner_that_does_not_serve_the_bundle_is_no_landing(serves) -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), sight(TWO, "8"), serves=serves, topics=5)
+    before = action.look()
+    action.send()
+    now = action.look()
+    assert action.result(before, now) is None
+    result = action.on_timeout(before, now)
+    assert (result.state, result.code) == ("UNKNOWN", "not_answering")
+    assert f"{TWO} owns {BUNDLE} and does not answer that it serves it." in result.sentence
+    reason = "does not serve it yet" if serves is False else "cannot be reached"
+    assert reason in result.sentence
+
+
+def test_a_broker_that_refuses_the_question_lives() -> None:
+    def refuses(broker: str, bundle: str) -> bool:
+        raise AuthError("401", endpoint=broker, operation="GET", outcome="refused")
+
+    eyes, cluster = ScriptedEyes(sight(ONE, "7"), sight(TWO, "8")), Cluster()
+    answers = Topics(5, 3, exist=None)
+    action = UnloadAction(TOWARDS, eyes, cluster.send, refuses, answers)
+    before = action.look()
+    result = action.result(before, action.look())
+    assert result is not None
+    assert result.code == "landed"
+
+
+def test_the_step_says_who_serves_the_bundle() -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), sight(TWO, "8"))
+    before = action.look()
+    action.send()
+    result = action.result(before, action.look())
+    assert result is not None
+    assert f"as requested (served by {TWO} after 0.0 s)." in result.sentence
+
+
+def test_a_namespace_that_was_deleted_meanwhile_is_no_split() -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), BundleState(exists=False))
+    before = action.look()
+    result = action.result(before, action.look())
+    assert result is not None
+    assert (result.state, result.code) == ("FAILED", "unknown_bundle")
+    assert "was it deleted" in result.hint
+
+
 @pytest.mark.parametrize("step", [TOWARDS, ANYWHERE])
-def test_bundle_whose_owner_left_the_cluster_is_not_said_to_be_given_up(step: UnloadBundle) -> None:
-    action = action_of(step, sight(ONE, "7"), replace(sight(None), is_owner_there=False))
+@pytest.mark.parametrize(("topics", "state"), [(0, "DONE"), (3, "UNKNOWN")])
+def test_bundle_whose_owner_left_the_cluster_is_not_said_to_be_given_up(
+    step: UnloadBundle, topics: int, state: str
+) -> None:
+    lost = replace(sight(None), is_owner_there=False)
+    action = action_of(step, sight(ONE, "7"), lost, topics=topics)
     before = action.look()
     result = action.on_timeout(before, action.look())
-    assert (result.state, result.code) == ("DONE", "owner_lost")
-    assert f"{ONE} left the cluster; {BUNDLE} lost its owner with it" in result.sentence
+    assert (result.state, result.code) == (state, "owner_lost")
+    assert f"{ONE} left the cluster, and {BUNDLE} lost its owner with it" in result.sentence
     assert "gave" not in result.sentence
 
 
@@ -184,6 +298,17 @@ def test_last_look_forbids_what_is_not_as_planned(seen: BundleState, code: str |
     action = action_of(TOWARDS, seen)
     refusal = action.check_precondition(action.look())
     assert (refusal.code if refusal else None) == code
+
+
+def test_a_registered_destination_that_does_not_answer_is_sent_nothing() -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), serves=None)
+    refusal = action.check_precondition(action.look())
+    assert refusal is not None
+    assert refusal.code == "destination_dead"
+    assert f"{TWO}, where {BUNDLE} should go, is registered and does not answer" in refusal.sentence
+    assert (
+        action_of(ANYWHERE, sight(ONE, "7"), serves=None).check_precondition(action.look()) is None
+    )
 
 
 def test_many_parts_are_counted() -> None:

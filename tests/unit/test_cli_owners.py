@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claims import FIRST_SESSION, claimed, with_claims
+from claims import FIRST_SESSION, claimed, unheard
 from fleet_builder import make_snapshot
-from fleet_edit import owned_by, without
+from fleet_edit import owned_by
 
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
@@ -43,11 +43,7 @@ def sound(tmp_path: Path) -> Path:
 def orphaned(tmp_path: Path) -> tuple[Path, list[str]]:
     snapshot = fleet()
     gone = snapshot.brokers["broker"][0].as_py()
-    rows = [row for row in snapshot.claims.to_pylist() if row["subject"] != gone]
-    for row in rows:
-        if row["broker"] == gone:
-            row["session_id"] = 0
-    save_snapshot(with_claims(without(snapshot, "brokers", gone), rows), tmp_path / "orphaned")
+    save_snapshot(unheard(snapshot, gone), tmp_path / "orphaned")
     return tmp_path / "orphaned", owned_by(snapshot, gone)
 
 

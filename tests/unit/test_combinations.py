@@ -117,6 +117,12 @@ CASES = [
         {"statsUpdateInitialDelayInSecs": 10, "statsUpdateFrequencyInSecs": 10},
     ),
     (
+        "of_other_strategy",
+        "modular",
+        {"maxUnloadPercentage": 0.4},
+        UNIFORM | {"maxUnloadPercentage": 0.4},
+    ),
+    (
         "not_read",
         "extensible",
         {"minUnloadMessage": 5},

@@ -13,12 +13,14 @@ from pathlib import Path
 import msgspec
 import pytest
 import sqlalchemy as sa
-from journal_entries import NOON, RUN, plan_of, record_of, requested
+from journal_entries import NOON, ONE_OF_EACH, RUN, plan_of, record_of, requested
 
 from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import ENTRIES
+from core.actions.authority import signed
 from core.actions.codec import RecordDecoder
-from core.actions.events import canonical
+from core.actions.events import RunMeasured, StepStarted, canonical
+from core.actions.model import Observation, RunOptions
 from core.actions.request import RunLimits, check_request
 from core.actions.runs import fold
 from core.errors import ProtocolError, UnusablePlanError
@@ -70,6 +72,27 @@ def test_codes_that_a_run_gave_to_undone_steps_have_their_names_of_today() -> No
     row = next(one for one in ROWS if '"code":"not_done"' in one["body"])
     old = row["body"].replace('"code":"not_done"', '"code":"unsettled"')
     assert '"code":"result_unknown"' in canonical(RecordDecoder(STEPS).decode(old))
+
+
+@pytest.mark.parametrize("line", (FIXTURES / "format-2.jsonl").read_text().splitlines())
+def test_fields_that_came_later_change_no_text_and_no_signature(line: str) -> None:
+    record = RecordDecoder(STEPS).decode(line)
+    assert canonical(record) == line
+    again = signed(record, b"k" * 32)
+    assert again.event.signature == record.event.signature
+
+
+def test_fields_that_came_later_are_stored_where_they_say_something() -> None:
+    options = RunOptions(max_unassigned=3)
+    assert '"max_unassigned":3' in canonical(record_of(requested(options=options)))
+    seen = Observation(exists=True, holder="b1:8080", topics=0, clients=2)
+    text = canonical(record_of(StepStarted(step=0, observed=seen)))
+    assert '"topics":0' in text
+    decoded = RecordDecoder(STEPS).decode(text)
+    assert canonical(decoded) == text
+    measured = next(one for one in ONE_OF_EACH if isinstance(one, RunMeasured))
+    found = msgspec.structs.replace(measured, unassigned=())
+    assert '"unassigned":[]' in canonical(record_of(found))
 
 
 def test_a_chain_goes_on_in_the_format_of_today(journal: SqlJournal) -> None:

@@ -299,7 +299,7 @@ def test_an_unknown_step_is_left_where_it_is(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:2], destination=IDLE), cluster="prod")
     view = a_run(
         plan,
-        begun(0, HOT), ended(0, "UNKNOWN", "timed_out", None),
+        begun(0, HOT), ended(0, "UNKNOWN", "timed_out", HOT),
         begun(1, HOT), ended(1, broker=COOL),
     )  # fmt: skip
     made = undo_plan(view, plan_context(moved[1]))

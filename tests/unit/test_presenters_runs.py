@@ -384,6 +384,33 @@ def test_measured_stands_beside_expected():
     ]
 
 
+def test_what_is_unassigned_is_never_a_deviation_alone():
+    names = tuple(f"acme/orders/0x{low:08x}_0x{low + 1:08x}" for low in range(13))
+    measured = RunMeasured(
+        snapshot_id="feedfeedfeedfeed",
+        taken_at=NOON + timedelta(seconds=38),
+        usage_deviation=None,
+        throughput_deviation=0.0,
+        unassigned=names,
+    )
+    view = view_of(*DONE, measured)
+    figure = outcome.deviation_figure(view)
+    assert (figure.label, figure.value, figure.status) == ("Unassigned", "13", "bad")
+    assert "0%" in figure.note
+    said = f"Unassigned: 13 ({', '.join(names[:3])} and 10 more)"
+    assert outcome.outcome_sentence(view).startswith(said)
+    assert outcome.doubt(view).startswith(said)
+    none = view_of(*DONE, msgspec.structs.replace(measured, unassigned=()))
+    assert outcome.deviation_figure(none).label == "Measured deviation"
+
+
+def test_a_step_that_left_its_bundle_unassigned_stands_out():
+    (step, *_) = view_of(
+        requested(), claimed(), begun(0), ended(0, "UNKNOWN", "unassigned", None)
+    ).steps
+    assert runs.step_words(step) == "▲ unassigned"
+
+
 # -- the journal -----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import pyarrow as pa
 import pytest
-from claims import DAY_MS, FIRST_SESSION, claimed, with_claims
+from claims import DAY_MS, FIRST_SESSION, claimed, unheard, with_claims
 from extensible_world import extensible_snapshot
 from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_settings, without
@@ -53,15 +53,6 @@ def state_of(snapshot: PulsarSnapshot, bundle: str) -> str:
     return str(rows[bundle])
 
 
-def unheard(snapshot: PulsarSnapshot, broker: str) -> PulsarSnapshot:
-    """Leave the znodes of a broker without any session."""
-    rows = [row for row in snapshot.claims.to_pylist() if row["subject"] != broker]
-    for row in rows:
-        if row["broker"] == broker:
-            row["session_id"] = 0
-    return with_claims(snapshot, rows)
-
-
 def codes(snapshot: PulsarSnapshot) -> set[str]:
     return {finding.code for finding in assess(snapshot)}
 
@@ -77,7 +68,7 @@ def test_everything_in_a_sound_fleet_is_held() -> None:
 
 
 def test_owner_that_is_not_registered_leaves_orphans() -> None:
-    gone = unheard(without(fleet(), "brokers", brokers()[0]), brokers()[0])
+    gone = unheard(fleet(), brokers()[0])
     assert state_of(gone, bundle_of(0)) == owners.ORPHANED
     assert "orphaned: owned" in found_in(gone).sentence
     assert "orphaned_bundles" in codes(gone)

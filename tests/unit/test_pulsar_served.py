@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from claims import claimed, with_claims
+from claims import claimed, unheard, with_claims
 from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, without
 
@@ -107,11 +107,7 @@ def test_without_a_time_of_change_an_unload_may_be_under_way() -> None:
 def test_a_disabled_znode_that_no_session_ends_may_go_only_once_its_broker_is_dead() -> None:
     alive = disabled(95 * MINUTE_MS, session_id=0)
     assert "delete /namespace" not in served(alive).fix
-    dead = without(alive, "brokers", owner())
-    rows = [row for row in dead.claims.to_pylist() if row["subject"] != owner()]
-    for row in rows:
-        row["session_id"] = 0 if row["broker"] == owner() else row["session_id"]
-    found = served(with_claims(dead, rows))
+    found = served(unheard(alive, owner()))
     assert found.state == owners.REFUSED
     assert f"delete /namespace/{bundle()}" in found.fix
 
@@ -150,7 +146,7 @@ def unit(state: str, age_ms: int, **changes: Any) -> PulsarSnapshot:
         ("Deleted", 95 * MINUTE_MS, owners.REFUSED, False),
     ],
 )
-def test_states_of_the_channel(state: str, age_ms: int, expected: str, is_served: bool) -> None:  # noqa: FBT001
+def test_states_of_the_channel(state, age_ms, expected, is_served):
     found = served(unit(state, age_ms))
     assert (found.state, found.is_served) == (expected, is_served)
     assert bool(found.why_not) == (not is_served)

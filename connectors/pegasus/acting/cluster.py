@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.acting.partition_reader import PartitionReader, Pending
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.actions import ACTIONS
-from connectors.pegasus.actions.wait import ClusterProbe
+from connectors.pegasus.actions.wait import CLOSING_DELAY, ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient
@@ -22,6 +22,8 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.system import PEGASUS
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
+
+T = TypeVar("T")
 
 
 class PegasusCluster(Limited):
@@ -47,15 +49,18 @@ class PegasusCluster(Limited):
     ) -> None:
         super().__init__(config, limits)
         self.readings_apart_s = readings_apart_s
+        self._pending = pending
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
         self.reader = PartitionReader(self._client, pending)
         self.settings = ServerSettings(self._client, config.timeouts.answer_s)
+        nodes = ReplicasOpen(config.timeouts.answer_s)
         self.senses = ClusterProbe(
             reader=self.reader,
             settings=self.settings,
             info=self._client.fetch_cluster_info,
-            open_replicas=ReplicasOpen(config.timeouts.answer_s).of,
+            open_replicas=nodes.of,
+            closing_delay_s=nodes.closing_delay_s,
         )
 
     # -- life -----------------------------------------------------------------------------------
@@ -81,6 +86,14 @@ class PegasusCluster(Limited):
         if make is None:
             raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
         return make(step, self)
+
+    def pending(self) -> frozenset[str]:
+        """Return the partitions (gpid) that proposals of earlier runs may still change.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        return self._pending()
 
     def propose(self, proposal: Proposal) -> None:
         """Send a proposal, once.
@@ -135,20 +148,35 @@ class ReplicasOpen:
         Raises:
             RemoteError: It cannot be reached, or does not report.
         """
+        return self._ask(node, self._count)
+
+    def closing_delay_s(self, node: NodeEntry) -> float:
+        """Return how long a node keeps a replica in memory that it has closed by itself, seconds.
+
+        Raises:
+            RemoteError: It cannot be reached, or does not report.
+        """
+        return self._ask(node, _closing_delay_s)
+
+    def _ask(self, node: NodeEntry, read: Callable[[HttpClient, str], T]) -> T:
         addresses = [node.name, *([node.address] if node.address else [])]
         for address in addresses[:-1]:
             try:
-                return self._at(address)
+                return self._at(address, read)
             except UnreachableError:
                 continue
-        return self._at(addresses[-1])
+        return self._at(addresses[-1], read)
 
-    def _at(self, address: str) -> int:
+    def _at(self, address: str, read: Callable[[HttpClient, str], T]) -> T:
         client = HttpClient(address, timeout_s=self._timeout_s)
         try:
-            sample = client.fetch_metrics(types=("server",), metrics=_COUNTS)
+            return read(client, address)
         finally:
             client.close()
+
+    @staticmethod
+    def _count(client: HttpClient, address: str) -> int:
+        sample = client.fetch_metrics(types=("server",), metrics=_COUNTS)
         found = [
             values[name] for values in sample.values.values() for name in _COUNTS if name in values
         ]
@@ -161,3 +189,16 @@ class ReplicasOpen:
                 hint="Its version may be too old: look at its own pages.",
             )
         return int(sum(found))
+
+
+def _closing_delay_s(client: HttpClient, address: str) -> float:
+    value = client.fetch_flag(CLOSING_DELAY).value
+    if not value.isdecimal():
+        raise ProtocolError(
+            f"{address} reports {value} for {CLOSING_DELAY}.",
+            endpoint=address,
+            operation="GET /config",
+            outcome="refused",
+            hint="It is a number of milliseconds.",
+        )
+    return int(value) / 1000.0

@@ -42,7 +42,7 @@ COPY_WITHIN_S: Final = 600.0
 _SLOW_MB_PER_S: Final = 5.0
 """The slowest copying that is waited for; no server takes a lower limit."""
 
-_LOOKS_A_REIGN: Final = 4
+LOOKS_A_REIGN: Final = 4
 """The leader is read at every fourth look."""
 
 _PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
@@ -113,7 +113,7 @@ class PartitionAction(ABC):
         planned = self._partition
         found = self._reader.partitions([planned]).get(planned.gpid)
         self._config = found
-        if self._looks % _LOOKS_A_REIGN == 0:
+        if self._looks % LOOKS_A_REIGN == 0:
             self._reign = self._reader.reign()
         self._looks += 1
         if found is None:

@@ -13,7 +13,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
-from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, ProposalPort, as_refusal
+from connectors.pegasus.acting.proposing import (
+    LOOKS_A_REIGN,
+    ROLES_WITHIN_S,
+    ProposalPort,
+    as_refusal,
+)
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
@@ -50,6 +55,7 @@ class BatchAction:
         self._proposals: list[Proposal] = []
         self._left: dict[str, str] = {}
         self._reign = ""
+        self._looks = 0
 
     @property
     def timeout_s(self) -> float:
@@ -62,6 +68,9 @@ class BatchAction:
         self._configs = self._reader.partitions(planned)
         if not self._reign:
             self._reign = self._reader.reign()
+        elif self._looks % LOOKS_A_REIGN == 0:
+            self._reader.reign()
+        self._looks += 1
         items = {gpid: Members.of(config) for gpid, config in self._configs.items()}
         ballots = sum(config.ballot for config in self._configs.values())
         return Observation(
@@ -144,9 +153,11 @@ class BatchAction:
     def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return the results, ``None`` while some are pending."""
         verdicts = self._verdicts(before)
-        if self._waiting(verdicts):
+        waiting = self._waiting(verdicts)
+        reign = seen_of(before, ()).reign
+        if not all(self._reader.is_lost(gpid, reign) for gpid in waiting):
             return None
-        return self._result(verdicts, now)
+        return self._result(verdicts, before, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the result when not all were seen in time."""
@@ -163,9 +174,7 @@ class BatchAction:
                 hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
                 after=now,
             )
-        for gpid in waiting:
-            self._left[gpid] = "it was lost when another meta server took over"
-        return self._result(verdicts, now)
+        return self._result(verdicts, before, now)
 
     # -- one of them ----------------------------------------------------------------------------
 
@@ -224,7 +233,9 @@ class BatchAction:
             if verdict.state == "waiting" and gpid not in self._left
         ]
 
-    def _result(self, verdicts: dict[str, Verdict], now: Observation) -> StepResult:
+    def _result(
+        self, verdicts: dict[str, Verdict], before: Observation, now: Observation
+    ) -> StepResult:
         has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}
         failed = [gpid for gpid, verdict in verdicts.items() if verdict.state not in has_left]
         if not failed:
@@ -233,11 +244,17 @@ class BatchAction:
                 state="DONE", code=code, sentence=f"{self._sum(verdicts)}.", after=now
             )
         for gpid in failed:
-            self._left.setdefault(gpid, verdicts[gpid].sentence)
+            is_lost = verdicts[gpid].state == "waiting"
+            why = "it was lost when another meta server took over"
+            self._left.setdefault(gpid, why if is_lost else verdicts[gpid].sentence)
         none_left = len(failed) == len(verdicts)
+        code = "not_done" if none_left else "partly"
+        was_led = seen_of(before, ()).reign
+        if was_led and self._reader.reign() != was_led:  # what it had queued is gone, too
+            code = "lost_with_leader"
         return StepResult(
             state="FAILED",
-            code="not_done" if none_left else "partly",
+            code=code,
             sentence=f"{self._sum(verdicts)}; {self._named(failed)} did not: "
             f"{self._reasons(failed)}",
             hint=_PLAN_AGAIN,

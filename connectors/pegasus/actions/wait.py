@@ -13,12 +13,15 @@ from typing import Any, Final, Protocol
 from connectors.pegasus.acting.partition_reader import PartitionReader
 from connectors.pegasus.acting.settings import ServerSettings
 from core.actions.model import Observation, Refusal, StepResult
-from core.actions.waits import not_reached
+from core.actions.waits import gone_on, not_reached
 from core.errors import RemoteError
 from core.pegasus.answers import ClusterInfo, NodeEntry
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.steps.wait import AwaitState
-from core.units import pluralize
+from core.units import format_age, pluralize
+
+CLOSING_DELAY: Final = "gc_memory_replica_interval_ms"
+"""Flag of a replica server: how long a replica that it has closed by itself stays in memory."""
 
 READINGS: Final = 4
 _TICKS_APART: Final = 3
@@ -39,12 +42,14 @@ class ClusterProbe:
         settings: Speaks to nodes.
         info: Reads the effective level and the counts of the leading meta server.
         open_replicas: Asks a node how many replicas it has open.
+        closing_delay_s: Asks a node how long it keeps a replica that it closes by itself.
     """
 
     reader: PartitionReader
     settings: ServerSettings
     info: Info
     open_replicas: Callable[[NodeEntry], int]
+    closing_delay_s: Callable[[NodeEntry], float]
 
 
 class WaitPort(Protocol):
@@ -92,6 +97,8 @@ class AwaitAction:
         self._settings = senses.settings
         self._info = senses.info
         self._open_replicas = senses.open_replicas
+        self._closing_delay_s = senses.closing_delay_s
+        self._delay = ""
         self._apart_s = apart_s
         self._now_s = now_s
         self._first: int | None = None
@@ -142,7 +149,8 @@ class AwaitAction:
     def result(self, before: Observation, now: Observation) -> StepResult:
         """Return that it is reached, unless it was begun because its time was up."""
         if before.detail and now.detail:  # who began it had no time to say so
-            return not_reached(self._step.wait, now.detail, now)
+            give_up = gone_on if self._step.wait.is_optional else not_reached
+            return give_up(self._step.wait, now.detail, now)
         state = self._step.wait.description
         return StepResult(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
 
@@ -182,8 +190,19 @@ class AwaitAction:
             count = self._open_replicas(node)
         except RemoteError as exc:
             return f"{name} does not report how many replicas it has open: {exc.message}"
+        if not count:
+            return ""
+        if self._first is None:
+            self._delay = self._describe_delay(node)
         self._first = max(self._first or 0, count)
-        return f"{name}: {count:,} of {self._first:,} replicas are still open." if count else ""
+        return f"{name}: {count:,} of {self._first:,} replicas are still open.{self._delay}"
+
+    def _describe_delay(self, node: NodeEntry) -> str:
+        try:
+            delay_s = self._closing_delay_s(node)
+        except RemoteError:  # an old server without the page: what it does is not known
+            return ""
+        return f" It closes them itself after {format_age(delay_s)} ({CLOSING_DELAY})."
 
     def _start_unknown(self) -> str:
         """Note since when the process runs; return why that is unknown."""

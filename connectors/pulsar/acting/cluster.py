@@ -17,6 +17,7 @@ from connectors.pulsar.acting.bundle_reader import (
     OwnersAnswer,
     ZnodeBundleReader,
 )
+from connectors.pulsar.acting.topics_reader import RestTopicsReader, TopicsReader
 from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminAnswer, AdminClient
@@ -119,6 +120,15 @@ class PulsarCluster(Limited):
             return AdminBundleReader(self._client, self._addresses, owners_answer, self._bases)
         return ZnodeBundleReader(
             self._session, self._addresses, None if is_modular else owners_answer
+        )
+
+    def topics(self) -> TopicsReader:
+        """Return the reader of what asks for a bundle."""
+        return RestTopicsReader(
+            self._client,
+            self._addresses,
+            self._facts,
+            lambda path: self._first(lambda base: self._body(base, path)),
         )
 
     def send(self, base: str, request: AdminRequest) -> None:
@@ -224,6 +234,10 @@ class PulsarCluster(Limited):
                 hint="Repair that znode first; Trimtab does not change what it cannot restore.",
             )
         return values.get(key)
+
+    def pending(self) -> frozenset[str]:
+        """Return nothing: brokers queue no request."""
+        return frozenset()
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         """Set a dynamic setting, or remove it with ``None``.

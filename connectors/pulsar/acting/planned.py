@@ -7,8 +7,29 @@ from typing import Final
 from connectors.pulsar.acting.bundle_reader import BundleState
 from core.actions.model import Observation, Refusal
 from core.pulsar.steps.base import BundleStep
+from core.units import pluralize
 
 SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
+GONE_HINT: Final = "Check the namespace: was it deleted or created again?"
+
+
+def describe_loaded(before: Observation) -> str:
+    """Return the sentence about the topics that a bundle had before, which none asks for now."""
+    if before.topics is None:
+        return "How many topics it had loaded before is unknown."
+    topics = pluralize(before.topics, "loaded topic")
+    if before.clients is None:
+        return f"It had {topics} before."
+    return f"It had {topics} with {pluralize(before.clients, 'client')} before."
+
+
+def lookup_hint(bundle: str) -> str:
+    """Return how an unassigned bundle with topics gets an owner: Trimtab only looks."""
+    namespace, _, bounds = bundle.rpartition("/")
+    return (
+        "Check its clients. A lookup of one of its topics assigns it: `pulsar-admin topics list "
+        f"{namespace} -b {bounds}` names them, `pulsar-admin topics lookup TOPIC` assigns it."
+    )
 
 
 def not_as_planned(

@@ -3,7 +3,8 @@
 The other half is :mod:`core.pulsar.steps.split`.
 
 204 says nothing: what counts are the namespace's boundaries, read again, and that every part has
-an owner. Where the parts are unloaded as well, the owner does that after it has answered.
+an owner, unless nothing asks for it. Where the parts are unloaded as well, the owner does that
+after it has answered.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Final, Protocol
 import msgspec
 
 from connectors.pulsar.acting.bundle_reader import BundleReader, BundleState, OwnersAnswer
-from connectors.pulsar.acting.planned import not_as_planned
+from connectors.pulsar.acting.planned import (
+    GONE_HINT,
+    describe_loaded,
+    lookup_hint,
+    not_as_planned,
+)
+from connectors.pulsar.acting.topics_reader import LoadedTopics, TopicsReader
 from connectors.pulsar.actions.unload import Send, Serves
 from core.actions.model import Observation, Refusal, StepResult
 from core.errors import RemoteError
@@ -38,6 +45,10 @@ class SplitPort(Protocol):
         """Return what looks at bundles."""
         ...
 
+    def topics(self) -> TopicsReader:
+        """Return the reader of what asks for a bundle."""
+        ...
+
     def url_of(self, broker: str) -> str:
         """Return a broker's address, or any other where it has none."""
         ...
@@ -54,7 +65,7 @@ def split_action(step: SplitBundle, cluster: SplitPort) -> SplitAction:
     def send(request: AdminRequest) -> None:
         cluster.send(cluster.url_of(step.owner), request)
 
-    return SplitAction(step, cluster.reader(owners), send, owners.still_serves)
+    return SplitAction(step, cluster.reader(owners), send, owners.still_serves, cluster.topics())
 
 
 class SplitAction:
@@ -65,13 +76,23 @@ class SplitAction:
         reader: Look at bundles.
         send: Sends the request.
         serves: Checks with a broker that nothing is in progress there.
+        topics: Reads what asks for the bundle and its parts.
     """
 
-    def __init__(self, step: SplitBundle, reader: BundleReader, send: Send, serves: Serves) -> None:
+    def __init__(
+        self,
+        step: SplitBundle,
+        reader: BundleReader,
+        send: Send,
+        serves: Serves,
+        topics: TopicsReader,
+    ) -> None:
         self._step = step
         self._reader = reader
         self._send = send
         self._serves = serves
+        self._topics = topics
+        self._loaded: LoadedTopics | None = None
         self._seen: BundleState | None = None
         self._parts: dict[str, BundleState] = {}
         self._first: dict[str, BundleState] = {}
@@ -89,7 +110,16 @@ class SplitAction:
         step = self._step
         seen = self._seen = self._reader.look(step)
         if seen.exists:
-            return Observation(exists=True, holder=seen.holder, token=seen.token)
+            if self._loaded is None and not self._is_answered and seen.holder == step.owner:
+                self._loaded = self._topics.loaded(step.bundle, step.owner)
+            loaded = self._loaded or LoadedTopics()
+            return Observation(
+                exists=True,
+                holder=seen.holder,
+                token=seen.token,
+                topics=loaded.topics,
+                clients=loaded.clients,
+            )
         self._parts = {
             part: self._reader.look(msgspec.structs.replace(step, bundle=part))
             for part in seen.parts
@@ -124,7 +154,18 @@ class SplitAction:
         found = self.result(before, now)
         if found is not None:
             return found
-        return self._whole(now, now.holder) if now.exists else self._split(now)
+        if now.exists:
+            return self._whole(now, now.holder)
+        unserved = [
+            name
+            for name, part in self._parts.items()
+            if part.holder is None and not self._is_idle(name, before)
+        ]
+        return self._unassigned(before, now, unserved) if unserved else self._split(now)
+
+    def _is_idle(self, part: str, before: Observation) -> bool:
+        """Return whether nothing asks for an unassigned part; a loaded topic would assign it."""
+        return before.topics == 0 or self._topics.has_topics(part) is False
 
     def _follow(self, before: Observation) -> None:
         """Note which parts have changed hands since they were seen first."""
@@ -148,6 +189,16 @@ class SplitAction:
             state="DONE",
             code="split_elsewhere" if is_other else "split",
             sentence=now.detail + other,
+            after=now,
+        )
+
+    def _unassigned(self, before: Observation, now: Observation, unserved: list[str]) -> StepResult:
+        return StepResult(
+            state="UNKNOWN",
+            code="unassigned",
+            sentence=f"{now.detail} No broker serves {' and '.join(unserved)}. "
+            f"{describe_loaded(before)}",
+            hint=lookup_hint(unserved[0]),
             after=now,
         )
 
@@ -190,7 +241,7 @@ class SplitAction:
             state="FAILED",
             code="unknown_bundle",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
-            hint="Check the namespace: was it deleted or created again?",
+            hint=GONE_HINT,
             after=now,
         )
 

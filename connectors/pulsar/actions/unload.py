@@ -4,19 +4,31 @@ The other half is :mod:`core.pulsar.steps.unload`.
 
 The request is sent once. Whatever it answers, the result is what the cluster shows: 204 says
 nothing about where the bundle lands, and no answer does not mean that nothing happened.
+
+It is done when a broker answers that it serves the bundle, or when nothing asks for it: no topic
+was loaded before, and none has been since, for that would have assigned it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
 from connectors.pulsar.acting.bundle_reader import BundleReader, BundleState, OwnersAnswer
-from connectors.pulsar.acting.planned import SPLIT_HINT, not_as_planned
+from connectors.pulsar.acting.planned import (
+    GONE_HINT,
+    SPLIT_HINT,
+    describe_loaded,
+    lookup_hint,
+    not_as_planned,
+)
+from connectors.pulsar.acting.topics_reader import LoadedTopics, TopicsReader
 from core.actions.model import Observation, Refusal, StepResult
-from core.errors import RemoteError
+from core.errors import RemoteError, RemoteTimeoutError, UnreachableError
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.unload import UnloadBundle
+from core.units import format_age
 
 Send = Callable[[AdminRequest], None]
 """Sends a step's request to whoever has to get it."""
@@ -33,6 +45,10 @@ class UnloadPort(Protocol):
 
     def reader(self, owners: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
+        ...
+
+    def topics(self) -> TopicsReader:
+        """Return the reader of what asks for a bundle."""
         ...
 
     def load_manager(self) -> str:
@@ -64,7 +80,7 @@ def unload_action(step: UnloadBundle, cluster: UnloadPort) -> UnloadAction:
         is_for_leader = step.destination is not None and cluster.load_manager() == "modular"
         cluster.send(cluster.leader_url() if is_for_leader else cluster.url_of(step.owner), request)
 
-    return UnloadAction(step, cluster.reader(owners), send, owners.still_serves)
+    return UnloadAction(step, cluster.reader(owners), send, owners.still_serves, cluster.topics())
 
 
 class UnloadAction:
@@ -74,19 +90,29 @@ class UnloadAction:
         step: What to do.
         reader: Look at the bundle.
         send: Sends the request.
-        serves: Checks with a broker that nothing is in progress there.
+        serves: Checks with a broker that it serves the bundle, with nothing in progress there.
+        topics: Reads what asks for the bundle.
     """
 
     def __init__(
-        self, step: UnloadBundle, reader: BundleReader, send: Send, serves: Serves
+        self,
+        step: UnloadBundle,
+        reader: BundleReader,
+        send: Send,
+        serves: Serves,
+        topics: TopicsReader,
     ) -> None:
         self._step = step
         self._reader = reader
         self._send = send
         self._serves = serves
+        self._topics = topics
+        self._loaded: LoadedTopics | None = None
         self._seen: BundleState | None = None
         self._was_gone = False
         self._is_answered = False
+        self._sent_s: float | None = None
+        self._silence = ""
 
     @property
     def timeout_s(self) -> float:
@@ -94,13 +120,18 @@ class UnloadAction:
         return 0.0
 
     def look(self) -> Observation:
-        """Read the bundle's live state."""
+        """Read the bundle's live state; before the request, its owner's topics too."""
         seen = self._seen = self._reader.look(self._step)
+        if self._loaded is None and self._sent_s is None and seen.holder == self._step.owner:
+            self._loaded = self._topics.loaded(self._step.bundle, self._step.owner)
+        loaded = self._loaded if self._loaded and self._sent_s is None else LoadedTopics()
         return Observation(
             exists=seen.exists,
             holder=seen.holder,
             token=seen.token,
             detail="" if seen.exists else seen.absence(self._step.bundle),
+            topics=loaded.topics,
+            clients=loaded.clients,
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
@@ -125,10 +156,26 @@ class UnloadAction:
                 "any more; the cluster would answer 409.",
                 hint="Start that broker, or plan again with another destination.",
             )
+        return None if step.destination is None else self._not_there(step.destination)
+
+    def _not_there(self, destination: str) -> Refusal | None:
+        """Return that a registered destination gives no answer: the bundle would be lost on it."""
+        try:
+            self._serves(destination, self._step.bundle)
+        except (UnreachableError, RemoteTimeoutError) as exc:
+            return Refusal(
+                code="destination_dead",
+                sentence=f"{destination}, where {self._step.bundle} should go, is registered and "
+                f"does not answer: {exc.message}",
+                hint="Check that broker, or plan again with another destination.",
+            )
+        except RemoteError:
+            return None  # it answers, or cannot be asked
         return None
 
     def send(self) -> None:
         """Request the unload, once."""
+        self._sent_s = monotonic()
         self._send(self._step.request())
         self._is_answered = True
 
@@ -139,7 +186,8 @@ class UnloadAction:
         if now.holder is None:
             self._was_gone = True
             return None
-        return self._landed(before, now) if self._has_changed_hands(before, now) else None
+        is_elsewhere = self._has_changed_hands(before, now)
+        return self._landed(before, now) if is_elsewhere and self._is_served(now) else None
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the result when the bundle did not land in time."""
@@ -148,6 +196,8 @@ class UnloadAction:
             return found
         if now.holder is None:
             return self._given_up(before, now)
+        if self._has_changed_hands(before, now):
+            return self._not_answering(now, now.holder)
         if self._is_answered and now.token is None:
             # no znode distinguishes ownerships here; the answer came when it was over
             return self._landed(before, now)
@@ -165,6 +215,25 @@ class UnloadAction:
             return self._not_done(now, f"{holder} answers that it serves it and never")
         return self._unknown(now, f"{holder} is still busy giving it up.")
 
+    def _is_served(self, now: Observation) -> bool:
+        """Return whether the new owner answers that it serves the bundle.
+
+        Ownership in ZooKeeper outlives its broker until the session ends. A broker that refuses
+        the question lives, and of one that cannot be asked only ownership is known; where there is
+        no token, the owner is known from its own answer.
+        """
+        if now.holder is None or now.token is None:
+            return now.holder is not None
+        try:
+            is_served = self._serves(now.holder, self._step.bundle)
+        except (UnreachableError, RemoteTimeoutError) as exc:
+            self._silence = exc.message
+            return False
+        except RemoteError:
+            return True
+        self._silence = "" if is_served else f"{now.holder} answers that it does not serve it yet."
+        return is_served
+
     # -- words --------------------------------------------------------------------------------
 
     def _has_changed_hands(self, before: Observation, now: Observation) -> bool:
@@ -177,26 +246,31 @@ class UnloadAction:
         bundle, target = step.bundle, step.destination
         origin = f"{target} was requested." if target else "the cluster placed it there."
         if now.holder == target or (target is None and now.holder != source):
-            sentence = f"{bundle} moved from {source} to {now.holder}" + (
-                ", as requested." if target else "; the cluster placed it there."
-            )
+            way = ", as requested" if target else "; the cluster placed it there"
+            sentence = f"{bundle} moved from {source} to {now.holder}{way}{self._served_by(now)}."
             return StepResult(state="DONE", code="landed", sentence=sentence, after=now)
         if now.holder == source:
             return StepResult(
                 state="DONE",
                 code="returned",
-                sentence=f"{bundle} was closed on {source} and came back to it; {origin}",
+                sentence=f"{bundle} was closed on {source} and came back to it"
+                f"{self._served_by(now)}; {origin}",
                 hint=self._next_move(source),
                 after=now,
             )
         return StepResult(
             state="DONE",
             code="landed_elsewhere",
-            sentence=f"{bundle} moved from {source} to {now.holder}, not to {target}: the cluster "
-            "did not use the destination that it was given.",
+            sentence=f"{bundle} moved from {source} to {now.holder}, not to {target}"
+            f"{self._served_by(now)}: the cluster did not use the destination that it was given.",
             hint=self._next_move(now.holder or source),
             after=now,
         )
+
+    def _served_by(self, now: Observation) -> str:
+        """Return by whom it is served, and after what time if this action sent the request."""
+        after = "" if self._sent_s is None else f" after {monotonic() - self._sent_s:.1f} s"
+        return f" (served by {now.holder}{after})"
 
     def _next_move(self, holder: str) -> str:
         """Return the route to the destination from where the bundle is now."""
@@ -209,35 +283,58 @@ class UnloadAction:
         )
 
     def _given_up(self, before: Observation, now: Observation) -> StepResult:
-        note = (
-            f"Until then the leader may keep {self._step.destination} in mind for it."
-            if self._step.destination is not None
-            else "It is placed by the first lookup of one of its topics."
-        )
         source, bundle = before.holder or self._step.owner, self._step.bundle
-        if self._seen is not None and not self._seen.is_owner_there:
+        is_lost = self._seen is not None and not self._seen.is_owner_there
+        what = (
+            f"{source} left the cluster, and {bundle} lost its owner with it"
+            if is_lost
+            else f"{source} gave up {bundle}"
+        )
+        if self._is_idle(before):
             return StepResult(
                 state="DONE",
-                code="owner_lost",
-                sentence=f"{source} left the cluster; {bundle} lost its owner with it, and no "
-                f"client has looked it up since. {note}",
-                hint="Take a fresh snapshot and plan again.",
+                code="owner_lost" if is_lost else "idle",
+                sentence=f"{what}. It is unassigned: no topic asked for it. {self._note()}",
                 after=now,
             )
+        took = "" if self._sent_s is None else f" {format_age(monotonic() - self._sent_s)} later"
         return StepResult(
-            state="DONE",
-            code="unassigned",
-            sentence=f"{source} gave up {bundle}, and it is unassigned: no client has looked it up "
-            f"since. {note}",
+            state="UNKNOWN",
+            code="owner_lost" if is_lost else "unassigned",
+            sentence=f"{what}; no broker serves it{took}: unassigned. {describe_loaded(before)}",
+            hint=lookup_hint(bundle),
+            after=now,
+        )
+
+    def _is_idle(self, before: Observation) -> bool:
+        """Return whether nothing asks for an unassigned bundle; a loaded topic would assign it."""
+        if before.topics is not None:
+            return before.topics == 0
+        return self._topics.has_topics(self._step.bundle) is False
+
+    def _note(self) -> str:
+        if self._step.destination is not None:
+            return f"Until then the leader may keep {self._step.destination} in mind for it."
+        return "It is placed by the first lookup of one of its topics."
+
+    def _not_answering(self, now: Observation, holder: str) -> StepResult:
+        return StepResult(
+            state="UNKNOWN",
+            code="not_answering",
+            sentence=f"{holder} owns {self._step.bundle} and does not answer that it serves it. "
+            f"{self._silence}".rstrip(),
+            hint=f"Check that {holder} runs; its session ends when it is dead, and the next lookup "
+            "places the bundle again.",
             after=now,
         )
 
     def _split_meanwhile(self, now: Observation) -> StepResult:
+        is_split = self._seen is None or self._seen.is_split(self._step.bundle)
         return StepResult(
             state="FAILED",
-            code="bundle_split",
+            code="bundle_split" if is_split else "unknown_bundle",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}".strip(),
-            hint=SPLIT_HINT,
+            hint=SPLIT_HINT if is_split else GONE_HINT,
             after=now,
         )
 

@@ -171,7 +171,7 @@ class Scraper:
         self._before = now
         found = Found("scrape")
         for name, one in now.items():
-            _note(found, name, before.get(name), one)
+            note_exposed(found, name, before.get(name), one)
         if skipped := sum(one.skipped for one in now.values()):
             problems.add(
                 "budget",
@@ -216,7 +216,8 @@ class Scraper:
             ) from exc
 
 
-def _note(found: Found, broker: str, before: Exposed | None, now: Exposed) -> None:
+def note_exposed(found: Found, broker: str, before: Exposed | None, now: Exposed) -> None:
+    """Note what a broker exposes; counters become rates where there is a reading before."""
     rates = dict(_rates(before, now))
     counters = {measure.name for measure in _MEASURES if measure.kind == "counter"}
     for name, value in now.values.items():

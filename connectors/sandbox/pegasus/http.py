@@ -82,6 +82,8 @@ class HttpCalls:
             "mutation_2pc_min_replica_count": ("replication", "FV_INT32", "", MIN_2PC),
         }
         if not self._is_meta:
+            closing_ms = self._cluster.options.close_after_s * 1000
+            flags["gc_memory_replica_interval_ms"] = ("replication", "FV_INT32", "", closing_ms)
             own = self._cluster.state.nodes[self._name].flags
             flags |= {name: ("replication", "FV_INT32", "", value) for name, value in own.items()}
         for name in _FLAGS if self._is_meta else ():

@@ -27,6 +27,9 @@ class Faults:
         accident: Happens once, in the middle of the next unload: ``leader_change``, or
             ``owner_dies`` with its nodes left behind until its session runs out.
         brokers: Numbers of the brokers that are slow, refuse or lose answers; empty: all.
+        clients_gone_ratio: Share of bundles whose clients do not look them up again after an
+            unload or the end of their broker; a lookup by others still assigns them.
+        clients_return_s: Seconds after which the clients of a bundle look it up; 0: at once.
     """
 
     hint_loss_ratio: float = 0.0
@@ -36,6 +39,8 @@ class Faults:
     lost_answer_ratio: float = 0.0
     accident: Accident = ""
     brokers: tuple[int, ...] = ()
+    clients_gone_ratio: float = 0.0
+    clients_return_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.refuse_status not in _REFUSALS:

@@ -199,13 +199,21 @@ class Ownership:
             await session.remove(f"/namespace/{self._state.names[row]}")
 
     async def _return(self, row: int, after_s: float) -> None:
-        """Let the clients of a bundle look it up until it has an owner."""
-        await asyncio.sleep(after_s)
+        """Let the clients of a bundle look it up until it has an owner; without topics none do."""
+        faults = self._engine.faults
+        share = faults.clients_gone_ratio
+        if not self._has_topics(row) or (share and self._rng.random() < share):
+            return
+        await asyncio.sleep(faults.clients_return_s or after_s)
         while self._state.is_live[row]:
             with contextlib.suppress(RemoteError):
                 if await self.assign(row) != NO_BROKER:
                     return
             await asyncio.sleep(_RETRY_S)
+
+    def _has_topics(self, row: int) -> bool:
+        topics = self._state.topics_of(int(self._state.namespace[row]))
+        return bool((self._state.topic_bundle[topics] == row).any())
 
     def _astray(self, target: int) -> int:
         """Return another running broker than the chosen one, where that fault is on."""

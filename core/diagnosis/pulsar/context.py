@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.arrays import Floats, column_values
@@ -18,6 +19,7 @@ from core.pulsar.explain import Explanation
 from core.pulsar.load import percent_usage, usage_sources
 from core.pulsar.measures import measure
 from core.pulsar.owners import unserved_rows
+from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
 from core.pulsar.view import LoadView
@@ -170,7 +172,7 @@ class DiagnosisContext:
 
     def percent(self, resource: str) -> Floats:
         """Return the usage of one resource by broker, percent; NaN where unknown."""
-        return _percent(self.snapshot, resource)
+        return _percent(self.snapshot.brokers, resource)
 
     @cached_property
     def real_usage(self) -> Floats:
@@ -222,14 +224,15 @@ def _gap(usage: Floats) -> float:
     return float(known.max() - known.min()) if known.size > 1 else 0.0
 
 
-def _percent(snapshot: PulsarSnapshot, resource: str) -> Floats:
-    usage = column_values(snapshot.brokers, f"{resource}_usage")
-    limit = column_values(snapshot.brokers, f"{resource}_limit")
+def _percent(brokers: pa.Table, resource: str) -> Floats:
+    usage = column_values(brokers, f"{resource}_usage")
+    limit = column_values(brokers, f"{resource}_limit")
     return np.where(np.isfinite(usage), percent_usage(usage, limit).astype(np.float64), np.nan)
 
 
 def _real_usage(snapshot: PulsarSnapshot) -> Floats:
-    columns = np.stack([_percent(snapshot, name) for name in FOLLOWS_LOAD])
+    brokers = plausible_brokers(snapshot.brokers)
+    columns = np.stack([_percent(brokers, name) for name in FOLLOWS_LOAD])
     known = np.isfinite(columns).any(axis=0)
     return np.where(known, np.nan_to_num(columns, nan=-1.0).max(axis=0), np.nan)
 

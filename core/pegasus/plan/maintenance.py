@@ -45,8 +45,10 @@ from core.units import pluralize
 OFFLINE_RATE_MB_PER_S: Final = 50
 REBALANCE_RATE_MB_PER_S: Final = 100
 _SHORT_WAIT_S: Final = 600.0
-_CLOSING_WAIT_S: Final = 1800.0
-"""What others took off the node a short while ago is closed by the server itself, 10 min later."""
+_CLOSING_WAIT_S: Final = 30.0
+"""As long as the rolling update waits. By then the node is a member of no partition, and a server
+keeps what it closes by itself in memory for ``gc_memory_replica_interval_ms`` (10 min, not
+changeable while it runs), which no command shortens."""
 _LONG_DELAY_MS: Final = 180_000_000
 """50 h, as the rolling update sets it: no other node takes over a replica of a node under way."""
 _SHORT_DELAY_MS: Final = 10

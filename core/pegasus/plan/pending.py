@@ -11,8 +11,6 @@ from datetime import datetime
 
 from core.actions.reconcile import needs_reconciling
 from core.actions.views import RunView
-from core.pegasus.levels import clears_proposals
-from core.pegasus.steps.base import PegasusStep
 
 
 def pending_partitions(
@@ -39,11 +37,6 @@ def pending_partitions(
 def cleared_at(view: RunView) -> datetime | None:
     """Return when a run last set a level that discards what is pending; ``None``: never."""
     found = (
-        step.ended_at
-        for step in view.steps
-        if step.state == "DONE"
-        and isinstance(step.step, PegasusStep)
-        and (level := step.step.sets_level) is not None
-        and clears_proposals(level)
+        step.ended_at for step in view.steps if step.state == "DONE" and step.step.discards_queued
     )
     return max((at for at in found if at is not None), default=None)

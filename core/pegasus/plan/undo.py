@@ -83,6 +83,8 @@ class _Undo:
             sentence = f"What became of {original.subject} is unknown: it is left as it is."
             self._stay("undo_unknown", original.subject, sentence)
             return False
+        if step.reopened and isinstance(original, PegasusStep) and original.is_done_in_parts:
+            return True  # an earlier attempt was done, in part at least: each partition shows
         if step.state != "FAILED" or step.begun_at is None or result is None:
             return step.state == "DONE"
         if isinstance(original, PegasusStep) and original.is_done_in_parts:

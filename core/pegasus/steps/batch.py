@@ -6,7 +6,7 @@ The other half is :mod:`connectors.pegasus.actions.batch`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -15,11 +15,11 @@ from core.errors import OpsError, UnknownNameError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Proposal, ProposalContext, propose_change, propose_move
-from core.pegasus.steps.base import PlanBuilder, ProjectedState
+from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.pegasus.steps.change import add_again, propose_line
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep, moved_since, stays
-from core.step import Diagnostic, Executed, Inverse, Phrase
+from core.step import Diagnostic, Executed, Inverse, Phrase, ResultFlags
 from core.units import pluralize
 
 
@@ -42,6 +42,11 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     phrase: ClassVar[Phrase] = Phrase(
         "empty", "node", "emptied", "was emptied", order=3, is_by_subject=True
     )
+    result_flags: ClassVar[Mapping[str, ResultFlags]] = {
+        **PegasusStep.result_flags,
+        "lost_with_leader": ResultFlags(is_repeatable=True),
+        "not_sent": ResultFlags(is_repeatable=True),
+    }
 
     node: str
     verb: Literal["move_pri", "DOWNGRADE_TO_INACTIVE"]

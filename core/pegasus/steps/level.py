@@ -12,7 +12,7 @@ from msgspec import structs
 
 from core.access import Role
 from core.errors import InputError
-from core.pegasus.levels import FunctionLevel, parse_level
+from core.pegasus.levels import FunctionLevel, clears_proposals, parse_level
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange
 from core.values import inverse_value
@@ -75,6 +75,11 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
     def starts_balancer(self) -> bool:
         """Return whether the meta server balances at the level."""
         return self.sets_level is FunctionLevel.LIVELY
+
+    @property
+    def discards_queued(self) -> bool:
+        """Whether the meta server discards pending proposals at the level."""
+        return self.sets_level is not None and clears_proposals(self.sets_level)
 
     @property
     def sets_level(self) -> FunctionLevel | None:

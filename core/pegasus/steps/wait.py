@@ -83,6 +83,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
             node_action=_NODE_ACTIONS.get(self.state, ""),
             emptied_node=self.node if self.state in _EMPTY else None,
             is_for_balance=self.state == "balanced",
+            is_optional=self.state == "closed",
         )
 
     @property

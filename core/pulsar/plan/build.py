@@ -32,7 +32,9 @@ from core.pulsar.plan.checks import (
     check_bundle,
     check_cluster,
     check_destination,
+    check_measurements,
     check_move,
+    check_placement,
 )
 from core.pulsar.plan.clients import client_impact
 from core.pulsar.plan.outcomes import Outcomes, PlacementRules, carry_through
@@ -174,7 +176,7 @@ def _checked_steps(
     basis: Basis, request: _UnloadRequest
 ) -> tuple[list[UnloadBundle], list[Diagnostic]]:
     """Return a step for every bundle that may be unloaded, and its findings."""
-    found = list(check_cluster(basis))
+    found = [*check_cluster(basis), *check_measurements(basis.snapshot)]
     unfit: set[str] = set()
     wanted = [request.destination_of(bundle) for bundle in request.bundles]
     for name in dict.fromkeys(broker for broker in wanted if broker is not None):
@@ -182,9 +184,12 @@ def _checked_steps(
         if any(item.code in _NO_DESTINATION for item in about):
             unfit.add(name)
         found += [_weighed(item, request) for item in about]
+    about = list(check_placement(basis)) if None in wanted else []
+    found += about
+    is_placeable = not about
     steps: list[UnloadBundle] = []
     for bundle, destination in zip(request.bundles, wanted, strict=True):
-        is_fit = destination not in unfit
+        is_fit = destination not in unfit if destination is not None else is_placeable
         about = list(check_bundle(basis, bundle))
         stops = any(item.severity == "error" or item.code == "not_owned" for item in about)
         if not stops and destination is not None and is_fit:

@@ -19,6 +19,7 @@ from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
+from core.pulsar.load import RESOURCE_NAMES
 from core.pulsar.placement import Placement, place_bundle
 from core.pulsar.placement.extensible import within_isolation
 from core.pulsar.placement.filters import (
@@ -31,10 +32,11 @@ from core.pulsar.placement.filters import (
 )
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.plan.outcomes import HINT_LOSS_NOTE
+from core.pulsar.plausibility import impossible_usage
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import datetime_to_ms, format_age, format_ratio
+from core.units import datetime_to_ms, format_age, format_ratio, pluralize
 
 STALE_SNAPSHOT_S: Final = 300.0
 """A snapshot older than this is worth a warning when a plan is made on it."""
@@ -92,6 +94,24 @@ def check_cluster(basis: Basis) -> Iterator[Diagnostic]:
             code="load_manager_unsupported",
             sentence="The cluster runs the legacy SimpleLoadManagerImpl.",
             hint="Only clusters with ModularLoadManagerImpl or ExtensibleLoadManagerImpl qualify.",
+        )
+
+
+def check_measurements(snapshot: PulsarSnapshot) -> Iterator[Diagnostic]:
+    """Check that no usage is impossible: what was chosen by it may be the wrong thing to move."""
+    names = snapshot.brokers["broker"].to_pylist()
+    for resource, mask in impossible_usage(snapshot.brokers).items():
+        rows = np.flatnonzero(mask)
+        if not rows.size:
+            continue
+        others = f" and {pluralize(rows.size - 1, 'other broker')}" if rows.size > 1 else ""
+        yield Diagnostic(
+            severity="warning",
+            code="usage_impossible",
+            subject=names[rows[0]],
+            sentence=f"The {RESOURCE_NAMES[resource]} usage of {names[rows[0]]}{others} cannot be "
+            "true: moves that were chosen by it relieve nothing.",
+            hint="Correct the measurement first: `trimtab health` names the flag.",
         )
 
 
@@ -210,6 +230,21 @@ def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic
 def placed_by_filters(basis: Basis, bundle: str) -> Placement:
     """Return a placement of the bundle, whose filters are those of every strategy."""
     return place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
+
+
+def check_placement(basis: Basis) -> Iterator[Diagnostic]:
+    """Check that the cluster, which places what has no destination, places nothing on the dead.
+
+    Trimtab gives the dead nothing, but the leader goes by their registration.
+    """
+    for broker, why in basis.view.dead.items():
+        if broker in basis.view.broker_index:
+            yield _error(
+                "placement_dead",
+                broker,
+                f"{broker} is registered and {why}: the cluster may place a bundle on it.",
+                "Name a destination, or delete that registration, then plan again.",
+            )
 
 
 def check_move(

@@ -19,6 +19,7 @@ from core.pulsar.plan.checks import (
     check_cluster,
     check_destination,
     check_move,
+    check_placement,
 )
 from core.pulsar.plan.policy.checks import check_policy
 from core.pulsar.plan.policy.state import stored_policy, with_policies
@@ -126,6 +127,10 @@ class SnapshotChecks:
     def move(self, bundle: str, broker: str) -> Diagnostic | None:
         """Return why this bundle cannot go to that broker."""
         return first_refusal(check_move(self._basis, bundle, broker))
+
+    def placement(self) -> Diagnostic | None:
+        """Return why the cluster must not place a bundle by itself now."""
+        return first_refusal(check_placement(self._basis))
 
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
         """Return why brokers would not cut a bundle so, or why it is of no use."""

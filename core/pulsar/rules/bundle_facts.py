@@ -16,10 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.arrays import Floats, column_values, row_of
+from core.ids import FULL_UPPER
+from core.pulsar.quotas import known_sum
+from core.pulsar.split.algorithms import SplitLimits
 from core.snapshot import PulsarSnapshot
 
 SHOWN: Final = 10
 """Bundles that one finding names."""
+
+UNKNOWN_TOPICS: Final = 2
+STORM_EMPTY: Final = 8
+STORM_NARROW: Final = 16
+RING: Final = FULL_UPPER + 1
+"""Positions of the ring that the bundles of a namespace share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,34 @@ class BundleFacts(Protocol):
         """
         ...
 
+    def over(
+        self,
+        limits: SplitLimits,
+        *,
+        topics: tuple[int, int],
+        namespaces: Sequence[str] | None = None,
+    ) -> Picked:
+        """Return those above a limit of splits, the farthest above first.
+
+        Columns as :func:`over_schema` has them: rates as the next check compares them, but for
+        quotas; ``excess`` the largest share of a limit.
+
+        Args:
+            limits: Above which a bundle is split.
+            topics: Fewest and most topics; an unknown count is several.
+            namespaces: Only theirs; ``None``: of all.
+        """
+        ...
+
+    def storms(self) -> Picked:
+        """Return namespaces that were split again and again around one bundle, the hottest first.
+
+        Those with :data:`STORM_EMPTY` bundles or more without topics or messages, half of all at
+        least, whose busiest bundle is :data:`STORM_NARROW` times narrower than an even share.
+        Columns as :func:`storm_schema` has them.
+        """
+        ...
+
     def unowned(self) -> Unowned:
         """Return those without an owner; columns ``bundle``, ``owner``, ``reported_by``."""
         ...
@@ -215,6 +253,93 @@ class BundleTable:
         )
         return Picked.all_of(counts.filter(near).sort_by([("bundles", "descending")]))
 
+    def over(
+        self,
+        limits: SplitLimits,
+        *,
+        topics: tuple[int, int],
+        namespaces: Sequence[str] | None = None,
+    ) -> Picked:
+        """Compare columns."""
+        bundles = self.snapshot.bundles
+        rate, flow = (self._compared(kind) for kind in ("msg_rate", "msg_throughput"))
+        count = np.nan_to_num(column_values(bundles, "topic_count"), nan=UNKNOWN_TOPICS)
+        sessions = np.nan_to_num(
+            column_values(bundles, "producer_count") + column_values(bundles, "consumer_count")
+        )
+        shares = [
+            count / max(limits.topics, 1),
+            rate / max(limits.msgs_per_s, 1),
+            flow / max(limits.bytes_per_s, 1),
+        ]
+        if limits.sessions > 0:
+            shares.append(sessions / limits.sessions)
+        excess = np.max(shares, axis=0)
+        bound = np.asarray(bundles["is_broker_bound"], bool)
+        chosen = (excess > 1) & ~bound & (count >= topics[0]) & (count <= topics[1])
+        if namespaces is not None:
+            wanted = pc.is_in(bundles["namespace"], pa.array(namespaces, pa.string()))
+            chosen &= np.asarray(wanted, bool)
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(-excess[rows], kind="stable")]
+        found = bundles.select(["namespace", "bundle", "owner", "topic_count"]).take(pa.array(rows))
+        for name, values in (("rate", rate), ("throughput", flow), ("excess", excess)):
+            found = found.append_column(name, pa.array(values[rows]))
+        return Picked.all_of(found.cast(over_schema()))
+
+    def _compared(self, kind: str) -> Floats:
+        """Return in + out as the next check has it, without the quotas that begin an average."""
+        bundles = self.snapshot.bundles
+        rate = known_sum(bundles, f"{kind}_in", f"{kind}_out")
+        if self.snapshot.manifest.load_manager != "extensible":
+            held = known_sum(bundles, f"long_{kind}_in", f"long_{kind}_out")
+            rate = np.where(np.isnan(held), rate, held)
+        return np.nan_to_num(rate)
+
+    def storms(self) -> Picked:
+        """Count by namespace, and look for the busiest bundle of those that remain."""
+        return self._storms
+
+    @cached_property
+    def _storms(self) -> Picked:
+        bundles = self._movable
+        parts = [pc.fill_null(bundles[f"msg_rate_{way}"], 0.0) for way in ("in", "out")]
+        rate = np.nan_to_num(np.asarray(pc.add(*parts), np.float64))
+        topics = np.asarray(pc.fill_null(bundles["topic_count"], 0))
+        table = pa.table(
+            {
+                "namespace": bundles["namespace"],
+                "empty": pa.array(((rate == 0) & (topics == 0)).astype(np.int64)),
+            }
+        )
+        groups = table.group_by("namespace", use_threads=False).aggregate(
+            [("empty", "sum"), ("namespace", "count")]
+        )
+        many = pc.and_(
+            pc.greater_equal(groups["empty_sum"], STORM_EMPTY),
+            pc.greater_equal(pc.multiply(groups["empty_sum"], 2), groups["namespace_count"]),
+        )
+        names = groups.filter(many)["namespace"]
+        near = np.flatnonzero(np.asarray(pc.is_in(bundles["namespace"], names.combine_chunks())))
+        near = near[np.argsort(-rate[near], kind="stable")]
+        rows = bundles.select(["namespace", "bundle", "owner", "topic_count"]).take(pa.array(near))
+        spaces = rows["namespace"].to_numpy(zero_copy_only=False)
+        firsts = np.sort(np.unique(spaces, return_index=True)[1])
+        width = np.asarray(pc.subtract(bundles["upper"], bundles["lower"]))[near][firsts]
+        at = row_of(groups["namespace"], rows["namespace"].take(pa.array(firsts)))
+        count = np.asarray(groups["namespace_count"])[at]
+        narrow = (width * count * STORM_NARROW < RING) & (rate[near][firsts] > 0)
+        found = rows.take(pa.array(firsts[narrow]))
+        flow = np.nan_to_num(np.asarray(self._throughput, np.float64))[near][firsts][narrow]
+        for name, values in (
+            ("rate", rate[near][firsts][narrow]),
+            ("throughput", flow),
+            ("bundles", count[narrow]),
+            ("empty", np.asarray(groups["empty_sum"])[at][narrow]),
+        ):
+            found = found.append_column(name, pa.array(values))
+        return Picked.all_of(found.cast(storm_schema()))
+
     @cached_property
     def _counts(self) -> pa.Table:
         by_namespace = self._movable.select(["namespace"]).group_by("namespace", use_threads=False)
@@ -284,6 +409,29 @@ class BundleTable:
         wanted = pa.array(list(namespaces), pa.string())
         chosen = self._owned.filter(pc.is_in(self._owned["namespace"], wanted))
         return chosen.group_by(["namespace", "owner"]).aggregate([])
+
+
+def over_schema() -> pa.Schema:
+    """Return the schema of bundles above a limit of splits; rates in + out."""
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in ("namespace", "bundle", "owner")),
+            ("topic_count", pa.int64()),
+            *((name, pa.float64()) for name in ("rate", "throughput", "excess")),
+        ]
+    )
+
+
+def storm_schema() -> pa.Schema:
+    """Return the schema of namespaces with a split storm, of each the busiest bundle."""
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in ("namespace", "bundle", "owner")),
+            ("topic_count", pa.int64()),
+            *((name, pa.float64()) for name in ("rate", "throughput")),
+            *((name, pa.int64()) for name in ("bundles", "empty")),
+        ]
+    )
 
 
 def pairs_schema() -> pa.Schema:

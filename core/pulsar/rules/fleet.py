@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from core.findings.finding import Finding
 from core.findings.quantity import Quantity
+from core.pulsar.liveness import UNKNOWN
+from core.pulsar.rules.addresses import broker_at
 from core.pulsar.rules.context import HealthContext
+from core.snapshot import PulsarSnapshot
+
+
+def is_from_files(snapshot: PulsarSnapshot) -> bool:
+    """Return whether a snapshot was made of files that a person chose: what lacks is unknown."""
+    entry = snapshot.manifest.tables.get("brokers")
+    return entry is not None and entry.source == "file"
 
 
 def leader_missing(context: HealthContext) -> Iterator[Finding]:
@@ -26,6 +35,8 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             sentence="No broker is known, so nothing can be said about the cluster's health.",
             hint="Look at the problems of the reading.",
         )
+    elif manifest.leader is None and is_from_files(context.snapshot):
+        return  # who leads was not among the files; the verdict names that as not examined
     elif manifest.leader is None:
         yield Finding(
             code="no_leader",
@@ -38,7 +49,11 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             sentence=f"None of the {len(brokers)} brokers is known to lead the cluster.",
             hint="Without a leader nothing is shed or split; a new one should be there in seconds.",
         )
-    elif manifest.leader not in brokers:
+    elif (
+        manifest.leader not in brokers
+        and broker_at(context, manifest.leader) is None
+        and context.liveness.state_of(manifest.leader) == UNKNOWN
+    ):
         yield Finding(
             code="leader_gone",
             title="Leader is not alive",

@@ -10,9 +10,12 @@ import numpy as np
 from core.arrays import column_values
 from core.findings.engine import Unlisted
 from core.findings.finding import Finding
+from core.findings.measures import Spread
 from core.findings.quantity import Quantity
-from core.pulsar.load import limiting_resource, resource_weights
+from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
+from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.rules.context import HealthContext
+from core.pulsar.rules.measurements import off_traffic
 from core.units import (
     datetime_to_ms,
     format_age,
@@ -29,16 +32,24 @@ _OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
-    """Brokers above the overload limit; at exactly the limit placement still takes them."""
+    """Brokers above the overload limit; at exactly the limit placement still takes them.
+
+    Usage that cannot be true is none: :func:`core.pulsar.rules.measurements.impossible_cpu` names
+    it.
+    """
     limit = context.settings.number(_OVERLOADED) / 100.0
-    spread = context.measures.usage
-    resources = limiting_resource(context.snapshot.brokers, context.settings)
+    brokers = plausible_brokers(context.snapshot.brokers)
+    usage = weighted_max_usage(brokers, context.settings)
+    resources = limiting_resource(brokers, context.settings)
     weights = resource_weights(context.settings)
+    spread = Spread("usage", "usage", "ratio", context.measures.brokers, usage)
+    stays, _ = off_traffic(context)
     for row in spread.ranked:
         value = float(spread.values[row])
         if value <= limit:
             return
         broker, resource = spread.brokers[row], resources[row] or "unknown"
+        is_foreign = resource == "cpu" and bool(stays[row])
         # with a weight it is no share of the resource any more
         by = "of its" if weights.get(resource, 1.0) == 1.0 else "by its weighted"
         yield Finding(
@@ -54,7 +65,10 @@ def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
                 f"over the overload limit of {format_ratio(limit)}."
             ),
             evidence={"usage_ratio": value, "limit_ratio": limit, "resource": resource},
-            hint="Unload some of its hottest bundles; preview where they would go.",
+            hint="Its CPU does not follow its traffic and stays when bundles leave: look at what "
+            "runs on its host."
+            if is_foreign
+            else "Unload some of its hottest bundles; preview where they would go.",
         )
 
 

@@ -172,6 +172,8 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
     others = [name for name in owners if name != first["owner"]]
     more = f" and {len(others) - _MAX_SERVERS:,} more" if others[_MAX_SERVERS:] else ""
     likewise = f" Likewise for {', '.join(others[:_MAX_SERVERS])}{more}." if others else ""
+    if count > 1 and not others and first["bundle"] in service.fix:
+        likewise = " Likewise for its other bundles."
     # when a refused bundle was disabled decides whether an unload is under way right now
     is_sure = state != REFUSED or since is not None
     again = "" if is_sure else "An unload may be under way: look again in a minute. "

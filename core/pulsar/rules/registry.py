@@ -9,6 +9,14 @@ from typing import Final
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import DEFAULT_TARGET, Target, measure
+from core.pulsar.rules import measurements
+from core.pulsar.rules.addresses import (
+    lacking_addresses,
+    leader_by_url,
+    odd_ids,
+    shared_addresses,
+    unusable_addresses,
+)
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.coverage import averages_of_few, partial_tables, problems_of_the_reading
@@ -53,12 +61,12 @@ from core.pulsar.rules.policies import anti_affinity_crowding, isolation_traps, 
 from core.pulsar.rules.reports import capacity_missing, nic_suspicious
 from core.pulsar.rules.requests import bundles_against_reports, full_direct_memory, slow_requests
 from core.pulsar.rules.settings import (
-    bundle_count_near_limit,
     differing_settings,
     invalid_dynamic_values,
     settings_without_effect,
     unknown_release,
 )
+from core.pulsar.rules.splits import bundle_count_near_limit, split_storms, topic_carries_bundle
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
@@ -92,13 +100,21 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         averages_of_few,
     ),
     "measurements": (
+        *measurements.RULES,
         capacity_missing,
         nic_suspicious,
         metrics_against_reports,
         bundles_against_reports,
         old_metrics,
     ),
-    "addresses": (exposed_elsewhere,),
+    "addresses": (
+        unusable_addresses,
+        shared_addresses,
+        lacking_addresses,
+        odd_ids,
+        leader_by_url,
+        exposed_elsewhere,
+    ),
     "policies": (
         isolation_traps,
         isolation_violations,
@@ -116,7 +132,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         settings_without_effect,
         unknown_release,
     ),
-    "splits": (bundle_count_near_limit,),
+    "splits": (bundle_count_near_limit, split_storms, topic_carries_bundle),
     "reading": (partial_tables, problems_of_the_reading),
 }
 """The rules of each area, in the order in which their findings are listed."""

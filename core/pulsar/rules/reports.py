@@ -8,14 +8,17 @@ from typing import Final
 import numpy as np
 
 from core.arrays import column_values
-from core.findings.finding import Finding
+from core.findings.finding import Finding, Fix
 from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
+from core.pulsar.plausibility import BEYOND_RATIO, carried_kbit
 from core.pulsar.rules.context import HealthContext
 from core.units import KBIT_BYTES, format_bytes_per_s, format_ratio
 
 NIC_OUTLIER_FACTOR: Final = 4.0
 """A network limit this many times above or below the fleet's median is worth a word."""
+
+_NIC: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 
 
 def capacity_missing(context: HealthContext) -> Iterator[Finding]:
@@ -42,18 +45,19 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
                     "the load manager takes that as 0% used."
                 ),
                 evidence={"resource": resource, "rows": missing},
-                hint="Set the capacity on the broker "
-                "(for the network: loadBalancerOverrideBrokerNicSpeedGbps).",
+                hint=f"Set the capacity on the broker (for the network: {_NIC}).",
             )
 
 
 def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
-    """Network limits far from the fleet's median, or used beyond themselves."""
+    """Network limits far from the fleet's median, or that usage or messages exceed."""
     brokers = context.snapshot.brokers
     names = brokers["broker"].to_pylist()
     for side in ("in", "out"):
         limits = column_values(brokers, f"bandwidth_{side}_limit")
-        usage = column_values(brokers, f"bandwidth_{side}_usage")
+        measured = column_values(brokers, f"bandwidth_{side}_usage")
+        carried = carried_kbit(brokers, side)
+        usage = np.where(carried > BEYOND_RATIO * limits, np.fmax(measured, carried), measured)
         known = np.isfinite(limits) & (limits > 0)
         if not known.any():
             continue
@@ -63,8 +67,10 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
         over = known & (usage > limits)
         for row in np.flatnonzero(odd | over):
             speed = format_bytes_per_s(float(limits[row]) * KBIT_BYTES)
+            share = format_ratio(float(usage[row] / limits[row]))
+            what = "uses" if usage[row] == measured[row] else "its messages make"
             why = (
-                f"uses {format_ratio(float(usage[row] / limits[row]))} of it"
+                f"{what} {share} of it"
                 if over[row]
                 else f"the fleet's median is {format_bytes_per_s(median * KBIT_BYTES)}"
             )
@@ -82,8 +88,11 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
                     "usage_kbit_per_s": float(usage[row]) if np.isfinite(usage[row]) else None,
                     "median_kbit_per_s": median,
                 },
-                hint="Virtual machines often report a wrong speed: "
-                "set loadBalancerOverrideBrokerNicSpeedGbps.",
+                keys=(_NIC,),
+                hint=("Unload nothing for it. " if over[row] else "")
+                + f"Virtual machines often report a wrong speed: set {_NIC} to what a card "
+                "carries.",
+                fix=Fix(lines=(f"{_NIC}=<Gbit/s>",), restart=True),
             )
 
 

@@ -1,20 +1,13 @@
-"""Rules about settings: where brokers disagree, what is stored without effect, what runs full."""
+"""Rules about settings: where brokers disagree, what is stored without effect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from core.findings.engine import Unlisted
-from core.findings.finding import Finding, Severity
+from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.settings import SETTING_BY_KEY, missing_setting
-from core.units import format_ratio
-
-NEAR_LIMIT_RATIO: Final = 0.9
-_MAX_BUNDLES: Final = "loadBalancerNamespaceMaximumBundles"
-_INFO: Final[Severity] = "info"
 
 
 def differing_settings(context: HealthContext) -> Iterator[Finding]:
@@ -90,46 +83,3 @@ def settings_without_effect(context: HealthContext) -> Iterator[Finding]:
             evidence={"release": target.name, "available_in": setting.available_in},
             hint="Remove it from the configuration, or upgrade the brokers.",
         )
-
-
-def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlisted]:
-    """Namespaces with nearly as many bundles as automatic splitting allows."""
-    limit = context.settings.number(_MAX_BUNDLES)
-    if not limit > 0:
-        return
-    # the fullest come first: those over the limit before those near it
-    for code, severity, title, least, below in (
-        ("bundle_limit_reached", _INFO, "At the maximum bundle count", limit, float("inf")),
-        (
-            "bundle_limit_near",
-            _INFO,
-            "Near the maximum bundle count",
-            limit * NEAR_LIMIT_RATIO,
-            limit,
-        ),
-    ):
-        found = context.bundles.near_limit(least, below)
-        for row in found.rows.to_pylist():
-            yield _crowded(row["namespace"], row["bundles"], limit, (code, severity, title))
-        if found.unlisted:
-            yield Unlisted(code, found.unlisted)
-
-
-def _crowded(
-    namespace: str, count: int, limit: float, verdict: tuple[str, Severity, str]
-) -> Finding:
-    return Finding(
-        code=verdict[0],
-        title=verdict[2],
-        measured=Quantity(count),
-        limit=Quantity(limit),
-        severity=verdict[1],
-        subject_kind="namespace",
-        subject=namespace,
-        sentence=(
-            f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the "
-            f"{limit:.0f} up to which bundles are split automatically."
-        ),
-        evidence={"bundles": count, "limit": limit, "setting": _MAX_BUNDLES},
-        hint="Bundles cannot be merged; raise the limit only after a look at who needs it.",
-    )

@@ -17,6 +17,7 @@ from core.pulsar.liveness import liveness_of
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
+from core.pulsar.rules.fleet import is_from_files
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.rules.registry import AREAS, assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -40,6 +41,7 @@ _SAME: Final[Mapping[str, str]] = {
 """Code of the doctor to the code of health that says the same."""
 
 _DUMP: Final = "not in this dump"
+_FILES: Final = "not in these files"
 
 
 def verdict_of(
@@ -52,6 +54,8 @@ def verdict_of(
 ) -> Verdict:
     """Judge one snapshot by every rule, those of the settings doctor included.
 
+    By its own settings it is judged once, however many pages and commands ask.
+
     Args:
         snapshot: Any snapshot; an area that it lacks the data of is named as not examined.
         settings: The active settings; by default those of the snapshot.
@@ -59,7 +63,22 @@ def verdict_of(
         bundles: Who holds the bundles, where the snapshot does not.
         past: What was recorded of the cluster.
     """
+    if settings is None and target == DEFAULT_TARGET and bundles is None and past is None:
+        known: Verdict = snapshot.derived.get(
+            "verdict", lambda: _judged(snapshot, effective_settings(snapshot), target, None, None)
+        )
+        return known
     chosen = effective_settings(snapshot) if settings is None else settings
+    return _judged(snapshot, chosen, target, bundles, past)
+
+
+def _judged(
+    snapshot: PulsarSnapshot,
+    chosen: EffectiveSettings,
+    target: Target,
+    bundles: BundleFacts | None,
+    past: RecordedPast | None,
+) -> Verdict:
     health = assess(snapshot, chosen, target=target, bundles=bundles)
     doctor = examine(snapshot, chosen, past).diagnoses
     found = worst_first((*health, *_problems_of_doctor(doctor, health)))
@@ -72,12 +91,13 @@ def _problems_of_doctor(
     doctor: tuple[Finding, ...], health: tuple[Finding, ...]
 ) -> Iterator[Finding]:
     """Yield the doctor's problems that health does not have; its notes stay with it."""
-    known = {(one.code, one.subject) for one in health} | {(one.code, "") for one in health}
+    problems = [one for one in health if one.severity in PROBLEMS]
+    known = {(one.code, subject) for one in problems for subject in (one.subject, "")}
     for one in doctor:
         code = _SAME.get(one.code, one.code)
         is_same = (code, one.subject) in known or (code, "") in known
         if one.severity in PROBLEMS and not is_same:
-            yield replace(one, area=AREA_OF_DOCTOR[one.area])
+            yield replace(one, area=AREA_OF_DOCTOR.get(one.area, "settings"))
 
 
 class _Case:
@@ -107,6 +127,8 @@ class _Case:
         return any(one.source == "dump" for one in self._snapshot.manifest.tables.values())
 
     def _absent(self, otherwise: str) -> str:
+        if is_from_files(self._snapshot):
+            return _FILES
         return _DUMP if self._is_dump else otherwise
 
     def load(self) -> str:
@@ -148,7 +170,9 @@ class _Case:
         return f"the time of the last report of {lacking} of {total} is unknown"
 
     def leader(self) -> str:
-        """What only the leader writes has times in ZooKeeper."""
+        """What only the leader writes has times in ZooKeeper; files may lack who leads."""
+        if self._snapshot.manifest.leader is None and is_from_files(self._snapshot):
+            return _FILES
         return leader_activity(self._snapshot, self._settings).unexamined
 
     def settings(self) -> str:
@@ -156,7 +180,7 @@ class _Case:
         origins = set(self._snapshot.settings["origin"].to_pylist())
         if not origins - {"dynamic", "stored"}:
             found = "" if not origins else ": only dynamic ones"
-            why = "in this dump" if self._is_dump else "read, which takes admin_urls"
+            why = self._absent("read, which takes admin_urls").removeprefix("not ")
             return f"settings are not {why}{found}"
         return ""
 

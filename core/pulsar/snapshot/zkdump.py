@@ -90,6 +90,30 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     return _snapshot(taken, cluster, now, problems)
 
 
+def take_dump(path: Path, body: bytes, readings: Readings, problems: ProblemLog) -> int:
+    """Add the znodes of a dump to the readings of a cluster.
+
+    Args:
+        path: Its file, for the problems.
+        body: Its lines.
+        readings: Filled here.
+        problems: Gets the lines that are no znodes.
+    Returns:
+        When the newest of them was written, ms since the epoch; 0: the dump does not tell.
+    Raises:
+        InputError: It holds no znode of Pulsar at all.
+    """
+    taken = _Taken(readings)
+    lines = [line for line in body.splitlines() if line.strip()]
+    for number, line in enumerate(lines, 1):
+        _read_line(taken, line, f"{path.name} line {number}", problems)
+    if not taken.count:
+        raise InputError(_nothing_taken(path, len(lines), problems), hint=_FORM)
+    readings.pulsar_cluster = roots.own_cluster(taken.clusters)
+    taken.finish()
+    return taken.newest_mtime
+
+
 def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
     """Return why a file gave no znode: it is empty, no dump, or a dump of something else."""
     if not line_count:
@@ -249,7 +273,8 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
-    taken.hold(entry.path, entry.held)
+    if entry.held != Held(None, None):
+        taken.hold(entry.path, entry.held)
 
 
 def _malformation(exc: Exception) -> str:

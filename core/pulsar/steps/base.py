@@ -43,6 +43,10 @@ class Checks(Protocol):
         """Return why this bundle cannot go to that broker."""
         ...
 
+    def placement(self) -> Diagnostic | None:
+        """Return why the cluster must not place a bundle by itself now."""
+        ...
+
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
         """Return why brokers would not cut a bundle so, or why it is of no use."""
         ...
@@ -76,8 +80,14 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
         "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
         "split_elsewhere": ResultFlags(differs="split at another place than requested"),
         "returned": ResultFlags(differs="came back to the broker that had it"),
-        "unassigned": ResultFlags(needs_grace=True, differs="left without an owner"),
-        "owner_lost": ResultFlags(needs_grace=True, differs="lost its broker"),
+        "idle": ResultFlags(needs_grace=True),
+        "unassigned": ResultFlags(
+            needs_grace=True, differs="left without an owner", unserved="unassigned"
+        ),
+        "owner_lost": ResultFlags(
+            needs_grace=True, differs="lost its broker", unserved="unassigned"
+        ),
+        "not_answering": ResultFlags(unserved="owner does not answer"),
         "moved_meanwhile": ResultFlags(is_external_change=True),
         "unknown_bundle": ResultFlags(is_doubtful=True),
         "owner_unknown": ResultFlags(is_doubtful=True),

@@ -97,19 +97,29 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     def check(self, checks: Checks) -> Diagnostic | None:
         """Check that the bundle is where it was and, if one is named, that its destination fits."""
         refusal = self.check_owner(checks)
-        if refusal is not None or self.destination is None:
+        if refusal is not None:
             return refusal
+        if self.destination is None:
+            return checks.placement()
         return checks.destination(self.destination) or checks.move(self.bundle, self.destination)
+
+    def has_taken_effect(self, done: Executed) -> bool:
+        """Return whether the bundle left its owner, also if no broker has taken it up since."""
+        if done.state != "UNKNOWN" or done.after is None:
+            return done.state == "DONE"
+        is_owned_before = done.before is not None and done.before.holder is not None
+        return is_owned_before and done.after.exists and done.after.holder is None
 
     def inverse(self, done: Executed, checks: Checks) -> Inverse:
         """Return the unload to where it came from, unless it has been moved since."""
-        if done.state == "UNKNOWN":
+        if done.state == "UNKNOWN" and not self.has_taken_effect(done):
             return self._stays(
                 "undo_unknown",
                 f"What became of {self.bundle} is unknown: it is left where it is.",
                 "Check its owner, and move it by hand if need be.",
             )
-        origin = done.before.holder if done.state == "DONE" and done.before is not None else None
+        before = done.before if self.has_taken_effect(done) else None
+        origin = None if before is None else before.holder
         return Inverse() if origin is None else self._back_to(origin, done.after, checks)
 
     def _back_to(self, origin: str, after: Observation | None, checks: Checks) -> Inverse:

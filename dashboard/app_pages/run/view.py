@@ -19,6 +19,7 @@ from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.components.systems import system_of_run
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
+from dashboard.presenters.run_steps import purpose_words
 from dashboard.queries import runs
 from dashboard.services import config_option
 from dashboard.services.demo import PAST_ACTOR, demo_of
@@ -54,6 +55,8 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
     else:
         sentence = presenter.answer(view, now, ahead)
     words.answer(sentence)
+    if purpose := purpose_words(view):
+        st.caption(words.plain(purpose))
     with st.container(horizontal=True, vertical_alignment="center"):
         controls(config, view)
         _related_runs(config, view)

@@ -54,6 +54,7 @@ _BY_ISOLATION: Final = (
     *("domain_twice", "domain_missing", "anti_affinity_shared_broker"),
 )
 _BY_OWNERSHIP: Final = (
+    *("refused_bundles", "bound_elsewhere"),
     *("orphaned_bundles", "double_ownership", "stuck_ownership", "permanent_ownership"),
     *("stale_sessions", "unowned_with_traffic", "unowned_bundles", "owner_unknown", "lookups_fail"),
     *("no_leader", "leader_gone"),

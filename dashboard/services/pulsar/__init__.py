@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
     import pyarrow as pa
 
     from connectors.config.model import ClusterConfig
+    from connectors.pulsar.outputs import Imported
     from core.snapshot import PulsarSnapshot
 
 
@@ -24,6 +29,17 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
         return collector.collect()
     finally:
         collector.close()
+
+
+def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Imported:
+    """Make one snapshot out of outputs of ``pulsar-admin``, metrics and dumps.
+
+    Raises:
+        InputError: A file cannot be read, is not recognized, or does not show what it is about.
+    """
+    from connectors.pulsar.outputs import import_outputs as made_of  # noqa: PLC0415  # commands start fast
+
+    return made_of(paths, cluster, now)
 
 
 def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:

@@ -12,8 +12,15 @@ from core.findings.quantity import Quantity
 from core.pulsar.catalogue import Value
 from core.pulsar.rules.combinations.model import PLACEMENT, Case
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
+from core.pulsar.shedding import strategies_run_by
 
 _OLD_PLACEMENT: Final = "loadBalancerPlacementStrategy"
+_OLD_PLACEMENTS: Final = ("leastLoadedServer", "weightedRandomSelection")
+_READ_ANYWAY: Final = (
+    "loadBalancerBrokerOverloadedThresholdPercentage",
+    "loadBalancerHistoryResourcePercentage",
+)
+"""Settings of shedding strategies that placement reads, too."""
 _FIRST_STATS: Final = "statsUpdateInitialDelayInSecs"
 _STATS: Final = "statsUpdateFrequencyInSecs"
 _DELETE: Final = (
@@ -38,7 +45,7 @@ def misspelt(case: Case) -> Iterator[Finding]:
             f"loadBalancer{word}{direction}ResourceWeight" for word in ("Bandwidth", "Bandwith")
         )
         weight, held = case.number(new), case.number(old)
-        if held == 1.0:
+        if held == 1.0 or not case.settings.has(new):
             continue
         counts = weight == 1.0
         wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
@@ -86,19 +93,30 @@ def old_timeouts(case: Case) -> Iterator[Finding]:
 def taken_for_another(case: Case) -> Iterator[Finding]:
     """Keys whose names promise what another one does."""
     if case.load_manager != "simple" and case.is_changed(_OLD_PLACEMENT):
+        held = case.settings.text(_OLD_PLACEMENT)
+        is_value = held in _OLD_PLACEMENTS
         yield Finding(
             code="similar_placement",
-            title="Two placement settings differ",
-            measured=Quantity(case.settings.text(_OLD_PLACEMENT)),
-            limit=Quantity(case.short(PLACEMENT)),
+            title="Placement setting of the simple manager",
+            measured=Quantity(held),
             severity="warning",
-            keys=(_OLD_PLACEMENT, PLACEMENT),
-            sentence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
-            f"{PLACEMENT} is {case.short(PLACEMENT)}.",
-            consequence="The first belongs to the legacy simple manager and does nothing here: "
-            "bundles are placed by the second.",
-            hint="Set the one with Load in the middle, and take the other away.",
-            fix=Fix(wanted={_OLD_PLACEMENT: case.default(_OLD_PLACEMENT)}),
+            keys=(_OLD_PLACEMENT,),
+            sentence=f"{_OLD_PLACEMENT} is {held}"
+            + ("." if is_value else f", which is no value of it ({', '.join(_OLD_PLACEMENTS)})."),
+            consequence="Only the legacy simple manager reads that key, so it does nothing here: "
+            + (
+                "the extensible manager places bundles by load."
+                if case.is_extensible
+                else f"bundles are placed by {PLACEMENT}."
+                if case.settings.has(PLACEMENT)
+                else f"release {case.settings.target.name} always places by the message rate."
+            ),
+            hint="Remove it"
+            + (
+                "."
+                if case.is_extensible or not case.settings.has(PLACEMENT)
+                else f"; to choose how bundles are placed, set {PLACEMENT}."
+            ),
         )
     if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
         yield Finding(
@@ -161,6 +179,38 @@ def not_read(case: Case) -> Iterator[Finding]:
         )
 
 
+def of_other_strategies(case: Case) -> Iterator[Finding]:
+    """Changed settings that belong to shedding strategies which are not active.
+
+    What placement reads counts whatever sheds, and is not named.
+    """
+    active = case.strategy
+    if case.is_extensible or active is None or active.manager != "modular":
+        return
+    owners: dict[str, list[str]] = {}
+    for other in strategies_run_by("modular"):
+        for key in other.adjustable:
+            owners.setdefault(key, []).append(other.name)
+    idle = {
+        key: names
+        for key, names in owners.items()
+        if key not in active.adjustable and key not in _READ_ANYWAY and case.is_changed(key)
+    }
+    if not idle:
+        return
+    listed = ", ".join(f"{key} ({' and '.join(names)})" for key, names in idle.items())
+    yield Finding(
+        code="of_other_strategy",
+        title="Changed setting belongs to another strategy",
+        measured=Quantity(len(idle), "settings" if len(idle) > 1 else "setting"),
+        severity="info",
+        keys=tuple(idle),
+        sentence=f"Changed, and read by another shedding strategy only: {listed}.",
+        consequence=f"{active.name} does not read {'them' if len(idle) > 1 else 'it'}: the change "
+        "does nothing.",
+    )
+
+
 def stored_in_vain(case: Case) -> Iterator[Finding]:
     """Dynamic values that are stored, and without effect on any broker.
 
@@ -220,4 +270,5 @@ RULES: Final[tuple[Rule[Case], ...]] = (
     stored_in_vain,
     not_felt,
     not_read,
+    of_other_strategies,
 )

@@ -108,16 +108,18 @@ def other_managers_class(case: Case) -> Iterator[Finding]:
             hint="Name a class of the modular manager before any broker restarts.",
             fix=Fix(wanted={SHEDDER: upstream_class(strategies_run_by("modular")[0].name)}),
         )
-    elif case.is_extensible and not is_transfer and case.is_changed(SHEDDER):
+    elif case.is_extensible and not is_transfer and case.is_set(SHEDDER):
         yield Finding(
             code="class_of_other_manager",
             title="Strategy belongs to another load manager",
             measured=Quantity(case.shedder),
-            severity="info",
-            keys=(SHEDDER, "loadManagerClassName"),
+            limit=Quantity(transfer.name),
+            severity="warning",
+            keys=(SHEDDER,),
             sentence=f"{case.shedder} is named, and the brokers run the extensible load manager.",
-            consequence=f"It runs {transfer.name} instead, so nothing of the named class is in "
-            "force.",
+            consequence=f"It runs {transfer.name} instead: nothing of the named class is "
+            "effective.",
+            hint=f"Name {transfer.name}, or leave the setting out.",
             fix=Fix(wanted={SHEDDER: upstream_class(transfer.name)}),
         )
 

@@ -63,5 +63,8 @@ class Case:
 
     def is_changed(self, key: str) -> bool:
         """Whether it is known to be set to something else than the default."""
-        is_set = self.settings.origin(key) in ("dynamic", "file", "override")
-        return is_set and self.settings.value(key) != self.default(key)
+        return self.is_set(key) and self.settings.value(key) != self.default(key)
+
+    def is_set(self, key: str) -> bool:
+        """Whether it is known to be set, to the default or to something else."""
+        return self.settings.origin(key) in ("dynamic", "file", "override")

@@ -4,6 +4,7 @@
 |---|---|
 | ``model`` | areas and fixes |
 | ``contradictions`` | settings against each other: :mod:`core.pulsar.rules.combinations` |
+| ``file_keys`` | keys and values of a configuration file |
 | ``alike``, ``groups`` | brokers against each other |
 | ``capacity`` | limits of network, CPU and memory |
 | ``host_load`` | load that messages do not explain |

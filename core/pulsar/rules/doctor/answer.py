@@ -13,15 +13,7 @@ def answer(found: Examination) -> str:
     compared = found.comparison
     if not compared.brokers:
         return "No broker is known, so nothing can be said about its settings."
-    start = (
-        "Nothing contradicts"
-        if not warned and not doubted
-        else f"{pluralize(doubted, 'thing')} may need a look: some settings were not read"
-        if not warned
-        else "One thing needs a look"
-        if warned == 1
-        else f"{warned} things need a look"
-    )
+    start = _need(warned, doubted)
     apart = (
         f"the {pluralize(compared.brokers, 'broker')} differ in "
         f"{pluralize(len(compared.rows), 'thing')}"
@@ -31,11 +23,25 @@ def answer(found: Examination) -> str:
         else "there is one broker"
     )
     unknown = "; some of it could not be judged" if found.unjudged else ""
+    return f"{start}, and {apart}; {_changed(found)}{unknown}."
+
+
+def answer_of_file(found: Examination) -> str:
+    """Return the one sentence on top for a configuration file."""
+    return f"{_need(len(found.warnings), len(found.doubted))}; {_changed(found)}."
+
+
+def _need(warned: int, doubted: int) -> str:
+    if not warned and not doubted:
+        return "Nothing contradicts"
+    if not warned:
+        return f"{pluralize(doubted, 'thing')} may need a look: some settings were not read"
+    return "One thing needs a look" if warned == 1 else f"{warned} things need a look"
+
+
+def _changed(found: Examination) -> str:
     many = len(found.changed)
-    others = (
-        "1 setting is not the default" if many == 1 else f"{many} settings are not the defaults"
-    )
-    return f"{start}, and {apart}; {others}{unknown}."
+    return "1 setting is not the default" if many == 1 else f"{many} settings are not the defaults"
 
 
 def group_words(group: BrokerGroup) -> str:

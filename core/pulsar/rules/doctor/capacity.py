@@ -12,6 +12,7 @@ from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
 from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
+from core.pulsar.plausibility import BEYOND_RATIO, carried_kbit
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
 from core.pulsar.rules.doctor.model import some
@@ -73,6 +74,8 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
         limits, usage = (
             _values(context, f"bandwidth_{side}_{part}") for part in ("limit", "usage")
         )
+        carried = carried_kbit(context.snapshot.brokers, side)
+        usage = np.where(carried > BEYOND_RATIO * limits, np.fmax(usage, carried), usage)
         known = np.isfinite(limits) & (limits > 0)
         if not known.any():
             continue

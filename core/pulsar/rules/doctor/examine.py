@@ -10,8 +10,17 @@ import numpy as np
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
 from core.pulsar.measures import measure
+from core.pulsar.rules import measurements
 from core.pulsar.rules.context import HealthContext
-from core.pulsar.rules.doctor import alike, capacity, contradictions, host_load, policies, recorded
+from core.pulsar.rules.doctor import (
+    alike,
+    capacity,
+    contradictions,
+    file_keys,
+    host_load,
+    policies,
+    recorded,
+)
 from core.pulsar.rules.doctor.groups import Comparison, compare_brokers
 from core.pulsar.rules.doctor.model import AREAS
 from core.pulsar.rules.recorded_past import RecordedPast
@@ -21,9 +30,11 @@ from core.units import pluralize
 
 DOCTOR_RULES: Final[tuple[Rule[HealthContext], ...]] = (
     *contradictions.RULES,
+    *file_keys.RULES,
     *alike.RULES,
     *capacity.RULES,
     *host_load.RULES,
+    *measurements.RULES,
     *policies.RULES,
     *recorded.RULES,
 )
@@ -78,9 +89,13 @@ def examine(
     context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past)
     found = run_rules(DOCTOR_RULES, context, limit=None)
     areas = list(AREAS)
+    read = frozenset(snapshot.settings["name"].to_pylist())
     return Examination(
         diagnoses=worst_first(
-            sorted((_doubted(one, chosen) for one in found), key=lambda one: areas.index(one.area))
+            sorted(
+                (_doubted(one, chosen, read) for one in found),
+                key=lambda one: areas.index(one.area),
+            )
         ),
         comparison=compare_brokers(snapshot, chosen),
         unjudged=tuple(_unjudged(context)),
@@ -91,10 +106,12 @@ def examine(
     )
 
 
-def _doubted(one: Finding, settings: EffectiveSettings) -> Finding:
+def _doubted(one: Finding, settings: EffectiveSettings, read: frozenset[str]) -> Finding:
     """Mark what rests on settings that were not read: it is no warning, it may not even be so."""
     assumed = tuple(
-        key for key in one.keys if key in SETTING_BY_KEY and settings.origin(key) == "assumed"
+        key
+        for key in one.keys
+        if key in SETTING_BY_KEY and key not in read and settings.origin(key) == "assumed"
     )
     if one.area not in _BY_SETTINGS or not assumed:
         return one

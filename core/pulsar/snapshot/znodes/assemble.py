@@ -206,7 +206,7 @@ def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
         "inconsistent",
         place,
         f"{bundle} is not among the bundles of its namespace any more, or not yet.",
-        done="A split just happened, most likely; the namespace's own boundaries hold.",
+        done="A split just happened, or left it over; the namespace's own boundaries hold.",
         severity="info",
     )
 

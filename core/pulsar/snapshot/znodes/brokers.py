@@ -202,10 +202,38 @@ def brokers_table(
             getattr(report, theirs) if loaded else None
             for report, loaded in zip(registry.reports, has_load, strict=True)
         ]
+    columns["advertised_listeners"] = [_listeners(report) for report in registry.reports]
+    columns["protocols"] = [_protocols(report) for report in registry.reports]
     for resource in RESOURCES:
         columns |= _resource_columns(readings, registry, resource, problems)
     columns |= _average_columns(readings, registry.names, problems)
     return pa.Table.from_pydict({name: columns[name] for name in BROKERS.names}, schema=BROKERS)
+
+
+def _listeners(report: BrokerReport) -> list[str] | None:
+    """Return ``name:URL`` of every address of every listener; ``None`` without one."""
+    found = [
+        f"{name}:{url}"
+        for name, listener in sorted((report.advertised_listeners or {}).items())
+        if listener is not None
+        for url in (
+            *(listener.broker_service_url, listener.broker_service_url_tls),
+            *(listener.broker_http_url, listener.broker_https_url),
+        )
+        if url
+    ]
+    return found or None
+
+
+def _protocols(report: BrokerReport) -> list[str] | None:
+    """Return ``name:URL`` of every address of every protocol handler; ``None`` without one."""
+    found = [
+        f"{name}:{url.strip()}"
+        for name, urls in sorted((report.protocols or {}).items())
+        for url in (urls or "").split(",")
+        if url.strip()
+    ]
+    return found or None
 
 
 def _resource_columns(

@@ -55,6 +55,15 @@ class BundleStats(Record):
     cache_size: Count | None = None
 
 
+class Listener(Record):
+    """Addresses that a broker gives to clients which name a listener (``AdvertisedListener``)."""
+
+    broker_service_url: str | None = None
+    broker_service_url_tls: str | None = None
+    broker_http_url: str | None = None
+    broker_https_url: str | None = None
+
+
 class BrokerReport(Record):
     """A broker's registry znode under any load manager.
 
@@ -99,6 +108,8 @@ class BrokerReport(Record):
     start_timestamp: Count | None = None
     load_report_type: str | None = None
     under_loaded: bool | None = None  # LoadReport only
+    advertised_listeners: dict[str, Listener | None] | None = None
+    protocols: dict[str, str | None] | None = None
 
 
 class Averages(Record):

@@ -73,6 +73,8 @@ NEEDED: Final = (
 )
 """Columns of bundles that decisions go by."""
 
+CLIENTS: Final = ("producer_count", "consumer_count")
+
 _ROWS_A_SUM: Final = 500_000
 """Rows, of six narrow columns, that one task sums up."""
 
@@ -178,9 +180,9 @@ class LargeCluster:
 
     @cached_property
     def stored(self) -> DataFrame:
-        """:data:`NEEDED` columns as the snapshot has them, and the row number, for Spark itself."""
+        """Needed columns and clients as the snapshot has them, and the row number, for Spark."""
         schema = PULSAR_TABLES["bundles"]
-        wanted = pa.schema([schema.field(name) for name in NEEDED])
+        wanted = pa.schema([schema.field(name) for name in (*NEEDED, *CLIENTS)])
         read = snapshot_rows(
             self.spark, {self.manifest.cluster: self.directory}, "bundles", wanted, row_number=ROW
         )

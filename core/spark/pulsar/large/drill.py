@@ -21,7 +21,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Floats, LoadView
 from core.snapshot import PulsarSnapshot
 from core.spark.jobs.packed import dealt, each, pack
-from core.spark.pulsar.large.cluster import NEEDED, LargeCluster
+from core.spark.pulsar.large.cluster import CLIENTS, NEEDED, LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.place import sendable
 from core.spark.pulsar.large.reduced import Reduced
@@ -29,7 +29,7 @@ from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
 
 _GROUPS: Final = 16
-_DRILLED: Final = (*NEEDED, "producer_count", "consumer_count")
+_DRILLED: Final = (*NEEDED, *CLIENTS)
 
 
 class _Clients(LargeCluster):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -18,8 +20,22 @@ from core.arrays import Floats, row_of
 from core.findings.engine import MAX_OF_ONE_CODE
 from core.findings.verdict import Verdict
 from core.pulsar.measures import Measures, Target, measure
-from core.pulsar.rules.bundle_facts import SHOWN, Guests, Misplaced, Picked, Unowned, pairs_schema
+from core.pulsar.rules.bundle_facts import (
+    RING,
+    SHOWN,
+    STORM_EMPTY,
+    STORM_NARROW,
+    UNKNOWN_TOPICS,
+    Guests,
+    Misplaced,
+    Picked,
+    Unowned,
+    over_schema,
+    pairs_schema,
+    storm_schema,
+)
 from core.pulsar.rules.verdict import verdict_of
+from core.pulsar.split.algorithms import SplitLimits
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
 from core.spark.progress import followed
@@ -188,11 +204,72 @@ class SparkBundles:
         near = counts.where((sf.col("bundles") >= least) & (sf.col("bundles") < below))
         return self._picked(near, _CROWDED, "bundles", "counting bundles by namespace")
 
+    def over(
+        self,
+        limits: SplitLimits,
+        *,
+        topics: tuple[int, int],
+        namespaces: Sequence[str] | None = None,
+    ) -> Picked:
+        """Compare columns."""
+        is_extensible = self.cluster.manifest.load_manager == "extensible"
+        rate, flow = (_compared(kind, is_last=is_extensible) for kind in _KINDS)
+        count = sf.coalesce(sf.col("topic_count"), sf.lit(UNKNOWN_TOPICS))
+        sessions = sf.coalesce(sf.col("producer_count") + sf.col("consumer_count"), sf.lit(0))
+        shares = [
+            count / max(limits.topics, 1),
+            rate / max(limits.msgs_per_s, 1),
+            flow / max(limits.bytes_per_s, 1),
+        ]
+        if limits.sessions > 0:
+            shares.append(sessions / limits.sessions)
+        over = self._movable.select(
+            "namespace",
+            "bundle",
+            "owner",
+            "topic_count",
+            rate.alias("rate"),
+            flow.alias("throughput"),
+            sf.greatest(*shares).alias("excess"),
+            ROW,
+        ).where((sf.col("excess") > 1) & (count >= topics[0]) & (count <= topics[1]))
+        if namespaces is not None:
+            over = over.where(sf.col("namespace").isin(list(namespaces)))
+        return self._picked(over, over_schema(), "excess", "looking for bundles to split")
+
+    def storms(self) -> Picked:
+        """Count by namespace, with the busiest bundle of each."""
+        return self._storms
+
+    @cached_property
+    def _storms(self) -> Picked:
+        rate, flow = (_compared(kind, is_last=True) for kind in _KINDS)
+        topics = sf.coalesce(sf.col("topic_count"), sf.lit(0))
+        width = sf.col("upper") - sf.col("lower")
+        busiest = sf.struct(
+            *("bundle", "owner", "topic_count", ROW),
+            rate.alias("rate"),
+            flow.alias("throughput"),
+            width.alias("width"),
+        )
+        groups = self._movable.groupBy("namespace").agg(
+            sf.count(sf.lit(1)).alias("bundles"),
+            sf.count_if((rate == 0) & (topics == 0)).alias("empty"),
+            sf.max_by(busiest, sf.struct(rate, -sf.col(ROW))).alias("hot"),
+        )
+        found = groups.where(
+            (sf.col("empty") >= STORM_EMPTY)
+            & (sf.col("empty") * 2 >= sf.col("bundles"))
+            & (sf.col("hot.rate") > 0)
+            & (sf.col("hot.width") * sf.col("bundles") * STORM_NARROW < RING)
+        ).select("namespace", "hot.*", "bundles", "empty")
+        return self._picked(found, storm_schema(), "rate", "looking for split storms")
+
     def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
         """Return the largest rows, of equal ones the first in the snapshot's order."""
         first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
         wanted = pa.schema([*schema, pa.field(ROW, pa.int64())])
-        found = self._collected(first, wanted, words)
+        found = self._collected(first.select(*wanted.names), wanted, words)
         found = found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
         is_all = found.num_rows < _LISTED
         return Picked(found, found.num_rows if is_all else self._count(rows, words))
@@ -293,6 +370,26 @@ class SparkBundles:
             sf.broadcast(wanted), "namespace", "left_semi"
         )
         return self._collected(pairs.distinct(), _PAIR, "looking for owners of namespaces")
+
+
+_KINDS: Final = ("msg_rate", "msg_throughput")
+
+
+def _compared(kind: str, *, is_last: bool) -> Column:
+    """Return in + out of what was measured last, or of the long-term average where there is one.
+
+    Resource quotas, which begin an average of few bundles, are left out.
+    """
+    last = _known_sum(f"{kind}_in", f"{kind}_out")
+    held = last if is_last else sf.coalesce(_known_sum(f"long_{kind}_in", f"long_{kind}_out"), last)
+    return sf.coalesce(held, sf.lit(0.0))
+
+
+def _known_sum(*names: str) -> Column:
+    """Return the sum of what is known of some columns; null where nothing is."""
+    parts = [sf.when(~sf.isnan(name), sf.col(name)) for name in names]
+    filled = [sf.coalesce(part, sf.lit(0.0)) for part in parts]
+    return sf.when(sf.coalesce(*parts).isNotNull(), functools.reduce(operator.add, filled))
 
 
 def _is_unclear() -> Column:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from core.actions.describe import count_named
 from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
@@ -74,6 +75,16 @@ def deviation_figure(view: RunView) -> KeyFigure:
     expected, measured = view.plan.expected, view.measured
     before = f"before {format_deviation(expected.throughput_deviation_before)}"
     predicted = format_deviation(expected.throughput_deviation_after)
+    if view.unassigned:
+        deviation = None if measured is None else measured.throughput_deviation
+        return KeyFigure(
+            label="Unassigned",
+            value=f"{len(view.unassigned):,}",
+            note=f"measured deviation {format_deviation(deviation)}",
+            status="bad",
+            help=f"{count_named('Unassigned', view.unassigned)}: no broker serves them, so the "
+            "deviation is that of the others.",
+        )
     if measured is None:
         return KeyFigure(label="Predicted deviation", value=predicted, note=before)
     return KeyFigure(
@@ -92,8 +103,9 @@ def outcome_sentence(view: RunView) -> str:
         if measured is None
         else f"{format_ratio(measured.throughput_deviation)} measured"
     )
+    lost = f"{count_named('Unassigned', view.unassigned)}. " if view.unassigned else ""
     return (
-        "Deviation of the busiest broker from the mean traffic: "
+        f"{lost}Deviation of the busiest broker from the mean traffic: "
         f"{format_ratio(expected.throughput_deviation_before)} before, "
         f"{format_ratio(expected.throughput_deviation_after)} predicted, {came}."
     )
@@ -105,6 +117,8 @@ def doubt(view: RunView) -> str:
     if measured is None:
         when = "A worker measures the brokers some 20 s after the end."
         return f"Not measured. {when}" if view.is_ended else when
+    if view.unassigned:
+        return f"{count_named('Unassigned', view.unassigned)}: their traffic is on no broker."
     other = measured.disturbed_by
     if other:
         return f"Run {other} acted in between: not all of it is the result of this run."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,25 +12,45 @@ from core.diagnosis.pulsar.advice import simulated_findings
 from core.errors import SnapshotError
 from core.findings.finding import Finding
 from core.pulsar.rules.doctor import Examination, examine
-from core.pulsar.rules.doctor.answer import answer, group_words
+from core.pulsar.rules.doctor.answer import answer, answer_of_file, group_words
 from core.pulsar.rules.doctor.groups import Comparison
+from core.pulsar.rules.doctor.of_config import examine_config
 from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.rules.verdict import verdict_of
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.snapshot.config_files import (
+    BrokerConfig,
+    read_broker_conf,
+    read_helm_values,
+    snapshot_of_config,
+)
 from core.snapshot import Manifest, PulsarSnapshot
+from core.units import pluralize
+from dashboard import services
 from dashboard.cli.config import config_words, read_config
-from dashboard.cli.options import Config, Json, Release, Settings, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
+from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.cli.pulsar.views import fix_command
 
 _MOST_GROUPS = 6
+_MOST_PLACES = 4
 
 app = typer.Typer()
 
 
 @app.command()
 def doctor(
-    source: Source,
+    source: MaybeSource = None,
+    conf: Annotated[
+        Path | None,
+        typer.Option("--conf", metavar="FILE", help="Judge a broker.conf instead of a cluster."),
+    ] = None,
+    helm: Annotated[
+        Path | None,
+        typer.Option("--helm", metavar="FILE", help="Judge the values of a Helm chart."),
+    ] = None,
     settings: Settings = None,
     release: Release = None,
     config: Config = None,
@@ -41,6 +61,13 @@ def doctor(
     Show each conflict, difference and implausible value with its cause and fix.
     """
     assumptions = Assumptions.of(None, settings, release)
+    if conf is not None or helm is not None:
+        return _of_file(source, conf, helm, assumptions, as_json=as_json)
+    if source is None:
+        raise UsageFaultError(
+            "Nothing to check is named.",
+            hint="Name a cluster or a snapshot, or pass --conf FILE or --helm FILE.",
+        )
     snapshot = pulsar_snapshot(source, config)
     effective = assumptions.settings_of(snapshot)
     past, trouble = _past(source, snapshot, config)
@@ -49,17 +76,55 @@ def doctor(
         snapshot, found.diagnoses, assumed=assumptions.overrides, release=assumptions.release
     )
     found = replace(found, diagnoses=checked)
-    if trouble:
-        found = replace(found, unjudged=(*found.unjudged, trouble))
-    manifest = snapshot.manifest
+    judged = ("settings", "policies", "measurements")
+    elsewhere = verdict_of(snapshot, effective).elsewhere(judged)
+    found = replace(found, unjudged=(*found.unjudged, *filter(None, (trouble, elsewhere))))
     more = config_words(config)
-    body = {
+    body = _body(snapshot, effective, found, past, more, sentence=answer(found))
+    return emit(Answer(body, lambda: _show(found, snapshot.manifest, more)), as_json=as_json)
+
+
+def _of_file(
+    source: str | None,
+    conf: Path | None,
+    helm: Path | None,
+    assumptions: Assumptions,
+    *,
+    as_json: bool,
+) -> int:
+    """Judge a configuration file by itself."""
+    if len([one for one in (source, conf, helm) if one is not None]) > 1:
+        raise UsageFaultError(
+            "Name one of a cluster, --conf and --helm.",
+            hint="Several files are judged one after the other.",
+        )
+    config = read_broker_conf(conf) if conf is not None else read_helm_values(helm or Path())
+    snapshot = snapshot_of_config(config, services.now(), assumptions.release)
+    effective = effective_settings(
+        snapshot, overrides=assumptions.overrides, release=assumptions.release
+    )
+    found = examine_config(config, snapshot, effective)
+    body = _body(snapshot, effective, found, None, "", sentence=answer_of_file(found))
+    return emit(Answer(body, lambda: _show_file(found, config, effective)), as_json=as_json)
+
+
+def _body(
+    snapshot: PulsarSnapshot,
+    effective: EffectiveSettings,
+    found: Examination,
+    past: RecordedPast | None,
+    more: str,
+    *,
+    sentence: str,
+) -> dict[str, Any]:
+    manifest = snapshot.manifest
+    return {
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
         "release": effective.release,
         "load_manager": manifest.load_manager,
-        "answer": answer(found),
+        "answer": sentence,
         "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],
         "brokers": _comparison_json(found.comparison),
         "recorded": _past_json(past),
@@ -67,7 +132,6 @@ def doctor(
         "assumed": list(found.assumed),
         "unjudged": list(found.unjudged),
     }
-    return emit(Answer(body, lambda: _show(found, manifest, more)), as_json=as_json)
 
 
 def _past(
@@ -134,18 +198,39 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
 def _show(found: Examination, manifest: Manifest, more: str) -> None:
     say(answer(found))
     for one in found.diagnoses:
-        say()
-        say(f"{one.severity}: {one.sentence}", is_prose=True)
-        say(f"  So: {one.consequence}")
-        if one.hint:
-            say(f"  Do: {one.hint}")
-        if command := fix_command(one.fix, manifest.cluster, more):
-            say(f"  {command}")
-        for line in one.fix.lines:
-            say(f"  broker.conf: {line}")
-        if one.fix.restart:
-            say("  It is read when a broker starts: restart the brokers one by one.")
+        _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf: ")
     _show_brokers(found.comparison)
+    _show_unjudged(found)
+
+
+def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSettings) -> None:
+    read = pluralize(len(config.values), "setting")
+    say(f"{config.name}: {read}, release {effective.target.name}.")
+    say(answer_of_file(found))
+    for one in found.diagnoses:
+        _show_finding(one, "", f"{config.name}: ")
+        places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
+        if places:
+            more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
+            say(f"  Read at: {', '.join(places[:_MOST_PLACES])}{more}.")
+    _show_unjudged(found)
+
+
+def _show_finding(one: Finding, command: str, prefix: str) -> None:
+    say()
+    say(f"{one.severity}: {one.sentence}", is_prose=True)
+    say(f"  So: {one.consequence}")
+    if one.hint:
+        say(f"  Do: {one.hint}")
+    if command:
+        say(f"  {command}")
+    for line in one.fix.lines:
+        say(f"  {prefix}{line}")
+    if one.fix.restart:
+        say("  It is read when a broker starts: restart the brokers one by one.")
+
+
+def _show_unjudged(found: Examination) -> None:
     if found.unjudged:
         say()
         for sentence in found.unjudged:

@@ -1,0 +1,15 @@
+"""A snapshot out of what operators have: outputs of ``pulsar-admin``, metrics, dumps.
+
+| module | about |
+|---|---|
+| ``kinds`` | what a file holds, by its content |
+| ``gather`` | which broker and namespace it is about; readings of one cluster |
+| ``build`` | the snapshot, and what is lacking |
+
+A further form: its test in ``kinds``, its case in ``gather``, and a file in
+``tests/unit/test_outputs.py``.
+"""
+
+from connectors.pulsar.outputs.build import Imported, import_outputs
+
+__all__ = ["Imported", "import_outputs"]
