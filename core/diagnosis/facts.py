@@ -9,16 +9,17 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from core.diagnosis.model import Cause
-from core.findings.finding import SEVERITIES, Cost, Finding
+from core.findings.finding import FREE, SEVERITIES, Cost, Finding
 from core.findings.verdict import PROBLEMS, Verdict
 from core.units import pluralize
 
-_SETTLED_BY_SEARCH: Final = ("load", "settings")
-"""Areas whose facts follow the causes that a simulation proves: a setting that contradicts another
-one is seldom what makes the load uneven."""
+_AFTER_PROVEN: Final = ("load", "settings", "policies")
+"""Areas whose warnings without a cost follow the causes that a simulation proves: a setting that
+contradicts another one is seldom what makes the load uneven."""
 
 
 class Explained(NamedTuple):
@@ -27,11 +28,13 @@ class Explained(NamedTuple):
     Attributes:
         symptoms: Codes of findings that are the problem itself, never its cause.
         by_cause: Code of a proven cause to the codes of the findings that it explains.
+        by_object: Code of a proven cause to the codes that it explains of its own objects only.
         by_completion: Codes that any cause explains whose fix gives bundles or partitions a server.
     """
 
     symptoms: Collection[str]
     by_cause: Mapping[str, Collection[str]]
+    by_object: Mapping[str, Collection[str]] = MappingProxyType({})
     by_completion: Collection[str] = ()
 
 
@@ -41,7 +44,7 @@ def with_facts(
     """Return the proven causes and the facts of a verdict, the first to act on first.
 
     Facts come first by severity, then by what they cost clients; then what a simulation proves;
-    then what contradicts among the settings.
+    then what contradicts among settings and policies without a cost.
 
     Args:
         proven: Causes with an effect, best first.
@@ -147,6 +150,8 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
 def _explains(cause: Cause, finding: Finding, explained: Explained) -> bool:
     if finding.code == cause.code or finding.code in explained.by_cause.get(cause.code, ()):
         return True
+    if finding.code in explained.by_object.get(cause.code, ()):
+        return finding.subject in cause.objects
     if _completes(cause) and finding.code in explained.by_completion:
         return True
     deciding = cause.keys[:1]
@@ -161,5 +166,6 @@ def _turn(cause: Cause, *, is_first: bool) -> tuple[int, int, tuple[int, ...]]:
     """Sort key: what costs clients, what a simulation proves, settings that contradict."""
     if cause.effect is not None and not is_first:
         return (1, 0, ())
-    place = 2 if cause.area in _SETTLED_BY_SEARCH and cause.severity != "error" else 0
+    is_costly = cause.severity == "error" or cause.cost != FREE
+    place = 2 if cause.area in _AFTER_PROVEN and not is_costly else 0
     return (place, SEVERITIES.index(cause.severity), tuple(-one for one in cause.cost.rank))

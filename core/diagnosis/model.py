@@ -225,8 +225,8 @@ class Diagnosis:
         subject: The verdict on the broker, bundle or node in question, one sentence; empty: the
             question is about the cluster.
         tried: Changes that were simulated to the end, those without effect included.
-        untried: Changes that the time did not allow to the end; pairs of them are counted in the
-            notes.
+        untried: Changes that the time did not allow to the end.
+        untried_pairs: Pairs of changes that the time did not allow.
         cut_short: Of these, changes that were begun.
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
@@ -241,6 +241,7 @@ class Diagnosis:
     subject: str = ""
     tried: int = 0
     untried: int = 0
+    untried_pairs: int = 0
     cut_short: int = 0
     refuted: int = 0
     notes: tuple[str, ...] = ()
@@ -252,7 +253,7 @@ class Diagnosis:
     @property
     def is_complete(self) -> bool:
         """Whether every change was tried."""
-        return not self.untried
+        return not self.untried and not self.untried_pairs
 
     @property
     def is_clear(self) -> bool:
@@ -263,10 +264,12 @@ class Diagnosis:
     @property
     def progress(self) -> str:
         """How far the search is; empty: every change was simulated."""
-        if not self.untried:
-            return ""
-        total = pluralize(self.tried + self.untried, "change")
-        return f"{self.untried:,} of {total} not simulated"
+        if self.untried:
+            total = pluralize(self.tried + self.untried, "change")
+            return f"{self.untried:,} of {total} not simulated"
+        if self.untried_pairs:
+            return f"{pluralize(self.untried_pairs, 'pair')} of changes not simulated"
+        return ""
 
     @property
     def continue_seconds(self) -> float:
@@ -280,16 +283,16 @@ class Diagnosis:
             return self._without_cause
         if self.causes:
             counted = pluralize(len(self.causes), "cause")
-            late = f"{counted}; {self.progress}." if self.untried else ""
+            late = f"{counted}; {self.progress}." if self.progress else ""
             return " ".join(filter(None, (self.problem, self._short_of_even(), late)))
         if self.refuted:
             verb = "helps" if self.refuted == 1 else "help"
-            late = f"; {self.progress}" if self.untried else ""
+            late = f"; {self.progress}" if self.progress else ""
             return (
                 f"{self.problem} {pluralize(self.refuted, 'change')} {verb} with some random "
                 f"placements, none with all{late}."
             )
-        if self.untried:
+        if self.progress:
             if not self.tried:
                 late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
                 return f"{self.problem} {late}: the time was over."
@@ -299,7 +302,7 @@ class Diagnosis:
     @property
     def _without_cause(self) -> str:
         """Return the verdict; an all-clear names its scope."""
-        late = f"{self.progress}." if self.untried else ""
+        late = f"{self.progress}." if self.progress else ""
         if self.verdict is None:
             return " ".join(filter(None, ("No problem of load found.", late)))
         found = self.verdict.problems

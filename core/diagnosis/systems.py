@@ -117,7 +117,7 @@ class _Pegasus:
             node=None if is_partition else request.node,
             partition=request.node if is_partition else None,
             earlier=[one for one in earlier if one is not snapshot],
-            budget_s=request.seconds or _SECONDS,
+            budget_s=request.budget_s,
         )
 
     def verdict(self, snapshot: Any) -> str:
@@ -133,7 +133,6 @@ class _Pegasus:
         return None
 
 
-_SECONDS: Final = 5.0
 _WHY_S: Final = 1.0
 
 SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus": _Pegasus()}

@@ -240,7 +240,7 @@ def find_destinations(
     is_extensible = view.load_manager == "extensible" and view.extensible is not None
     kind = ExtensibleContext if is_extensible else PlacementContext
     context = kind.of(view, settings)
-    can_receive = candidates & _right_class(view) & _right_version(context)
+    can_receive = candidates & context.usable & _right_class(view) & _right_version(context)
     packed = [
         np.packbits(_allowed(context, np.arange(start, end)) & can_receive, axis=1)
         for start, end in _chunks(len(view.namespaces))

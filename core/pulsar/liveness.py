@@ -335,7 +335,7 @@ class _Facts:
             all_old_s=self.all_old_s,
             silent={name: self.probes[name] for name in self.registered if name in self.probes},
             silent_fleet=self.silent_fleet,
-            unexamined="" if is_judged or not named else "sessions are not in this snapshot",
+            unexamined="" if is_judged or not named else self._without_sessions,
         )
 
     def _row(self, broker: str, *, is_registered: bool) -> BrokerLiveness:
@@ -367,6 +367,11 @@ class _Facts:
             connections=connections,
             why="; ".join(self._why(broker, signs, state, is_registered=is_registered)),
         )
+
+    @property
+    def _without_sessions(self) -> str:
+        is_dump = any(one.source == "dump" for one in self.snapshot.manifest.tables.values())
+        return f"sessions are not in this {'dump' if is_dump else 'snapshot'}"
 
     def _silent_for_s(self, broker: str, age: float | None) -> float | None:
         """Return how long ago its last sign of life was, seconds; ``None``: there is none."""
@@ -410,16 +415,17 @@ class _Facts:
         if any(facts.values()):
             yield ", ".join(words for words, is_so in facts.items() if is_so)
         entry = self.entries.get(broker)
-        if entry is not None and state in (UNREGISTERED, STOPPED):
+        is_sign = state == UNREGISTERED or (state == STOPPED and not signs.is_gone)
+        if entry is not None and is_sign:
             took = format_age(max(self.taken_ms - entry, 0) / 1000)
             yield f"its session took a bundle {took} ago"
         if signs.probe:
             yield f"it {signs.probe}"
         if state == UNKNOWN:
-            yield _UNJUDGED if is_registered else "sessions are not in this snapshot"
+            yield f"{_UNJUDGED if is_registered else ''}{self._without_sessions}"
 
 
-_UNJUDGED: Final = "one clock may be ahead of all others, and sessions are not in this snapshot"
+_UNJUDGED: Final = "one clock may be ahead of all others, and "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,7 +462,7 @@ def _by_signs(signs: _Signs) -> State:
 def silent_addresses(snapshot: PulsarSnapshot) -> dict[str, str]:
     """Return what the address of each silent broker did, words of :data:`SILENT`, by broker id.
 
-    A broker's id stands for its web address where it never reported one.
+    A broker's id is taken for its web address where it never reported one.
     """
     silent = {
         problem.place.rstrip("/"): SILENT[problem.code]

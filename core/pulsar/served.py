@@ -260,7 +260,10 @@ class Services:
             f"it stays, the process is alive: restart {owner}; do not delete the znode."
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
-            fix = f"Delete {_REGISTRATION}{owner}: the leader then assigns its bundles."
+            fix = (
+                f"Delete {_REGISTRATION}{owner} once its process is confirmed gone: the leader "
+                "then assigns its bundles."
+            )
         elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
             every_s = self.settings.number(MONITOR)
             fix = (

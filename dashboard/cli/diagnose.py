@@ -165,6 +165,7 @@ def _answered(
         "scope": [] if found.verdict is None else answers.scope(found.verdict),
         "tried": found.tried,
         "untried": found.untried,
+        "untried_pairs": found.untried_pairs,
         "cut_short": found.cut_short,
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),

@@ -49,13 +49,7 @@ def test_the_order_is_learned_from_rounds_and_ends_with_its_leader(tmp_path):
             assert again.collect().tables["node_orders"].num_rows == len(known.orders)
             again.close()
 
-            # commands on a cluster go on from the newest saved snapshot, as pages do
-            trimtab = TrimtabConfig(state_dir=tmp_path, clusters=[config])
-            fresh = services.snapshot_of(trimtab, config)
-            assert not fresh.tables["node_orders"].num_rows
-            services.keep(trimtab, snapshot)
-            facts = PegasusFacts(services.snapshot_of(trimtab, config))
-            assert known_orders(facts, facts.view().nodes).orders == known.orders
+            assert _orders_of_a_command(config, snapshot, tmp_path) == known.orders
 
             sandbox.lose_leader()
             for _ in range(100):
@@ -68,3 +62,13 @@ def test_the_order_is_learned_from_rounds_and_ends_with_its_leader(tmp_path):
         finally:
             collector.close()
             meta.close()
+
+
+def _orders_of_a_command(config, snapshot, state_dir):
+    """What a command on a cluster knows: it goes on from the newest saved snapshot, as pages do."""
+    trimtab = TrimtabConfig(state_dir=state_dir, clusters=[config])
+    fresh = services.snapshot_of(trimtab, config)
+    assert not fresh.tables["node_orders"].num_rows
+    services.keep(trimtab, snapshot)
+    facts = PegasusFacts(services.snapshot_of(trimtab, config))
+    return known_orders(facts, facts.view().nodes).orders

@@ -156,7 +156,7 @@ def _check(world: PegasusWorld, view: RunView) -> None:
         if isinstance(step.step, AwaitState) and step.state == "DONE":
             looks = [step.before, step.result and step.result.after]
             assert any(look is not None and not look.detail for look in looks), step.result
-    assert len(world.sent_steps) == len(set(world.sent_steps))
+    assert len(world.sent_steps) == len(world.sent_attempts)
     begun = sorted(step.begun_at for step in view.steps if step.begun_at and step.step.is_paced)
     gap_s = 60.0 / view.options.pace_per_min
     assert all((b - a).total_seconds() >= gap_s - 1e-6 for a, b in pairwise(begun))

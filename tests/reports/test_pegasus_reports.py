@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from report_answers import is_right
 from report_pegasus import earlier_of_report, pegasus_reports, snapshot_of_report
-from test_reports import is_right, proven
+from test_reports import proven
 
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from report_cluster import Report, all_reports
+from report_answers import Answered, is_right
+from report_cluster import all_reports
 
-from core.diagnosis.model import Cause, one_per_fix
+from core.diagnosis.model import one_per_fix
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.pulsar.settings import SETTING_BY_KEY
@@ -16,20 +17,12 @@ CASES = [report for report in REPORTS if not report.is_control]
 CONTROLS = [report for report in REPORTS if report.is_control]
 
 
-def is_right(report: Report, cause: Cause) -> bool:
-    return bool(
-        report.keys.intersection(cause.keys)
-        or report.objects.intersection(cause.objects)
-        or cause.code in report.facts["expected"].get("codes", ())
-    )
-
-
 def proven(causes):
     """Causes that a simulation proves; the others are facts."""
     return [cause for cause in causes if cause.effect is not None]
 
 
-def judged(report: Report):
+def judged(report):
     """A report that is known to be missed has to fail: once it is found, its note goes."""
     missed = report.facts["expected"].get("missed")
     marks = (pytest.mark.xfail(reason=missed, strict=True),) if missed else ()
@@ -38,9 +31,13 @@ def judged(report: Report):
 
 @pytest.mark.parametrize("report", [judged(one) for one in CASES])
 def test_the_established_cause_is_named_first_and_no_fix_makes_it_worse(report):
-    causes = diagnose(report.snapshot(), REQUEST).causes
+    found = diagnose(report.snapshot(), REQUEST)
+    causes = found.causes
     assert causes
     assert is_right(report, causes[0])
+    answered = Answered(report=report, found=found, seconds=0.0)
+    assert not answered.is_false_clear
+    assert not answered.is_harmful
     for cause in proven(causes):
         assert not cause.effect.is_harmful
         assert cause.effect.after.converges

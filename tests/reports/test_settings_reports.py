@@ -10,9 +10,10 @@ import pytest
 from report_cluster import DUMPS, NOW, REPORTS
 
 from core.findings.finding import Finding
+from core.pulsar.catalogue.broker_keys import broker_keys
 from core.pulsar.rules.doctor import examine
 from core.pulsar.rules.doctor.of_config import examine_config
-from core.pulsar.settings import SETTING_BY_KEY, effective_settings
+from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.config_files import (
     read_broker_conf,
     read_helm_values,
@@ -52,7 +53,7 @@ def test_no_fix_writes_a_key_that_the_broker_does_not_read(path, tmp_path):
     for one in warnings_of(facts, tmp_path):
         keys = [*one.fix.wanted, *(line.partition("=")[0] for line in one.fix.lines)]
         names = [key.removeprefix("PULSAR_PREFIX_").partition(":")[0] for key in keys]
-        assert set(names) <= SETTING_BY_KEY.keys()
+        assert set(names) <= broker_keys().keys()
         assert "loadBalancerPlacementStrategy" not in names
 
 

@@ -82,7 +82,7 @@ class PegasusWorld(World):
     balanced_after_s: float = 3.0
     doubted_until_s: float = 0.0
     sent_steps: list[int] = field(default_factory=list)
-    sent_attempts: set[tuple[int, int]] = field(default_factory=set)
+    sent_attempts: set[tuple[str, int, int]] = field(default_factory=set)
     pending_before: set[str] = field(default_factory=set)
 
     def cluster_of(self, worker: Worker) -> Cluster:
@@ -349,8 +349,8 @@ class PegasusPort(Port):
         assert view.worker == self.worker.name, "sent by a worker that lost the run"
         assert world.holder == self.worker.name, "sent without the lease"
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
-        sent = running[0].index, running[0].attempt
-        assert sent not in world.sent_attempts, f"attempt {sent[1]} of step {sent[0]}: twice"
+        sent = view.run_id, running[0].index, running[0].attempt
+        assert sent not in world.sent_attempts, f"attempt {sent[2]} of step {sent[1]}: twice"
         if step.temporary_value is not None:
             assert step.subject in {item.key for item in view.outstanding_settings}, "not saved"
         if world.now_s >= world.doubted_until_s:

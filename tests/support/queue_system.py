@@ -24,6 +24,7 @@ from core.actions.undo import check_undo, reason_of_undo
 from core.actions.windows import Window
 from core.errors import PlanConflictError
 from core.findings.finding import Finding
+from core.findings.verdict import Area, Verdict
 from core.gauges import Gauge
 from core.history.analysis.accuracy.shadow import NoShadow, Shadow
 from core.ids import SnapshotId
@@ -230,7 +231,7 @@ class QueueSystem:
     def is_complete(self, snapshot: QueueSnapshot) -> bool:
         return True
 
-    def findings(self, snapshot: QueueSnapshot) -> tuple[Finding, ...]:
+    def verdict(self, snapshot: QueueSnapshot) -> Verdict:
         counts = Counter(snapshot.workers.values())
         worker, limit = counts.most_common(1)[0]
         crowded = Finding(
@@ -242,7 +243,8 @@ class QueueSystem:
             sentence=f"{worker} has {limit} of {counts.total()} queues.",
             hint="Move a queue.",
         )
-        return (crowded,) if limit > 1 else ()
+        found = (crowded,) if limit > 1 else ()
+        return Verdict(findings=found, areas=(Area(name="load"),))
 
     def preview(self, snapshot: QueueSnapshot, plan: Plan) -> str:
         after = snapshot.workers | {

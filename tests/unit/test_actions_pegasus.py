@@ -649,6 +649,7 @@ def test_a_run_is_taken_back_last_step_first() -> None:
     ]
     world.entries.clear()
     world.sent_steps.clear()
+    world.sent_attempts.clear()
     world.ask(plan=plan, options=FAST)
     assert world.outlive().state == "DONE"
     assert {config.primary for config in world.configs.values()} == {N1}

@@ -80,6 +80,12 @@ SERVED_SINCE = replace(
     ),
 )
 LIVELY = Gauge("meta_function_level", "x", (("level", "lively"),), 1.0)
+UNWRITABLE = Finding(
+    code="partitions_unwritable",
+    severity="error",
+    title="Partitions are unwritable",
+    sentence="t1: 2 of 8 partitions are unwritable.",
+)
 HOLDS = {
     "uneven": {"gauges": [uneven(0.51)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
@@ -90,6 +96,17 @@ HOLDS = {
     "run_unassigned": {"runs": [UNASSIGNED], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [view_of()]},
     "approval_pending": {"runs": [view_of()], "waiting": [view_of()]},
+    "problem": {
+        "findings": [
+            Finding(
+                code="orphaned_bundles",
+                severity="error",
+                title="Bundles are orphaned",
+                sentence="2 bundles have no owner.",
+            )
+        ]
+        * 2
+    },
     "settings_drift": {
         "findings": [
             Finding(
@@ -111,6 +128,7 @@ HOLDS_NOT = {
     "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [FAILED]},
     "approval_pending": {"runs": [view_of()]},
+    "problem": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)], "findings": [UNWRITABLE]},
     "settings_drift": {},
 }
 
@@ -225,7 +243,10 @@ def config_of(folder: Path, url: str, **changes: object) -> TrimtabConfig:
 def put(folder: Path, *, is_even: bool) -> None:
     brokers, bundles = (1, 4) if is_even else (5, 40)
     moment = datetime.now(UTC)
-    found = make_snapshot(brokers=brokers, bundles=bundles, cluster="prod", now=moment)
+    lacks = ("policies",)  # they are violated, which is an error of its own
+    found = make_snapshot(
+        brokers=brokers, bundles=bundles, cluster="prod", now=moment, missing=lacks
+    )
     SnapshotStore(folder / "snapshots").put(found)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+from report_cluster import Report
 
 from core.optimize.planner import optimize
 from core.optimize.request import OptimizeRequest
@@ -17,8 +19,11 @@ from core.pulsar.placement.place import place_bundle
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
+from core.pulsar.shedding import active_shedding_strategy
+from core.pulsar.shedding.rounds import shed_rounds
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.view import LoadView
+from core.simulation.records import after_reports
 from core.snapshot import Problem, PulsarSnapshot
 
 NOW = 1_795_000_000_000
@@ -286,3 +291,48 @@ def test_where_reports_stopped_the_bundles_have_the_load(load) -> None:
     assert not view.usable[3]
     assert not np.isnan(view.broker_msg_rate[3])
     assert any("sum over its bundles" in note for note in view.notes)
+
+
+def extensible(ages_s: list[float], *, hot: float = 40) -> PulsarSnapshot:
+    """Return a cluster of the extensible manager of which ages of the records are given."""
+    group = {"bundles": 6, "in": 900, "mb_in": 8}
+    brokers = [
+        {"name": f"e-{at}:8080", "cpu": hot if not at else 35, "age_s": age, "groups": [group]}
+        for at, age in enumerate(ages_s)
+    ]
+    brokers[-1] |= {"cpu": 1, "groups": []}
+    facts = {"cluster": {"load_manager": "extensible", "release": "4.0.2"}, "brokers": brokers}
+    return Report("e", facts).snapshot()
+
+
+@pytest.mark.parametrize(
+    ("ages", "expected"),
+    [
+        ([5, 5, 5, 18_000], "dead"),
+        ([5, 900, 899, 18_000], "dead"),
+        ([5, 18_000], "dead"),
+        ([5] * 199 + [18_000], "dead"),
+        ([5, 5, 2_400], "suspected dead"),
+        ([5, 5, 890], "alive"),
+        ([5, 5, 1_790], "alive"),
+        ([18_000, 18_000, 18_000], "alive"),
+        ([5, 18_000, 18_000], "unknown"),
+    ],
+)
+def test_records_of_the_extensible_manager_count_as_reports(ages, expected) -> None:
+    snapshot = extensible(ages)
+    assert states(snapshot)[f"e-{len(ages) - 1}:8080"] == expected
+
+
+def test_the_extensible_manager_is_not_to_send_a_bundle_to_the_dead() -> None:
+    snapshot = extensible([5, 5, 5, 2_400], hot=95)
+    settings = effective_settings(snapshot)
+    view = LoadView.of(snapshot, settings)
+    placed = place_bundle(view, str(view.bundles[0]), settings)
+    assert placed.ruled_out["e-3:8080"] == "suspected dead: report 40 min old"
+    strategy = active_shedding_strategy("extensible", settings)
+    rounds = list(islice(shed_rounds(strategy, view, settings), 6))
+    ends = {broker for one in rounds for landing in one.destinations.values() for broker in landing}
+    assert ends == {"e-1:8080"}
+    later = after_reports(snapshot, settings, 1.0, ())
+    assert states(later)["e-3:8080"] == "suspected dead"

@@ -16,7 +16,6 @@ from core.diagnosis.pulsar.patterns.restless import fitting_placements, moves_mo
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import OWNERSHIP, PATTERNS
 from core.diagnosis.pulsar.trials import (
-    MANY_BUNDLES,
     NOTHING,
     PLACEMENT,
     SHEDDING,
@@ -46,7 +45,6 @@ UNEVEN_RATIO: Final = 0.25
 """Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
 
 MAX_CAUSES: Final = 6
-_SHORT_S, _LONG_S = 2.0, 10.0
 _RESOLVED_SHARE: Final = 0.5
 _RESTLESS: Final = ("even_distribution", "measures_differ", "smoothed_usage")
 """Patterns of a balancer whose own moves do harm."""
@@ -84,6 +82,7 @@ EXPLAINED: Final = Explained(
         "limits_differ": ("limits_differ",),
         "load_managers_differ": ("mixed_load_managers",),
     },
+    by_object={"stale_owner": ("broker_dead", "broker_suspected_dead")},
 )
 """What is the uneven load itself, and what a proven cause says already."""
 
@@ -125,11 +124,9 @@ def diagnose(
             notes=("The snapshot has no brokers or no bundles: its load is not judged.",),
             verdict=verdict,
         )
-    is_large = snapshot.bundles.num_rows > MANY_BUNDLES
-    budget_s = request.seconds or (_LONG_S if is_large else _SHORT_S)
     trials = Trials(
         snapshot,
-        budget_s=budget_s,
+        budget_s=request.budget_s,
         progress=progress,
         assumed=assumed,
         max_count=max_count,
@@ -161,7 +158,7 @@ def diagnose(
             verdict=verdict,
             outlook=_outlook(context),
             untried=int(context.trials.baseline.is_cut_short),
-            seconds=budget_s,
+            seconds=request.budget_s,
         )
     # bundles without a broker are no matter of settings
     search = _Search(context, PATTERNS if problem else OWNERSHIP)
@@ -174,11 +171,12 @@ def diagnose(
         subject=subject,
         tried=search.tried,
         untried=search.untried,
+        untried_pairs=search.untried_pairs,
         cut_short=search.cut_short,
         refuted=search.refuted,
         notes=search.notes(),
         verdict=verdict,
-        seconds=budget_s,
+        seconds=request.budget_s,
     )
 
 
@@ -338,6 +336,7 @@ class _Search:
         self._hasty = 0
         self._late: dict[bool, dict[tuple[object, ...], Change]] = {False: {}, True: {}}
         self._promising: list[_Proven] = []
+        self._unproven: list[Candidate] = []
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     @property
@@ -359,6 +358,11 @@ class _Search:
             self._trials.is_begun(one) and not self._trials.known(one)
             for one in self._late[False].values()
         )
+
+    @property
+    def untried_pairs(self) -> int:
+        """Pairs of changes that the time did not allow."""
+        return self._unfinished(is_pair=True)
 
     def _unfinished(self, *, is_pair: bool) -> int:
         return sum(not self._trials.known(one) for one in self._late[is_pair].values())
@@ -385,7 +389,9 @@ class _Search:
             proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
         confirmed = list(self._confirmed(sorted(proven, key=_merit)))
         self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
-        return one_per_fix(self._cause(one) for one in confirmed)
+        # a switch or a filter is a fact, whether or not there was time to simulate its fix
+        facts = [self._fact(one) for one in self._unproven]
+        return one_per_fix([*facts, *(self._cause(one) for one in confirmed)])
 
     def _turn(self, candidate: Candidate) -> bool:
         """Sort key: what moves of the balancer cause comes first where they do harm."""
@@ -417,6 +423,8 @@ class _Search:
             found = self._best(candidate)
             if found is not None:
                 yield found
+            elif candidate.tier < 0 and not any(map(self._trials.known, candidate.changes)):
+                self._unproven.append(candidate)
 
     def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _Proven | None:
         """Return the change of a candidate with the best effect; ``None``: none helps."""
@@ -519,11 +527,25 @@ class _Search:
                 if _is_resolved(found.effect):
                     return
 
+    def _fact(self, candidate: Candidate) -> Cause:
+        change = candidate.changes[0]
+        return Cause(
+            code=candidate.code,
+            keys=candidate.keys,
+            objects=candidate.objects,
+            summary=candidate.summary,
+            fix=self._fix(candidate, change),
+            hint=candidate.hint or self._hint(change),
+            measured=candidate.measured,
+            threshold=candidate.threshold,
+            unit=candidate.unit,
+        )
+
     def _cause(self, one: _Proven) -> Cause:
         candidate = one.candidate
         base = self._context.base.settings
         is_data = one.change.edit is not None or one.change.release is not None
-        hint = candidate.hint or self._hint(one)
+        hint = candidate.hint or self._hint(one.change)
         if base and candidate.hint and is_data:  # without shedding it changes nothing
             hint = f"{hint} {_orders(base)} as well."
         return Cause(
@@ -532,7 +554,7 @@ class _Search:
             objects=candidate.objects,
             summary=candidate.summary or self._summary(one),
             effect=one.effect,
-            fix=self._fix(one),
+            fix=self._fix(candidate, one.change),
             hint=hint,
             measured=candidate.measured,
             threshold=candidate.threshold,
@@ -555,15 +577,15 @@ class _Search:
             return f"{present}; with {values} the load ends more even."
         return f"{present}; with {values} fewer bundles return."
 
-    def _hint(self, one: _Proven) -> str:
-        release = f" on release {one.change.release}" if one.change.release else ""
-        return f"{_orders(one.change.settings)}{release}."
+    def _hint(self, change: Change) -> str:
+        release = f" on release {change.release}" if change.release else ""
+        return f"{_orders(change.settings)}{release}."
 
-    def _fix(self, one: _Proven) -> Fix:
-        is_other = one.change.release is not None or one.change.edit is not None
-        settings = {} if is_other else dict(one.change.settings)  # the hint says what to do
+    def _fix(self, candidate: Candidate, change: Change) -> Fix:
+        is_other = change.release is not None or change.edit is not None
+        settings = {} if is_other else dict(change.settings)  # the hint says what to do
         target = self._context.settings.target
-        wanted, lines = {}, list(one.candidate.lines)
+        wanted, lines = {}, list(candidate.lines)
         restart = bool(lines)
         for key, value in settings.items():
             setting = SETTING_BY_KEY[key]
@@ -589,7 +611,7 @@ class _Search:
                 "placement: not recommended."
             )
         budget = f"the time was over after {self._trials.budget_s:g} s"
-        untried_pairs = self._unfinished(is_pair=True)
+        untried_pairs = self.untried_pairs
         if self.untried:
             begun = f", {self.cut_short:,} of them cut short" if self.cut_short else ""
             notes.append(

@@ -6,6 +6,7 @@ from typing import Final
 
 from core.diagnosis.pulsar.context import Pattern
 from core.diagnosis.pulsar.patterns.bundles import few_bundles, heavy_bundles
+from core.diagnosis.pulsar.patterns.filters import topic_limit, version_filter
 from core.diagnosis.pulsar.patterns.ownership import stale_owners, stuck_bundles
 from core.diagnosis.pulsar.patterns.policies import (
     anti_affinity,
@@ -39,6 +40,8 @@ OWNERSHIP: Final[tuple[Pattern, ...]] = (stuck_bundles, stale_owners)
 PATTERNS: Final[tuple[Pattern, ...]] = (
     *OWNERSHIP,
     shedding_off,
+    topic_limit,
+    version_filter,
     excluded_namespaces,
     not_applied,
     policed_bundles,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from core.findings.finding import Finding
 from core.findings.quantity import Quantity
+from core.pulsar.liveness import UNKNOWN
 from core.pulsar.rules.addresses import broker_at
 from core.pulsar.rules.context import HealthContext
 from core.snapshot import PulsarSnapshot
@@ -48,7 +49,11 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             sentence=f"None of the {len(brokers)} brokers is known to lead the cluster.",
             hint="Without a leader nothing is shed or split; a new one should be there in seconds.",
         )
-    elif manifest.leader not in brokers and broker_at(context, manifest.leader) is None:
+    elif (
+        manifest.leader not in brokers
+        and broker_at(context, manifest.leader) is None
+        and context.liveness.state_of(manifest.leader) == UNKNOWN
+    ):
         yield Finding(
             code="leader_gone",
             title="Leader is not alive",

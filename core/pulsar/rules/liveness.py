@@ -57,7 +57,8 @@ def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
 
 
 def _consequence(row: BrokerLiveness) -> str:
-    owned = f"{pluralize(row.bundles, 'bundle')} with {pluralize(row.topics, 'topic')}"
+    topics = f" with {pluralize(row.topics, 'topic')}" if row.topics else ""
+    owned = f"{pluralize(row.bundles, 'bundle')}{topics}"
     if row.state == UNREGISTERED:
         return (
             f"It serves {owned}, but gets no new ones, and its load counts nowhere."
@@ -83,17 +84,22 @@ def _hint(row: BrokerLiveness, release: Release) -> str:
         )
     if row.state == STOPPED:
         return "Look at its log for failed writes to the metadata store; restart it if it hangs."
+    if not row.is_registered:
+        kept = " Znodes without a session go only when they are deleted."
+        return (
+            f"Check the process of {row.broker}: if it lives, restart it, so that it registers."
+            + (kept if row.session_id == 0 else "")
+        )
     if row.state == SUSPECTED:
         return (
             f"Check the process of {row.broker}. If it hangs, restart it; if it died, its "
             "registration goes with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
-    if not row.is_registered:
-        return "Start it again; its znodes without a session go only when they are deleted."
+    also = " and the leader's znode, if that still names it," if row.leads else ""
     return (
-        f"Delete its registration, {path}, once its process is confirmed gone. Registrations that "
-        f"outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
+        f"Delete its registration, {path},{also} once its process is confirmed gone. Registrations "
+        f"that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
     )
 
 
@@ -105,7 +111,7 @@ def _cost(row: BrokerLiveness) -> Cost:
 
 
 def reports_of_all(context: HealthContext) -> Iterator[Finding]:
-    """No broker reported of late, or answered: about the cluster, not about each of them."""
+    """No broker reported recently, or none answered: one finding about the cluster."""
     liveness, taken_at = context.liveness, context.snapshot.manifest.taken_at
     if liveness.all_old_s is not None:
         yield Finding(

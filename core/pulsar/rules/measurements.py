@@ -17,6 +17,7 @@ from core.findings.quantity import Quantity
 from core.pulsar.load import RESOURCE_NAMES, limiting_resource, resource_weights
 from core.pulsar.plausibility import impossible_usage, plausible_brokers
 from core.pulsar.rules.context import HealthContext
+from core.pulsar.shedding import known_shedding_strategy
 from core.units import datetime_to_ms, format_bytes_per_s, format_ratio, pluralize
 
 PROCESSORS: Final = "-XX:ActiveProcessorCount"
@@ -311,8 +312,7 @@ def _decides(context: HealthContext, used: Floats) -> Bools:
     settings = context.settings
     brokers = context.snapshot.brokers
     none = np.zeros(brokers.num_rows, bool)
-    is_overload = settings.text(_SHEDDER).rpartition(".")[2] == "OverloadShedder"
-    if not is_overload or settings.rules.overload_is_weighted:
+    if not _sheds_at_limit(context) or settings.rules.overload_is_weighted:
         return none
     if context.snapshot.manifest.load_manager == "extensible":
         return none
@@ -325,6 +325,12 @@ def _decides(context: HealthContext, used: Floats) -> Bools:
     limiting = limiting_resource(brokers, settings)
     by_memory = np.array([name == "direct_memory" for name in limiting], bool)
     return np.asarray(by_memory & (np.nan_to_num(used) >= near) & (busy < IDLE_RATIO), bool)
+
+
+def _sheds_at_limit(context: HealthContext) -> bool:
+    """Whether the active strategy sheds what is over the overload limit."""
+    strategy = known_shedding_strategy(context.settings.text(_SHEDDER).rpartition(".")[2])
+    return strategy is not None and _OVERLOADED in strategy.deciding
 
 
 def _cache(
@@ -341,7 +347,7 @@ def _cache(
     shedder = settings.text(_SHEDDER).rpartition(".")[2]
     threshold = settings.number(_OVERLOADED)
     is_counted = resource_weights(settings)["direct_memory"] > 0 or (
-        shedder == "OverloadShedder" and not settings.rules.overload_is_weighted
+        _sheds_at_limit(context) and not settings.rules.overload_is_weighted
     )
     size = share[row] * limit[row]
     of_cache = (

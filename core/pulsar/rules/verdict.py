@@ -54,6 +54,8 @@ def verdict_of(
 ) -> Verdict:
     """Judge one snapshot by every rule, those of the settings doctor included.
 
+    By its own settings it is judged once, however many pages and commands ask.
+
     Args:
         snapshot: Any snapshot; an area that it lacks the data of is named as not examined.
         settings: The active settings; by default those of the snapshot.
@@ -61,7 +63,22 @@ def verdict_of(
         bundles: Who holds the bundles, where the snapshot does not.
         past: What was recorded of the cluster.
     """
+    if settings is None and target == DEFAULT_TARGET and bundles is None and past is None:
+        known: Verdict = snapshot.derived.get(
+            "verdict", lambda: _judged(snapshot, effective_settings(snapshot), target, None, None)
+        )
+        return known
     chosen = effective_settings(snapshot) if settings is None else settings
+    return _judged(snapshot, chosen, target, bundles, past)
+
+
+def _judged(
+    snapshot: PulsarSnapshot,
+    chosen: EffectiveSettings,
+    target: Target,
+    bundles: BundleFacts | None,
+    past: RecordedPast | None,
+) -> Verdict:
     health = assess(snapshot, chosen, target=target, bundles=bundles)
     doctor = examine(snapshot, chosen, past).diagnoses
     found = worst_first((*health, *_problems_of_doctor(doctor, health)))
@@ -74,12 +91,13 @@ def _problems_of_doctor(
     doctor: tuple[Finding, ...], health: tuple[Finding, ...]
 ) -> Iterator[Finding]:
     """Yield the doctor's problems that health does not have; its notes stay with it."""
-    known = {(one.code, one.subject) for one in health} | {(one.code, "") for one in health}
+    problems = [one for one in health if one.severity in PROBLEMS]
+    known = {(one.code, subject) for one in problems for subject in (one.subject, "")}
     for one in doctor:
         code = _SAME.get(one.code, one.code)
         is_same = (code, one.subject) in known or (code, "") in known
         if one.severity in PROBLEMS and not is_same:
-            yield replace(one, area=AREA_OF_DOCTOR[one.area])
+            yield replace(one, area=AREA_OF_DOCTOR.get(one.area, "settings"))
 
 
 class _Case:

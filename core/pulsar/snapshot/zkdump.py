@@ -273,7 +273,8 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
-    taken.hold(entry.path, entry.held)
+    if entry.held != Held(None, None):
+        taken.hold(entry.path, entry.held)
 
 
 def _malformation(exc: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The diagnosis of each cluster of a fleet, with the time for a whole search."""
+"""The diagnosis of each cluster of a fleet."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
 from core.spark.fleet import Operation
 from core.system import Snapshot
-
-SECONDS: Final = 600.0
-"""Time for the simulations of one cluster, where the request names none."""
 
 DIAGNOSES: Final = pa.schema(
     [
@@ -58,14 +55,13 @@ def diagnose_cluster(snapshot: Snapshot, request: DiagnoseRequest) -> Mapping[st
         InputError: Its system has no diagnosis.
         UnknownNameError: The broker, bundle or node of the request is not there.
     """
-    asked = msgspec.structs.replace(request, seconds=request.seconds or SECONDS)
     started = time.perf_counter()
-    found = diagnose(snapshot, asked)
+    found = diagnose(snapshot, request)
     row = {
         "answer": found.answer,
         "causes": len(found.causes),
         "tried": found.tried,
-        "untried": found.untried,
+        "untried": found.untried + found.untried_pairs,
         "notes": " ".join(found.notes),
         "took_ms": (time.perf_counter() - started) * 1000,
     }

@@ -144,7 +144,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
     """
     best = next((one.effect for one in found.causes if one.effect is not None), None)
     now = deviation if best is None else best.before.deviation
-    untried = f"{found.untried:,} not in time" if found.untried else "all that apply"
+    untried = "all that apply" if found.is_complete else found.progress
     figures = []
     if now is not None:
         figures.append(
@@ -177,7 +177,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
         KeyFigure(
             label="Changes tried",
             value=f"{found.tried:,}",
-            note=untried if found.problem else "none is needed",
+            note=untried if found.problem or not found.is_complete else "none is needed",
         ),
     ]
 

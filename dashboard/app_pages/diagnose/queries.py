@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
     from dashboard.services import Config
 
-SECONDS: Final = 20.0
-"""Time for the simulations of one diagnosis; the page stays usable meanwhile."""
-
 
 class _Search:
     """The progress of the one search that runs: a page reads it while it waits."""
@@ -75,7 +72,7 @@ def _diagnosed(key: tuple[str, CachedSnapshot]) -> Diagnosed | str:
     search.begin(key)
     try:
         snapshot = system_of(kind).page.read(stored).snapshot
-        found = diagnose(snapshot, DiagnoseRequest(seconds=SECONDS), search)
+        found = diagnose(snapshot, DiagnoseRequest(), search)
         return Diagnosed(found, diagnosis_of(kind).unevenness(snapshot))
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
@@ -105,7 +102,7 @@ def _over_time(key: tuple[str, int, str, datetime]) -> OverTime | str:
             history.history(config),
             cluster,
             timedelta(hours=hours),
-            DiagnoseRequest(seconds=SECONDS),
+            DiagnoseRequest(),
             NoProgress(),
             minute_s=config.history.minute_s,
             moved=name,

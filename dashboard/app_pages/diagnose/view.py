@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import streamlit as st
 
+from core.diagnosis.request import DEFAULT_SECONDS
 from dashboard import state
 from dashboard.app_pages.diagnose import model
-from dashboard.app_pages.diagnose.queries import SECONDS, diagnosed, search
+from dashboard.app_pages.diagnose.queries import diagnosed, search
 from dashboard.components import figures, frame, jobs, tables, words
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dashboard.components.page import ClusterPage
 
 _LOOK_EVERY_S: Final = 0.5
+_JOB_S: Final = 600.0
 _AT_ONCE_S: Final = 0.15
 _FROZEN: Final = "_diagnosed"
 _TABLE: Final = "causes"
@@ -57,7 +59,7 @@ def _wait_for(key: Key) -> None:
     if diagnosed(key) is not None:
         st.rerun()
     tried = search.of(key)
-    share = 0.0 if tried is None else min(1.0, tried.elapsed_s / SECONDS)
+    share = 0.0 if tried is None else min(1.0, tried.elapsed_s / DEFAULT_SECONDS)
     st.progress(share, text=f":material/hourglass_top: {model.progress_words(tried)}")
 
 
@@ -83,10 +85,15 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
             st.button(
                 "Search to the end, in the background",
                 icon=":material/manage_search:",
-                help=f"{diagnosis.untried:,} changes are not simulated to the end yet. A job "
-                "simulates each; you can leave this page meanwhile.",
+                help=f"{diagnosis.progress[:1].upper()}{diagnosis.progress[1:]}. A job goes on for "
+                f"{_JOB_S / 60:.0f} min; you can leave this page meanwhile.",
                 on_click=jobs.start,
-                args=(page.config, "diagnose", {"clusters": [page.name]}, "jobs"),
+                args=(
+                    page.config,
+                    "diagnose",
+                    {"clusters": [page.name], "seconds": _JOB_S},
+                    "jobs",
+                ),
                 key="_search_on",
             )
         if key[1].taken_at != page.stored.taken_at:

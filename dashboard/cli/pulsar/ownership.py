@@ -13,6 +13,7 @@ from core.errors import UnknownNameError
 from core.pulsar.owner_sessions import session_text, session_words
 from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.served import Services, services_of
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
@@ -52,6 +53,7 @@ def owners(
     services = services_of(snapshot, settings, found)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000
+    elsewhere = verdict_of(snapshot, settings).elsewhere(("serving", "liveness"))
     bundles = _chosen(found, namespace, only_problems=only_problems)
     if namespace is not None:
         spread = spread.filter(pc.equal(spread["namespace"], namespace))
@@ -63,6 +65,7 @@ def owners(
         "sessions": found.sessions.to_pylist(),
         "namespaces": spread.to_pylist(),
         "notes": list(found.notes),
+        "elsewhere": elsewhere or None,
         "elapsed_ms": round(elapsed_ms, 3),
     }
 
@@ -78,6 +81,8 @@ def owners(
             say(spread_sentence(spread))
         for one in found.notes:
             say(f"Note: {one}")
+        if elsewhere:
+            say(elsewhere)
 
     return emit(Answer(body, show), as_json=as_json)
 

@@ -63,7 +63,7 @@ class Reading:
     @cached_property
     def cluster_verdict(self) -> Verdict:
         """What is wrong, and what was examined; computed once for every page."""
-        return verdict_of(self.snapshot, self.settings)
+        return verdict_of(self.snapshot)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -8,7 +8,7 @@ from core.findings.engine import worst_first
 from core.findings.finding import Finding, Fix
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.doctor.examine import Examination, examine
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.snapshot.config_files import BrokerConfig
 from core.pulsar.snapshot.config_files.model import PREFIX
 from core.snapshot import PulsarSnapshot
@@ -55,7 +55,9 @@ def _in_file(one: Finding, config: BrokerConfig, settings: EffectiveSettings) ->
     removed = [
         key
         for key, value in wanted.items()
-        if key in config.values and value == upstream_words(settings.default_of(key))
+        if key in config.values
+        and key in SETTING_BY_KEY
+        and value == upstream_words(settings.default_of(key))
     ]
     lines = [
         f'{PREFIX}{key}: "{value}"' if config.is_helm else f"{key}={value}"

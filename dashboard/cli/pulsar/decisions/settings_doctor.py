@@ -16,6 +16,7 @@ from core.pulsar.rules.doctor.answer import answer, answer_of_file, group_words
 from core.pulsar.rules.doctor.groups import Comparison
 from core.pulsar.rules.doctor.of_config import examine_config
 from core.pulsar.rules.recorded_past import RecordedPast
+from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.snapshot.config_files import (
     BrokerConfig,
@@ -75,8 +76,9 @@ def doctor(
         snapshot, found.diagnoses, assumed=assumptions.overrides, release=assumptions.release
     )
     found = replace(found, diagnoses=checked)
-    if trouble:
-        found = replace(found, unjudged=(*found.unjudged, trouble))
+    judged = ("settings", "policies", "measurements")
+    elsewhere = verdict_of(snapshot, effective).elsewhere(judged)
+    found = replace(found, unjudged=(*found.unjudged, *filter(None, (trouble, elsewhere))))
     more = config_words(config)
     body = _body(snapshot, effective, found, past, more, sentence=answer(found))
     return emit(Answer(body, lambda: _show(found, snapshot.manifest, more)), as_json=as_json)

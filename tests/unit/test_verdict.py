@@ -1,0 +1,125 @@
+"""The verdict on a cluster: what is wrong, what was examined, and what could not be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fleet_builder import make_snapshot
+from fleet_edit import edited, every, with_settings
+from pegasus_diagnosis import CALM, LIVELY, cluster, even_parts, node_names
+from report_cluster import DUMPS, LATER, all_reports
+
+from core.findings.finding import Finding
+from core.findings.verdict import Area, Verdict
+from core.pegasus.rules.registry import pegasus_verdict
+from core.pegasus.snapshot import PegasusFacts
+from core.pulsar.rules.registry import AREAS
+from core.pulsar.rules.verdict import verdict_of
+from core.pulsar.snapshot.zkdump import import_zk_dump
+from core.snapshot import PulsarSnapshot
+from dashboard.app_pages.fleet import model
+from dashboard.presenters.fleet import Acting
+
+
+def calm() -> PulsarSnapshot:
+    """A control of the reports: nothing is wrong."""
+    found = next(one for one in all_reports("pulsar") if one.name == "healthy_two_brokers")
+    return found.snapshot()
+
+
+def reasons(snapshot: PulsarSnapshot) -> dict[str, str]:
+    return {one.name: one.unexamined for one in verdict_of(snapshot).areas}
+
+
+def test_every_area_is_examined_or_has_a_reason():
+    snapshot = import_zk_dump(DUMPS / "serving" / "i13973.jsonl", "c", LATER)
+    verdict = verdict_of(snapshot)
+    assert tuple(one.name for one in verdict.areas) == AREAS
+    assert verdict.is_clear
+    assert verdict.state == "unknown", "settings are not in the dump"
+    assert verdict.sentence.startswith("No problem found. Examined: load, serving, ")
+    assert "settings (settings are not in this dump)" in verdict.scope
+
+
+def test_a_cluster_without_brokers_is_examined_in_no_area():
+    snapshot = make_snapshot(brokers=3, bundles=20, missing=("brokers",))
+    assert set(reasons(snapshot).values()) == {"no broker is known"}
+    assert verdict_of(snapshot).scope.startswith("Nothing was examined.")
+
+
+@pytest.mark.parametrize(
+    ("area", "change", "words"),
+    [
+        ("load", {"msg_throughput_in": None}, "1 of 2 brokers gave no load report"),
+        ("addresses", {"service_url": None}, "1 of 2 brokers report no service URL"),
+    ],
+)
+def test_an_area_of_which_one_broker_lacks_the_data_is_not_examined_whole(area, change, words):
+    snapshot = calm()
+    first = snapshot.brokers["broker"][0].as_py()
+    assert reasons(snapshot)[area] == ""
+    assert words in reasons(edited(snapshot, "brokers", {first: change}))[area]
+
+
+def test_liveness_takes_sessions_and_the_time_of_every_report():
+    snapshot = import_zk_dump(DUMPS / "serving" / "i13973.jsonl", "c", LATER)
+    first = snapshot.brokers["broker"][0].as_py()
+    assert reasons(snapshot)["liveness"] == ""
+    silent = edited(snapshot, "brokers", {first: {"reported_at": None}})
+    assert "of the last report of 1 of 4 brokers is unknown" in reasons(silent)["liveness"]
+    assert reasons(calm())["liveness"] == "sessions are not in this snapshot"
+
+
+def test_bundles_without_a_known_owner_leave_serving_unexamined():
+    snapshot = every(calm(), "bundles", {"owner": None, "owner_source": None})
+    assert reasons(snapshot)["serving"].startswith("the owner of ")
+
+
+def test_settings_count_as_examined_once_a_running_value_was_read():
+    dynamic = with_settings(calm(), (None, "loadBalancerSheddingEnabled", "true", "dynamic"))
+    assert reasons(dynamic)["settings"].endswith(": only dynamic ones")
+    read = with_settings(dynamic, (None, "maxUnloadPercentage", "0.2", "file"))
+    assert reasons(read)["settings"] == ""
+
+
+def test_a_problem_of_the_settings_doctor_is_part_of_the_verdict():
+    crossed = with_settings(
+        calm(),
+        (None, "loadBalancerSheddingIntervalMinutes", "5", "file"),
+        (None, "loadBalancerSheddingGracePeriodMinutes", "1", "file"),
+    )
+    found = {one.code: one for one in verdict_of(crossed).problems}
+    assert found["short_grace"].area == "settings"
+    assert not verdict_of(crossed).is_clear
+
+
+def test_a_part_of_a_cluster_gives_no_all_clear_for_the_rest():
+    wrong = Finding(
+        code="x", severity="error", title="Bundles are refused", sentence="S.", area="serving"
+    )
+    verdict = Verdict(findings=(wrong,), areas=(Area(name="serving"),))
+    assert verdict.elsewhere(("policies",)) == "Elsewhere in this cluster: 1 error (serving)."
+    assert verdict.elsewhere(("serving",)) == ""
+
+
+def test_partitions_that_were_not_read_are_named():
+    names = node_names(5)
+    whole = cluster(even_parts(1, 8, names), settings={**LIVELY, **CALM})
+    verdict = pegasus_verdict(PegasusFacts(whole))
+    assert {one.unexamined for one in verdict.areas} == {""}
+    entry = replace(whole.manifest.tables["partitions"], expected=16)
+    tables = {**whole.manifest.tables, "partitions": entry}
+    part = replace(whole, manifest=replace(whole.manifest, tables=tables))
+    lacks = {one.name: one.unexamined for one in pegasus_verdict(PegasusFacts(part)).areas}
+    assert lacks["partitions"] == "8 of 16 partitions were read"
+    assert lacks["level"] == ""
+
+
+def test_a_firing_alert_takes_the_all_clear_from_the_fleet():
+    clear = Verdict(findings=(), areas=(Area(name="load"),))
+    calm_row = model.FleetRow(cluster="c", acting=Acting(access="", run=""), verdict=clear)
+    assert calm_row.state == "ok"
+    assert replace(calm_row, alerts=1).state == "attention"
+    blind = replace(clear, areas=(Area(name="load", unexamined="no report"),))
+    assert replace(calm_row, verdict=blind).state == "unknown"
