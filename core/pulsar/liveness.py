@@ -536,8 +536,9 @@ def _owned(snapshot: PulsarSnapshot) -> dict[str, tuple[int, int, int]]:
 def _claimed(snapshot: PulsarSnapshot) -> tuple[dict[str, int | None], dict[str, int]]:
     """Return each broker's session, and when the newest znode was created that it created.
 
-    The session is that of the registration; of a broker without one that of its bundles, a living
-    one before none.
+    The session is that of the registration, else that of its bundles or of its leadership: a
+    registration without one may be what an earlier process left, and an ephemeral znode that is
+    there proves its process.
     """
     claims = snapshot.claims
     znodes = claims.filter(
@@ -551,7 +552,9 @@ def _claimed(snapshot: PulsarSnapshot) -> tuple[dict[str, int | None], dict[str,
     sessions: dict[str, int | None] = {
         row["broker"]: row["session_id_max"] or row["session_id_min"] for row in table.to_pylist()
     }
-    pairs = zip(own["broker"].to_pylist(), own["session_id"].to_pylist(), strict=True)
-    sessions.update(pairs)
+    for broker, session in zip(
+        own["broker"].to_pylist(), own["session_id"].to_pylist(), strict=True
+    ):
+        sessions[broker] = session or sessions.get(broker) or session
     entries = zip(table["broker"].to_pylist(), table["created_at_max"].to_pylist(), strict=True)
     return sessions, {broker: at for broker, at in entries if at is not None}

@@ -35,7 +35,7 @@ from core.units import datetime_to_ms, format_age, pluralize
 IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
 _OWNERSHIP: Final = "/namespace/"
-_REGISTRATION: Final = "/loadbalance/brokers/"
+REGISTRATIONS: Final = "/loadbalance/brokers/"
 _MS_PER_S: Final = 1_000.0
 
 
@@ -261,10 +261,12 @@ class Services:
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
             fix = (
-                f"Delete {_REGISTRATION}{owner} once its process is confirmed gone: the leader "
+                f"Delete {REGISTRATIONS}{owner} once its process is confirmed gone: the leader "
                 "then assigns its bundles."
             )
         elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
+            wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
+            lookup = f"Lookups wait up to {wait_s:g} s for another owner, then fail."
             every_s = self.settings.number(MONITOR)
             fix = (
                 f"Restart {owner} so that it registers: it is alive. Until then the leader gives "

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from report_cluster import Report
 
+from core.findings.verdict import PROBLEMS
 from core.optimize.planner import optimize
 from core.optimize.request import OptimizeRequest
 from core.pulsar.liveness import liveness_of, loads_of
@@ -148,6 +149,10 @@ CASES = {
         Broker(ODD, session=0, age_min=70, took_min=3, bundle_session=88),
         "alive, reports stopped",
     ),
+    "registered by an earlier process, its bundles' session lives": (
+        Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88),
+        "alive, reports stopped",
+    ),
     "sessions unknown, 40 min": (Broker(ODD, session=None, age_min=40), "suspected dead"),
     "sessions unknown, 5 h": (Broker(ODD, session=None, age_min=300), "dead"),
     "not registered, its session took a bundle": (
@@ -172,6 +177,17 @@ def test_each_broker_has_one_verdict(load, name: str, size: int) -> None:
     found = states(load(fleet(odd, size=size)))
     assert found.pop(ODD) == expected
     assert set(found.values()) == {"alive"}
+
+
+def test_bundles_of_a_live_session_are_held_whatever_registered_their_owner(load) -> None:
+    odd = Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88)
+    found = assess(load(fleet(odd), leader="b-0:8080"))
+    assert [one.code for one in found if one.severity in PROBLEMS] == ["reports_stopped"]
+
+
+def test_a_dump_is_as_old_as_the_newest_znode_in_it(load) -> None:
+    snapshot = load([replace(one, age_min=300, took_min=1) for one in fleet()])
+    assert "all_reports_old" in {one.code for one in assess(snapshot)}
 
 
 def test_a_negative_session_is_one(load) -> None:

@@ -34,6 +34,7 @@ _REGISTRY: Final = "/loadbalance/brokers"
 
 def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
     """Brokers that are dead, suspected, not registered, or no longer report."""
+    is_extensible = context.snapshot.manifest.load_manager == "extensible"
     for row in context.liveness.rows:
         if row.state not in _CODES:
             continue
@@ -46,19 +47,22 @@ def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
             subject_kind="broker",
             subject=row.broker,
             sentence=row.sentence,
-            consequence=_consequence(row),
+            consequence=_consequence(row, is_extensible=is_extensible),
             measured=Quantity(row.report_age_s, "s") if is_known else None,
             limit=Quantity(context.liveness.late_s, "s") if is_known else None,
             since=None if row.since is None else ms_to_datetime(row.since),
             evidence=row.evidence(),
-            hint=_hint(row, context.settings.target),
+            hint=_hint(row, context.settings.target, is_extensible=is_extensible),
             cost=_cost(row),
         )
 
 
-def _consequence(row: BrokerLiveness) -> str:
+def _consequence(row: BrokerLiveness, *, is_extensible: bool) -> str:
     topics = f" with {pluralize(row.topics, 'topic')}" if row.topics else ""
     owned = f"{pluralize(row.bundles, 'bundle')}{topics}"
+    if row.state == UNREGISTERED and is_extensible:
+        lost = f"It has {owned}: their lookups wait for another owner. " if row.bundles else ""
+        return f"{lost}It gets no bundles, and its load counts nowhere."
     if row.state == UNREGISTERED:
         return (
             f"It serves {owned}, but gets no new ones, and its load counts nowhere."
@@ -75,8 +79,13 @@ def _consequence(row: BrokerLiveness) -> str:
     return f"{owns}{chosen}{leads}".rstrip()
 
 
-def _hint(row: BrokerLiveness, release: Release) -> str:
+def _hint(row: BrokerLiveness, release: Release, *, is_extensible: bool) -> str:
     path = f"{_REGISTRY}/{row.broker}"
+    if row.state == UNREGISTERED and is_extensible:
+        return (
+            "Restart it, so that it registers again. If it is shutting down, look again in 2 "
+            "minutes."
+        )
     if row.state == UNREGISTERED:
         return (
             "Restart it, so that it registers again; never delete its ownership znodes: it serves "
