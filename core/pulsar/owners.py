@@ -472,9 +472,7 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
         return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
     kept = int(np.sum(_flags(pc.equal(_znodes(snapshot, "broker")["session_id"], 0))))
     sessions = (
-        f"{pluralize(kept, 'registration')} without a session"
-        if kept
-        else "all sessions are valid"
+        f"{pluralize(kept, 'registration')} without a session" if kept else "all sessions are valid"
     )
     return f"{head}; none is orphaned or claimed twice, {sessions}."
 

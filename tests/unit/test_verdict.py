@@ -68,7 +68,7 @@ def test_liveness_takes_sessions_and_the_time_of_every_report():
     assert reasons(snapshot)["liveness"] == ""
     silent = edited(snapshot, "brokers", {first: {"reported_at": None}})
     assert "of the last report of 1 of 4 brokers is unknown" in reasons(silent)["liveness"]
-    assert reasons(calm())["liveness"] .startswith("sessions are not in this ")
+    assert reasons(calm())["liveness"].startswith("sessions are not in this ")
 
 
 def test_bundles_without_a_known_owner_leave_serving_unexamined():
