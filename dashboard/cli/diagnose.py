@@ -242,8 +242,10 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
             say(f"   {line}", is_prose=line not in fix)
     hidden = len(found.causes) - shown
     more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
-    tried = f"{pluralize(found.tried, 'change')} simulated."
-    say(f"{tried} {more}{' '.join(found.notes[:1])}".rstrip())
+    # facts are known at once: where nothing had to be simulated there is nothing to count
+    tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
+    if last := f"{tried}{more}{' '.join(found.notes[:1])}".rstrip():
+        say(last)
     for text in found.notes[1:][: max(lines, 0)]:
         say(text, is_prose=True)
 
