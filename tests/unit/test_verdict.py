@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,9 @@ from core.pulsar.rules.registry import AREAS
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import save_snapshot
 from dashboard.app_pages.fleet import model
+from dashboard.cli.main import run
 from dashboard.presenters.fleet import Acting
 
 
@@ -101,6 +104,20 @@ def test_a_part_of_a_cluster_gives_no_all_clear_for_the_rest():
     verdict = Verdict(findings=(wrong,), areas=(Area(name="serving"),))
     assert verdict.elsewhere(("policies",)) == "Elsewhere in this cluster: 1 error (serving)."
     assert verdict.elsewhere(("serving",)) == ""
+
+
+@pytest.mark.parametrize("command", ["doctor", "isolation", "owners"])
+def test_commands_about_a_part_name_what_is_open_elsewhere(command, tmp_path, capsys):
+    save_snapshot(make_snapshot(brokers=12, bundles=600), tmp_path / "s")
+    assert run([command, str(tmp_path / "s"), "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["elsewhere"].startswith("Elsewhere in this cluster: 1 error, ")
+    assert "load" in body["elsewhere"]
+    assert not any("Elsewhere" in one for one in body.get("unjudged", ()))
+    assert run([command, str(tmp_path / "s")]) == 0
+    shown = capsys.readouterr().out
+    assert f"\n{body['elsewhere']}\n" in shown
+    assert "could not be judged" not in shown or body.get("unjudged")
 
 
 def test_partitions_that_were_not_read_are_named():
