@@ -800,16 +800,25 @@ class NodesReading:
         known, now_s = self._remembered.get(name), monotonic()
         client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
         try:
-            after = _fast(client)
-            if known is None or not known.begins_rates_of(after, facts.started_at, now_s):
-                before, rare = after, _rare(client)
+            after = _read(client, _METRICS) if known is not None else None
+            if (
+                known is None
+                or after is None
+                or not known.begins_rates_of(after, facts.started_at, now_s)
+            ):
+                before = _read(client, (*_METRICS, *_RARE))
                 self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
-                known = NodeSamples(facts.started_at, before, now_s, (rare, rare), 0.0, 0, {})
-                after = _fast(client)
-            if now_s - known.rare_at_s >= RARELY_S:
-                known.flags = _flags(client)
-                known.rare = known.rare[1], _rare(client, with_latency=True)
-                known.rare_at_s, known.rare_at_ms = now_s, datetime_to_ms(datetime.now(UTC))
+                after = _read(client, (*_METRICS, *_RARE))
+                rare = before, _with_latencies(client, after)
+                known = NodeSamples(facts.started_at, before, now_s, rare, now_s, 0, {})
+                is_read = True
+            else:
+                is_read = now_s - known.rare_at_s >= RARELY_S
+                if is_read:
+                    later = _with_latencies(client, _read(client, _RARE))
+                    known.rare, known.rare_at_s = (known.rare[1], later), now_s
+            if is_read:
+                known.flags, known.rare_at_ms = _flags(client), datetime_to_ms(datetime.now(UTC))
         finally:
             client.close()
         facts.samples, facts.rare = (known.last, after), known.rare
@@ -818,17 +827,18 @@ class NodesReading:
         self._remembered[name] = known
 
 
-def _rare(client: HttpClient, *, with_latency: bool = False) -> MetricsSample:
-    """Read what changes slowly, and latencies of the five kinds of requests that are shown."""
-    found = client.fetch_metrics(types=("replica",), metrics=_RARE)
-    if not with_latency:
-        return found
+def _read(client: HttpClient, names: Sequence[str]) -> MetricsSample:
+    return client.fetch_metrics(types=("server", "replica"), metrics=names)
+
+
+def _with_latencies(client: HttpClient, sample: MetricsSample) -> MetricsSample:
+    """Return a sample with the latencies of the five kinds of requests that are shown."""
     tasks = {"task_name": tuple(NODE_LATENCIES.values())}
-    profiler = client.fetch_metrics(types=("profiler",), metrics=(LATENCY,), attributes=tasks)
+    found = client.fetch_metrics(types=("profiler",), metrics=(LATENCY,), attributes=tasks)
     return replace(
-        found,
-        values={**found.values, **profiler.values},
-        attributes={**found.attributes, **profiler.attributes},
+        sample,
+        values={**sample.values, **found.values},
+        attributes={**sample.attributes, **found.attributes},
     )
 
 
@@ -839,10 +849,6 @@ def _flags(client: HttpClient) -> dict[str, str]:
         with suppress(ProtocolError, NotFoundError):
             found[name] = client.fetch_flag(name).value
     return found
-
-
-def _fast(client: HttpClient) -> MetricsSample:
-    return client.fetch_metrics(types=("server", "replica"), metrics=_METRICS)
 
 
 def _continues(before: MetricsSample, after: MetricsSample) -> bool:

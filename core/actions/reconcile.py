@@ -164,8 +164,14 @@ def _heard(step: StepView) -> str:
 
 
 def _seen_before(step: StepView) -> Observation:
-    """What was seen at the intent; without it, what the step names as its precondition."""
+    """What was seen at the intent; without it, what the step names as its precondition.
+
+    Of what was seen unassigned since, the owner is left out: the same one may have it again.
+    """
     planned = step.step
+    after = step.result.after if step.result else None
+    if step.before is not None and step.unserved and after is not None and after.holder is None:
+        return replace(step.before, holder=None)
     value = getattr(planned, "before", None)  # of settings and levels
     return step.before or Observation(exists=True, holder=planned.owner, value=value)
 

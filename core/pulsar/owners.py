@@ -471,7 +471,11 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
         return f"{head}; of {counts[UNKNOWN]:,} the owner is unknown. Of the rest nothing is wrong."
     if not _has_sessions(snapshot):
         return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
-    return f"{head}; none is orphaned or claimed twice, all sessions are valid."
+    kept = int(np.sum(_flags(pc.equal(_znodes(snapshot, "broker")["session_id"], 0))))
+    sessions = (
+        f"{pluralize(kept, 'registration')} without a session" if kept else "all sessions are valid"
+    )
+    return f"{head}; none is orphaned or claimed twice, {sessions}."
 
 
 def _has_sessions(snapshot: PulsarSnapshot) -> bool:

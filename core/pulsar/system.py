@@ -90,7 +90,7 @@ class PulsarSystem:
             raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
         if names:
             return f"{count_named('Unassigned', names)}."
-        return "" if view.counts.get("DONE") else "Nothing was done."
+        return "" if view.counts.get("DONE") else "No step was done."
 
     def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
         """Return nothing: owners are stored, no failover moves a bundle back."""

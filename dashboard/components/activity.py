@@ -156,7 +156,7 @@ def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
             "run": tables.opener("Run", f"_{key}_run", run_link),
             "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
             "state": tables.words("State"),
-            "bundle": tables.words("Bundle"),
+            "bundle": tables.words("Subject"),
             "from": tables.words("From"),
             "to": tables.words("To"),
             "who": tables.words("Who"),

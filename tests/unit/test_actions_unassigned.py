@@ -240,4 +240,4 @@ def test_a_run_that_was_stopped_before_it_did_anything_does_not_hold_its_purpose
     assert world.work() == "FAILED"
     assert world.view.purpose is not None
     assert world.view.purpose.holds is False
-    assert "Nothing was done." in world.view.sentence
+    assert "No step was done. 0 of 2 steps done" in world.view.sentence

@@ -9,7 +9,9 @@ import pytest
 from connectors.pulsar.acting.bundle_reader import BundleState
 from connectors.pulsar.acting.topics_reader import LoadedTopics
 from connectors.pulsar.actions.unload import UnloadAction
-from core.actions.model import Observation
+from core.actions.model import Observation, StepResult
+from core.actions.reconcile import _seen_before
+from core.actions.views import StepView
 from core.errors import AuthError, UnreachableError
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.unload import UnloadBundle
@@ -211,6 +213,19 @@ def test_who_takes_a_run_over_goes_by_the_topics_of_the_intent() -> None:
     assert action.on_timeout(before, action.look()).code == "idle"
     before = replace(before, topics=4)
     assert action.on_timeout(before, action.look()).code == "unassigned"
+
+
+def test_without_tokens_the_owner_before_may_serve_an_unassigned_bundle_again() -> None:
+    before = Observation(exists=True, holder=ONE, topics=4)
+    lost = StepResult(
+        state="UNKNOWN", code="unassigned", sentence="", after=Observation(exists=True)
+    )
+    view = StepView(index=0, step=ANYWHERE, state="UNKNOWN", before=before, result=lost)
+    action = action_of(ANYWHERE, sight(ONE))
+    result = action.result(_seen_before(view), action.look())
+    assert result is not None
+    assert (result.state, result.code) == ("DONE", "returned")
+    assert f"closed on {ONE} and came back to it (served by {ONE})" in result.sentence
 
 
 @pytest.mark.parametrize("serves", [False, None])

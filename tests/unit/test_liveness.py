@@ -260,6 +260,13 @@ def test_one_finding_a_broker_with_its_cost_and_fix(load) -> None:
     assert "3.0.10" in found.hint
 
 
+def test_many_leftovers_of_restarts_ask_for_one_thing(load) -> None:
+    left = [Broker(f"old-{at}:8080", session=0, age_min=200 + at, bundles=0) for at in range(9)]
+    found = [item for item in assess(load([*fleet(), *left])) if item.code == "broker_dead"]
+    assert len(found) == 9
+    assert len({item.hint for item in found}) == 1
+
+
 @pytest.mark.parametrize(
     "odd",
     [Broker(ODD, session=0, age_min=300, bundles=0), Broker(ODD, session=None, age_min=40)],

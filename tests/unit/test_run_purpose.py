@@ -95,7 +95,7 @@ DOWN = ProposeMany(
         ((EMPTY, GONE, move("2.1", N2, N1)), "4 partitions have the replicas that the plan moves"),
         ((change("REMOVE", N2),), f"{N2} was taken out of 2.1"),
         ((change("ADD_SECONDARY", N3),), f"{N3} has the secondary of 2.1"),
-        ((SetMetaLevel(before="steady", level="lively"),), "the meta level is lively"),
+        ((SetMetaLevel(before="steady", level="lively"),), "meta level is lively"),
         ((SetMetaLevel(before="steady", level="lively", is_restored=True),), ""),
         ((LASTING,), f"{LASTING.key} is 7"),
         ((EMPTY, GONE, LASTING), f"{N1} has no primaries"),

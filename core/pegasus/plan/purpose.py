@@ -6,7 +6,7 @@ other plan is for the roles, levels and settings that its steps leave for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -14,24 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.actions.views import RunView, StepView
+from core.errors import InvariantError
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.verify import configs_of
-from core.pegasus.server_settings import changeable, value_before
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.steps.batch import ProposeMany
-from core.pegasus.steps.change import ChangeReplica
-from core.pegasus.steps.close import CloseReplicas
-from core.pegasus.steps.level import SetMetaLevel
-from core.pegasus.steps.move import MoveReplica
-from core.pegasus.steps.setting import SetServerSetting
-from core.pegasus.steps.wait import Awaited, AwaitState
+from core.pegasus.steps.base import NodeGoal, PegasusStep, Role
 from core.plan.model import Plan
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 from core.units import pluralize
 
 _MAX_NAMED: Final = 3
-_OF_NODES: Final[Mapping[Awaited, str]] = {
+_OF_NODES: Final[Mapping[NodeGoal, str]] = {
     "no_primaries": "{node} has no primaries",
     "no_replicas": "{node} holds no replicas",
     "gone": "{node} holds no replicas and is not alive",
@@ -40,19 +34,12 @@ _OF_NODES: Final[Mapping[Awaited, str]] = {
 """Waits for a node that say what a plan is for; of one node the last one counts."""
 
 
-class _Role(NamedTuple):
-    """Who shall have a partition; ``is_primary``: as its primary, else as a secondary."""
-
-    node: str
-    is_primary: bool
-
-
 class _Goals(NamedTuple):
     """What shall hold; ``steps``: places of steps whose result is the goal."""
 
-    nodes: Mapping[str, Awaited]
-    roles: Mapping[str, _Role]
-    settings: Mapping[str, SetMetaLevel | SetServerSetting]
+    nodes: Mapping[str, NodeGoal]
+    roles: Mapping[str, Role]
+    settings: Mapping[str, PegasusStep]
     steps: Mapping[int, str]
 
 
@@ -105,108 +92,84 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
         view: The run.
         snapshot: A fresh one.
     """
-    facts = PegasusFacts(snapshot)
-    alive = {node.name for node in facts.nodes if node.is_alive}
+    alive = {node.name for node in PegasusFacts(snapshot).nodes if node.is_alive}
     batches = [
-        (one, one.step)
-        for one in view.steps
-        if isinstance(one.step, ProposeMany)
-        and _is_settled(one)
-        and one.step.node in alive
-        and _is_to_last(view, one.step, one.index)
+        (one.index, step)
+        for one, step in zip(view.steps, _own(view.plan.steps), strict=True)
+        if step.emptied_node in alive and _is_settled(one) and _is_to_last(view, one)
     ]
     gpids = chain.from_iterable(step.touched for _, step in batches)
     configs = {config.gpid: config for config in configs_of(snapshot, gpids)}
     found: dict[int, str] = {}
-    for one, step in batches:
-        planned = _planned_back(view, step.node, one.index)
+    for index, step in batches:
+        planned = _planned_back(view, str(step.emptied_node), index)
         back = [
             gpid
             for gpid in step.touched
-            if gpid not in planned and _has_again(step, configs.get(gpid))
+            if gpid in configs and gpid not in planned and step.is_undone(configs[gpid])
         ]
         if back:
             are = f"{pluralize(len(back), 'partition')} {'is' if len(back) == 1 else 'are'}"
-            found[one.index] = f"{are} on {step.node} again ({_named(back)})."
+            found[index] = f"{are} on {step.emptied_node} again ({_named(back)})."
     return found | _after(view, found)
 
 
 # -- what a plan is for ----------------------------------------------------------------------------
 
 
-def _goals(steps: Sequence[Step]) -> _Goals:
+def _own(steps: Iterable[Step]) -> list[PegasusStep]:
+    found = []
+    for step in steps:
+        if not isinstance(step, PegasusStep):
+            raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
+        found.append(step)
+    return found
+
+
+def _goals(planned: Iterable[Step]) -> _Goals:
+    steps = _own(planned)
     nodes = _node_goals(steps)
     if nodes:
         return _Goals(nodes, {}, {}, {})
-    roles: dict[str, _Role] = {}
-    settings: dict[str, SetMetaLevel | SetServerSetting] = {}
-    results: dict[int, str] = {}
-    for index, step in enumerate(steps):
-        roles |= _roles_of(step)
-        match step:
-            case AwaitState(state="balanced"):
-                results[index] = step.wait.description
-            case ChangeReplica(change="DOWNGRADE_TO_INACTIVE" | "REMOVE"):
-                # the guardian may add the replica again: it was taken away all the same
-                results[index] = f"{step.node} was taken out of {step.partition.gpid}"
-            case SetMetaLevel() | SetServerSetting() if step.temporary_value is None:
-                settings[step.subject] = step
-            case _:
-                pass
-    return _Goals({}, roles, settings, results)
+    roles = {gpid: role for step in steps for gpid, role in step.roles.items()}
+    lasting = {
+        step.subject: step
+        for step in steps
+        if step.setting is not None and step.temporary_value is None
+    }
+    results = {index: step.result_goal for index, step in enumerate(steps) if step.result_goal}
+    return _Goals({}, roles, lasting, results)
 
 
-def _node_goals(steps: Iterable[Step]) -> dict[str, Awaited]:
-    nodes: dict[str, Awaited] = {}
+def _node_goals(steps: Iterable[PegasusStep]) -> dict[str, NodeGoal]:
+    nodes: dict[str, NodeGoal] = {}
     for step in steps:
-        for role in _roles_of(step).values():
+        for role in step.roles.values():
             nodes.pop(role.node, None)  # what it was emptied for comes back by the plan itself
-        match step:
-            case AwaitState(node=str(node), state=state) if state in _OF_NODES:
-                if nodes.get(node) != "no_replicas" or state != "no_primaries":
-                    nodes[node] = state
-            case _:
-                pass
+        if step.node_goal is not None:
+            node, goal = step.node_goal
+            if nodes.get(node) != "no_replicas" or goal != "no_primaries":
+                nodes[node] = goal
     return nodes
 
 
-def _roles_of(step: Step) -> dict[str, _Role]:
-    """Return who shall have which partition after a step, by gpid."""
-    match step:
-        case MoveReplica():
-            return {step.partition.gpid: _Role(step.target, step.move != "copy_sec")}
-        case ChangeReplica(change="ASSIGN_PRIMARY" | "ADD_SECONDARY"):
-            return {step.partition.gpid: _Role(step.node, step.change == "ASSIGN_PRIMARY")}
-        case ProposeMany(verb="move_pri"):
-            return {
-                one.partition.gpid: _Role(one.target or "", is_primary=True) for one in step.items
-            }
-        case _:
-            return {}
-
-
-def _of_role(gpid: str, role: _Role) -> str:
+def _of_role(gpid: str, role: Role) -> str:
     return f"{role.node} has the {'primary' if role.is_primary else 'secondary'} of {gpid}"
 
 
-def _of_setting(step: SetMetaLevel | SetServerSetting) -> str:
-    if isinstance(step, SetMetaLevel):
-        return f"the meta level is {step.level}"
-    return f"{step.subject} is {step.value or 'empty'}"
+def _of_setting(step: PegasusStep) -> str:
+    value = None if step.setting is None else step.setting.value
+    return f"{step.subject} is {value or 'empty'}"
 
 
 # -- whether it holds ------------------------------------------------------------------------------
 
 
-def _of_node(facts: PegasusFacts, view: RunView, node: str, word: Awaited) -> Iterator[str]:
+def _of_node(facts: PegasusFacts, view: RunView, node: str, word: NodeGoal) -> Iterator[str]:
     is_alive = any(one.name == node and one.is_alive for one in facts.nodes)
     if word == "restarted":
-        waits = [
-            one
-            for one in view.steps
-            if isinstance(one.step, AwaitState) and (one.step.node, one.step.state) == (node, word)
-        ]
-        if any(one.state != "DONE" for one in waits):
+        waits = zip(view.steps, _own(view.plan.steps), strict=True)
+        if any(one.state != "DONE" for one, step in waits if step.node_goal == (node, word)):
             yield f"{node} was not seen to restart"
         elif not is_alive:
             yield f"{node} is not alive"
@@ -237,7 +200,7 @@ def _held(facts: PegasusFacts, node: str) -> tuple[int, int]:
     return count(parts["primary"]), count(pc.list_flatten(parts["secondaries"]))
 
 
-def _misplaced(snapshot: PegasusSnapshot, roles: Mapping[str, _Role]) -> list[str]:
+def _misplaced(snapshot: PegasusSnapshot, roles: Mapping[str, Role]) -> list[str]:
     """Return a clause about the partitions without the roles that they were to get."""
     if not roles:
         return []
@@ -261,7 +224,7 @@ def _named(gpids: list[str]) -> str:
     return f"{', '.join(gpids[:_MAX_NAMED])}{more}"
 
 
-def _has(config: PartitionConfig | None, role: _Role) -> bool:
+def _has(config: PartitionConfig | None, role: Role) -> bool:
     if config is None:
         return False
     if role.is_primary:
@@ -269,14 +232,10 @@ def _has(config: PartitionConfig | None, role: _Role) -> bool:
     return role.node in config.members  # a secondary that became the primary holds its replica
 
 
-def _is_else(facts: PegasusFacts, step: SetMetaLevel | SetServerSetting) -> str:
+def _is_else(facts: PegasusFacts, step: PegasusStep) -> str:
     """Return what a setting is instead of what it was to be; empty: as it was to be, or unknown."""
-    if isinstance(step, SetMetaLevel):
-        level = facts.stored_level
-        is_as_set = level is None or level.word == step.level
-        return "" if is_as_set or level is None else f"the meta level is {level.word}"
-    value = value_before(changeable(step.key), facts, step.node)
-    if value is None or _entries(value) == _entries(step.value):
+    value, change = step.value_in(facts), step.setting
+    if value is None or change is None or _entries(value) == _entries(change.value or ""):
         return ""
     return f"{step.subject} is {value or 'empty'}"
 
@@ -301,20 +260,16 @@ def _is_settled(one: StepView) -> bool:
 # -- what is done again ----------------------------------------------------------------------------
 
 
-def _is_to_last(view: RunView, step: ProposeMany, index: int) -> bool:
+def _is_to_last(view: RunView, batch: StepView) -> bool:
     """Whether a wait relies on the batch, and the node was not restarted or stopped since."""
-    empty = "no_primaries" if step.verb == "move_pri" else "no_replicas"
+    node = batch.step.emptied_node
     later = [
-        one
-        for one in view.steps[index + 1 :]
-        if isinstance(one.step, AwaitState) and one.step.node == step.node
+        (one, one.step.wait) for one in view.steps[batch.index + 1 :] if one.step.wait is not None
     ]
-    is_relied_on = any(isinstance(w := one.step, AwaitState) and w.state == empty for one in later)
+    is_relied_on = any(wait.emptied_node == node for _, wait in later)
     is_over = any(
-        isinstance(wait := one.step, AwaitState)
-        and wait.state in ("restarted", "gone")
-        and one.state == "DONE"
-        for one in later
+        one.state == "DONE" and one.step.subject == node and wait.needs_operator
+        for one, wait in later
     )
     return is_relied_on and not is_over
 
@@ -323,18 +278,10 @@ def _planned_back(view: RunView, node: str, index: int) -> set[str]:
     """Return the partitions that later steps of the plan bring to the node."""
     return {
         gpid
-        for one in view.steps[index + 1 :]
-        for gpid, role in _roles_of(one.step).items()
+        for step in _own(view.plan.steps[index + 1 :])
+        for gpid, role in step.roles.items()
         if role.node == node
     }
-
-
-def _has_again(step: ProposeMany, config: PartitionConfig | None) -> bool:
-    if config is None:
-        return False
-    if step.verb == "move_pri":
-        return config.primary == step.node
-    return step.node in config.members
 
 
 def _after(view: RunView, batches: Mapping[int, str]) -> dict[int, str]:
@@ -344,20 +291,15 @@ def _after(view: RunView, batches: Mapping[int, str]) -> dict[int, str]:
     first = min(batches)
     nodes = {view.steps[index].step.subject for index in batches}
     why = f"Step {first + 1} is executed again."
-
-    def goes_by_it(one: StepView) -> bool:
-        match one.step:
-            case AwaitState(state="healthy"):
-                return True
-            case AwaitState(state="no_primaries" | "no_replicas" | "closed", node=node):
-                return node in nodes
-            case CloseReplicas(node=node):
-                return node in nodes
-            case _:
-                return False
-
     return {
         one.index: why
-        for one in view.steps[first + 1 :]
-        if one.index not in batches and one.state == "DONE" and goes_by_it(one)
+        for one, step in zip(view.steps, _own(view.plan.steps), strict=True)
+        if one.index > first and one.state == "DONE" and _goes_by(step, nodes)
     }
+
+
+def _goes_by(step: PegasusStep, nodes: Collection[str]) -> bool:
+    if step.ends_repaired:
+        return True
+    is_for_operator = step.wait is not None and step.wait.node_action
+    return step.subject in nodes and not step.is_queued and not is_for_operator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
@@ -12,6 +12,8 @@ from core.pegasus.proposal import Change, Move, ProposalContext
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Executed, Inverse, ResultFlags, Step, StepBase
+
+NodeGoal = Literal["no_primaries", "no_replicas", "gone", "restarted"]
 
 
 class ProjectedState(Protocol):
@@ -111,6 +113,13 @@ class PlanBuilder(Protocol):
         ...
 
 
+class Role(NamedTuple):
+    """Who shall have a partition; ``is_primary``: as its primary, else as a secondary."""
+
+    node: str
+    is_primary: bool
+
+
 class PegasusStep(StepBase, frozen=True, kw_only=True):
     """One step on a Pegasus cluster."""
 
@@ -162,6 +171,33 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
     def removed_replicas(self) -> int:
         """Replicas of different partitions that it takes away together."""
         return 0
+
+    # -- what it is for -------------------------------------------------------------------------
+
+    @property
+    def node_goal(self) -> tuple[str, NodeGoal] | None:
+        """A node, and what shall hold of it for good; ``None``: the step is for no such state."""
+        return None
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """Who shall have which partition when it is done, by gpid."""
+        return {}
+
+    @property
+    def result_goal(self) -> str:
+        """What it achieves that only its result shows, a clause; empty: the cluster shows all."""
+        return ""
+
+    def is_undone(self, config: PartitionConfig) -> bool:
+        """Return whether a partition has the node again that the step took off it."""
+        del config
+        return False
+
+    def value_in(self, facts: PegasusFacts) -> str | None:
+        """Return what its subject, a setting, is in a snapshot; ``None``: none, or unknown."""
+        del facts
+        return None
 
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return its description in the conditional."""

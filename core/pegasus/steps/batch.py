@@ -15,7 +15,7 @@ from core.errors import OpsError, UnknownNameError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Proposal, ProposalContext, propose_change, propose_move
-from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
+from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState, Role
 from core.pegasus.steps.change import add_again, propose_line
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep, moved_since, stays
@@ -102,6 +102,21 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     def emptied_node(self) -> str | None:
         """The node."""
         return self.node
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The new primaries, where roles change."""
+        return {
+            item.partition.gpid: Role(item.target, is_primary=True)
+            for item in self.items
+            if item.target is not None
+        }
+
+    def is_undone(self, config: PartitionConfig) -> bool:
+        """Return whether the node leads, or serves, the partition again."""
+        if self.verb == "move_pri":
+            return config.primary == self.node
+        return self.node in config.members
 
     @property
     def moved_primaries(self) -> int:

@@ -13,7 +13,7 @@ from core.errors import UnknownNameError
 from core.pegasus.balance.model import ConfigType
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Change, Proposal, ProposalContext, propose_change
-from core.pegasus.steps.base import PlanBuilder, ProjectedState
+from core.pegasus.steps.base import PlanBuilder, ProjectedState, Role
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import (
     ProposalStep,
@@ -79,6 +79,20 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         """Return the node."""
         del gpid
         return (self.node,)
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The node, where it becomes a member."""
+        if self.destination is None:
+            return {}
+        return {self.partition.gpid: Role(self.node, self.change == "ASSIGN_PRIMARY")}
+
+    @property
+    def result_goal(self) -> str:
+        """That the node was taken out: the guardian may add it again."""
+        if self.destination is not None:
+            return ""
+        return f"{self.node} was taken out of {self.partition.gpid}"
 
     @property
     def copied_mb(self) -> float | None:

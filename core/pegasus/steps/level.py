@@ -13,6 +13,7 @@ from msgspec import structs
 from core.access import Role
 from core.errors import InputError
 from core.pegasus.levels import FunctionLevel, clears_proposals, parse_level
+from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange
 from core.values import inverse_value
@@ -75,6 +76,10 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
     def starts_balancer(self) -> bool:
         """Return whether the meta server balances at the level."""
         return self.sets_level is FunctionLevel.LIVELY
+
+    def value_in(self, facts: PegasusFacts) -> str | None:
+        """Return the stored level."""
+        return None if facts.stored_level is None else facts.stored_level.word
 
     @property
     def discards_queued(self) -> bool:

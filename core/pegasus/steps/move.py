@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from core.errors import UnknownNameError
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import MOVE_KINDS, Move, Proposal, ProposalContext, propose_move
-from core.pegasus.steps.base import PlanBuilder, ProjectedState
+from core.pegasus.steps.base import PlanBuilder, ProjectedState, Role
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep, moved_since, refusal_of, stays
 from core.step import Diagnostic, Executed, Inverse, Phrase
@@ -74,6 +74,11 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         """Return both nodes."""
         del gpid
         return self.source, self.target
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The target."""
+        return {self.partition.gpid: Role(self.target, self.move != "copy_sec")}
 
     @property
     def copied_mb(self) -> float | None:

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Literal, Self
 from msgspec import structs
 
 from core.pegasus.server_settings import CHANGEABLE, changeable, value_before
+from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
 from core.units import pluralize
@@ -67,6 +68,10 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
     def setting(self) -> SettingChange:
         """The value."""
         return SettingChange(self.before, self.value, is_temporary=self.is_restored)
+
+    def value_in(self, facts: PegasusFacts) -> str | None:
+        """Return the value as its servers report it."""
+        return value_before(changeable(self.key), facts, self.node)
 
     @property
     def is_paced(self) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from msgspec import structs
 
-from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
+from core.pegasus.steps.base import NodeGoal, PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, NodeAction, Phrase, Step, Wait
 from core.units import format_age, pluralize
 
@@ -85,6 +85,20 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
             is_for_balance=self.state == "balanced",
             is_optional=self.state == "closed",
         )
+
+    @property
+    def node_goal(self) -> tuple[str, NodeGoal] | None:
+        """The node, where it is to be empty, stopped or restarted."""
+        match self.state:
+            case "no_primaries" | "no_replicas" | "gone" | "restarted" as goal:
+                return None if self.node is None else (self.node, goal)
+            case _:
+                return None
+
+    @property
+    def result_goal(self) -> str:
+        """That nothing is left to balance: the count says so at lively only."""
+        return self.wait.description if self.state == "balanced" else ""
 
     @property
     def is_prerequisite(self) -> bool:

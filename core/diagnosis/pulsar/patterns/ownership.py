@@ -20,6 +20,7 @@ from core.pulsar.liveness import DEAD, UNKNOWN, liveness_of
 from core.pulsar.owners import ORPHANED, STUCK, ownership_of, worst_first
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
+from core.pulsar.rules.liveness import registration_fix
 from core.pulsar.served import REGISTRATIONS, services_of
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
@@ -87,9 +88,12 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
         which = f"is {row.reason}"
     if len(owners) == 1 and rows.size > 1 and first["bundle"] in hint:
         hint += " Likewise for its other bundles."
-    path = f"{REGISTRATIONS}{owners[0][0]}"
-    if row is not None and row.state == DEAD and row.is_registered and path not in hint:
-        hint += f" Delete its registration, {path}, then, too."
+    verdicts = [found.liveness.by_broker.get(owner) for owner, _ in owners]
+    dead = [one for one in verdicts if one is not None and one.state == DEAD and one.is_registered]
+    path = f"{REGISTRATIONS}{dead[0].broker if len(dead) == 1 else 'ID of each'}"
+    if dead and path not in hint:
+        leads = any(one.leads for one in dead)
+        hint += f" {registration_fix(path, context.settings.target, leads=leads)}"
     yield Candidate(
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
