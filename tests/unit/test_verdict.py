@@ -55,7 +55,11 @@ def test_a_cluster_without_brokers_is_examined_in_no_area():
     ("area", "change", "words"),
     [
         ("load", {"msg_throughput_in": None}, "1 of 2 brokers gave no load report"),
-        ("addresses", {"service_url": None}, "1 of 2 brokers report no service URL"),
+        (
+            "addresses",
+            {"service_url": None, "service_url_tls": None},
+            "1 of 2 brokers report no service URL",
+        ),
     ],
 )
 def test_an_area_of_which_one_broker_lacks_the_data_is_not_examined_whole(area, change, words):
@@ -63,6 +67,11 @@ def test_an_area_of_which_one_broker_lacks_the_data_is_not_examined_whole(area, 
     first = snapshot.brokers["broker"][0].as_py()
     assert reasons(snapshot)[area] == ""
     assert words in reasons(edited(snapshot, "brokers", {first: change}))[area]
+
+
+def test_a_broker_that_serves_over_tls_alone_has_an_address():
+    changes = {"service_url": None, "service_url_tls": "pulsar+ssl://b:6651"}
+    assert reasons(every(calm(), "brokers", changes))["addresses"] == ""
 
 
 def test_liveness_takes_sessions_and_the_time_of_every_report():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -35,9 +35,8 @@ _REGISTRY: Final = "/loadbalance/brokers"
 def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
     """Brokers that are dead, suspected, not registered, or no longer report."""
     is_extensible = context.snapshot.manifest.load_manager == "extensible"
-    dead = [row for row in context.liveness.rows if row.state == DEAD and row.is_registered]
     # findings with one hint become one cause: many leftovers of restarts are one thing to do
-    several = f"{_REGISTRY}/ID of each" if len(dead) > 1 else ""
+    dead = [row for row in context.liveness.rows if row.state == DEAD and row.is_registered]
     for row in context.liveness.rows:
         if row.state not in _CODES:
             continue
@@ -55,7 +54,7 @@ def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
             limit=Quantity(context.liveness.late_s, "s") if is_known else None,
             since=None if row.since is None else ms_to_datetime(row.since),
             evidence=row.evidence(),
-            hint=_hint(row, context.settings.target, several, is_extensible=is_extensible),
+            hint=_hint(row, context.settings.target, dead, is_extensible=is_extensible),
             cost=_cost(row),
         )
 
@@ -82,7 +81,9 @@ def _consequence(row: BrokerLiveness, *, is_extensible: bool) -> str:
     return f"{owns}{chosen}{leads}".rstrip()
 
 
-def _hint(row: BrokerLiveness, release: Release, several: str, *, is_extensible: bool) -> str:
+def _hint(
+    row: BrokerLiveness, release: Release, dead: Sequence[BrokerLiveness], *, is_extensible: bool
+) -> str:
     path = f"{_REGISTRY}/{row.broker}"
     if row.state == UNREGISTERED and is_extensible:
         return (
@@ -108,20 +109,25 @@ def _hint(row: BrokerLiveness, release: Release, several: str, *, is_extensible:
             "registration goes with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
-    return registration_fix(several or path, release, leads=row.leads)
+    return registration_fix(dead, release)
 
 
-def registration_fix(path: str, release: Release, *, leads: bool) -> str:
-    """Return how the registration of a dead broker is ended.
+def registration_fix(dead: Sequence[BrokerLiveness], release: Release) -> str:
+    """Return how the registrations of dead brokers are ended.
 
     Args:
-        path: Of its znode, or what stands for those of several.
+        dead: Those that are registered; at least one.
         release: Of the brokers, for the release that leaves none behind.
-        leads: Whether the leader's znode may name it, too.
     """
+    leads = any(row.leads for row in dead)
     also = " and the leader's znode, if that still names it," if leads else ""
+    what = (
+        f"its registration, {_REGISTRY}/{dead[0].broker},"
+        if len(dead) == 1
+        else f"the registration of each dead broker, {_REGISTRY}/<id>,"
+    )
     return (
-        f"Delete its registration, {path},{also} once its process is confirmed gone. "
+        f"Delete {what}{also} once its process is confirmed gone. "
         f"Registrations that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
     )
 

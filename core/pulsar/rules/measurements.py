@@ -177,7 +177,7 @@ def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
     """Return which brokers use much more CPU than their messages explain, and which much less.
 
     A broker is compared with the median of the others, by bytes and by messages at once, so that
-    large messages beside small ones are no difference.
+    large messages next to small ones are no difference.
     """
     work = _Work.of(context)
     over, under = np.zeros_like(work.known), np.zeros_like(work.known)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -161,7 +160,7 @@ class _Case:
         if snapshot.manifest.load_manager == "extensible":
             is_read = pc.any(pc.equal(snapshot.bundles["owner_source"], "channel")).as_py()
             is_read = is_read or snapshot.unit_states.num_rows
-            return "" if is_read else self._absent("the states in its channel were not read")
+            return "" if is_read else self._absent("the ownership channel was not read")
         is_read = pc.any(pc.equal(snapshot.claims["subject_kind"], "bundle")).as_py()
         return "" if is_read else self._absent("ownership entries are read from ZooKeeper only")
 
@@ -200,7 +199,8 @@ class _Case:
     def addresses(self) -> str:
         """Service addresses are in the load reports."""
         brokers = self._snapshot.brokers
-        lacking = int(np.sum(brokers["service_url"].is_null().to_numpy(zero_copy_only=False)))
+        urls = pc.coalesce(brokers["service_url"], brokers["service_url_tls"])
+        lacking = urls.null_count
         if lacking == brokers.num_rows:
             return self._absent("no load report has service URLs")
         if lacking:

@@ -101,11 +101,12 @@ def test_a_znode_that_no_session_ends_has_to_be_deleted():
     assert cause.effect.after.missing == 0
 
 
-def of_a_dead_broker() -> PulsarSnapshot:
-    """A registered broker without a session, dead for hours, that owns 4 of 16 bundles."""
+def of_a_dead_broker(count: int = 1) -> PulsarSnapshot:
+    """Registered brokers without a session, dead for hours, that own 4 bundles each."""
     group = {"bundles": 4, "in": 900, "mb_in": 4, "mb_out": 4}
     alive = {"name": "b-#:8080", "count": 3, "cpu": 40, "session": 7, "groups": [group]}
-    dead = {"name": "a-9:8080", "cpu": 40, "session": 0, "age_s": 18_000, "groups": [group]}
+    dead = {"name": "a-#:8080", "cpu": 40, "session": 0, "age_s": 18_000, "groups": [group]}
+    dead["count"] = count
     cluster = {"release": "3.0.9"}
     facts = {"cluster": cluster, "brokers": [alive, dead], "leader": {"name": "b-0:8080"}}
     return Report("dead", facts).snapshot()
@@ -114,11 +115,19 @@ def of_a_dead_broker() -> PulsarSnapshot:
 def test_a_dead_owner_is_one_cause_that_ends_its_znodes_and_its_registration():
     snapshot = of_a_dead_broker()
     [cause] = diagnose(snapshot, LONG).causes
-    assert cause.summary.startswith("4 bundles are owned by a-9:8080, which is dead: no session")
+    assert cause.summary.startswith("4 bundles are owned by a-0:8080, which is dead: no session")
     assert "Likewise for its other bundles." in cause.hint
-    assert "Delete its registration, /loadbalance/brokers/a-9:8080," in cause.hint
+    assert "Delete its registration, /loadbalance/brokers/a-0:8080," in cause.hint
     # the dead broker carries least, and is given none of its bundles again
     assert (cause.effect.before.missing, cause.effect.after.missing) == (4, 0)
+
+
+def test_two_dead_owners_are_one_cause_that_names_both():
+    snapshot = of_a_dead_broker(2)
+    [cause] = diagnose(snapshot, LONG).causes
+    assert {"a-0:8080", "a-1:8080"} <= set(cause.objects)
+    assert "Likewise for a-1:8080." in cause.hint
+    assert "Delete the registration of each dead broker, /loadbalance/brokers/<id>," in cause.hint
 
 
 def test_an_owner_that_lost_its_registration_is_one_cause_under_the_extensible_manager():

@@ -77,23 +77,19 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
         return
     bundles = context.snapshot.bundles
     found = ownership_of(context.snapshot, context.settings)
-    first = worst_first(found.bundles, (ORPHANED,)).slice(0, 1).to_pylist()[0]
+    orphans = worst_first(found.bundles, (ORPHANED,))
     owners = Counter(bundles["owner"].take(pa.array(rows)).to_pylist()).most_common()
-    named = ", ".join(owner for owner, _ in owners[:_MAX_NAMED])
+    named = " and ".join(owner for owner, _ in owners[:_MAX_NAMED])
     verb = "is" if rows.size == 1 else "are"
-    row = found.liveness.by_broker.get(owners[0][0]) if len(owners) == 1 else None
-    which = "is dead or not registered" if len(owners) == 1 else "are dead or not registered"
-    hint = services_of(context.snapshot, context.settings, found).of(first).fix
-    if row is not None and row.state != UNKNOWN:
-        which = f"is {row.reason}"
-    if len(owners) == 1 and rows.size > 1 and first["bundle"] in hint:
-        hint += " Likewise for its other bundles."
     verdicts = [found.liveness.by_broker.get(owner) for owner, _ in owners]
+    only = verdicts[0] if len(owners) == 1 else None
+    which = f"{'is' if len(owners) == 1 else 'are'} dead or not registered"
+    if only is not None and only.state != UNKNOWN:
+        which = f"is {only.reason}"
+    hint = services_of(context.snapshot, context.settings, found).fix_of(orphans)
     dead = [one for one in verdicts if one is not None and one.state == DEAD and one.is_registered]
-    path = f"{REGISTRATIONS}{dead[0].broker if len(dead) == 1 else 'ID of each'}"
-    if dead and path not in hint:
-        leads = any(one.leads for one in dead)
-        hint += f" {registration_fix(path, context.settings.target, leads=leads)}"
+    if dead and f"{REGISTRATIONS}{dead[0].broker}" not in hint:
+        hint += f" {registration_fix(dead, context.settings.target)}"
     yield Candidate(
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
