@@ -57,7 +57,7 @@ class SystemDiagnosis(Protocol):
         ...
 
     def unevenness(self, snapshot: Any) -> float | None:
-        """Return the farthest distance of a server's load from the mean, share of it."""
+        """Return how far the busiest server is above the mean, share of it; ``None``: unknown."""
         ...
 
 
@@ -81,9 +81,7 @@ class _Pulsar:
         return _explanation(snapshot).of_bundle(name).sentence
 
     def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
-        spread = measure(snapshot).throughput
-        known = spread.deviations[spread.known]
-        return float(np.abs(known).max()) if known.size else None
+        return measure(snapshot).throughput.max_deviation_ratio
 
 
 def _explanation(snapshot: PulsarSnapshot) -> Explanation:
