@@ -232,13 +232,22 @@ def placed_by_filters(basis: Basis, bundle: str) -> Placement:
     return place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
 
 
-def check_placement(basis: Basis) -> Iterator[Diagnostic]:
-    """Check that the cluster, which places what has no destination, places nothing on the dead.
+def check_placement(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
+    """Check that the cluster, which places what has no destination, does not do so on the dead.
 
-    Trimtab gives the dead nothing, but the leader goes by their registration.
+    Trimtab gives the dead nothing, but the leader goes by their registration: all that isolation
+    allows are candidates, for the other filters depend on what it knows then.
     """
-    for broker, why in basis.view.dead.items():
-        if broker in basis.view.broker_index:
+    view = basis.view
+    policy = view.namespace_policy[view.bundle_namespace[view.bundle_row(bundle)]]
+    if view.unreadable_policies:  # which policy the namespace has is not known then
+        may_get = np.ones(len(view.brokers), np.bool_)
+    elif policy < 0:
+        may_get = ~view.is_primary.any(axis=0)
+    else:
+        may_get = view.is_primary[policy] | view.is_secondary[policy]
+    for broker, why in view.dead.items():
+        if broker in view.broker_index and may_get[view.broker_row(broker)]:
             yield _error(
                 "placement_dead",
                 broker,
