@@ -11,7 +11,7 @@ from pegasus_world import N1, N2, N3, N4, PegasusPort, PegasusWorld, batch, move
 from core.actions.apply import CUT_SHORT
 from core.actions.describe import describe_event, describe_purpose
 from core.actions.dry_run import rehearse
-from core.actions.events import PurposeChecked, StepReopened
+from core.actions.events import Entry, PurposeChecked, Record, StepEnded, StepReopened
 from core.actions.model import RunOptions
 from core.actions.purpose import MAX_ATTEMPTS
 from core.actions.views import RunView
@@ -215,6 +215,69 @@ def test_a_cluster_that_cannot_be_read_at_the_end_leaves_it_unknown() -> None:
     assert checked.holds is None
     assert "Holds: unknown." in describe_purpose(checked)
     assert view.sentence.startswith("Unknown whether achieved: ")
+
+
+def dark_at_the_end(world: PegasusWorld, until_s: float = 1e9) -> None:
+    """Let the cluster be unreadable from the end of the last step, the second one, on."""
+    put = world.put
+
+    def put_and_see(record: Record) -> Entry:
+        if isinstance(record.event, StepEnded) and record.event.step == 1:
+            world.is_dark = world.now_s < until_s
+        return put(record)
+
+    setattr(world, "put", put_and_see)  # noqa: B010  # a method, to mypy
+    world.at(until_s, lambda: setattr(world, "is_dark", False))
+
+
+def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_is_not_known() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world)
+    world.at(20.0, lambda: world.control("stop", "enough"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "STOPPED"
+    assert [step.state for step in view.steps] == ["DONE"] * 2
+    assert world.now_s < 25
+    assert view.sentence.startswith(f"Unknown whether achieved: {N1} has no primaries. ")
+    assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC: enough.")
+
+
+def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_does_not_hold() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world, 20.0)
+    world.at(20.0, lambda: leads_again(world, 1))
+    world.at(20.0, lambda: world.control("stop"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "STOPPED"
+    assert not world.events(StepReopened)
+    assert view.sentence.startswith(f"Not achieved: {N1} has no primaries. 1 primary is still on")
+    assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC.")
+
+
+def test_a_stop_during_the_last_check_changes_nothing_where_the_purpose_holds() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world, 20.0)
+    world.at(20.0, lambda: world.control("stop"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "DONE"
+    assert "stopped" not in view.sentence
+
+
+def test_the_last_check_reads_an_unreadable_cluster_again_every_two_seconds() -> None:
+    world = PegasusWorld()
+    readings: list[float] = []
+    reach = PegasusPort.reach
+
+    def counted(port: PegasusPort) -> None:
+        if world.is_dark:
+            readings.append(world.now_s)
+        reach(port)
+
+    dark_at_the_end(world, 25.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PegasusPort, "reach", counted)
+        assert run(world, EMPTY, GONE).state == "DONE"
+    assert 9 <= len(readings) <= 13
 
 
 def test_a_dry_run_judges_no_purpose() -> None:
