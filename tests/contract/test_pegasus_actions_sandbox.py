@@ -292,6 +292,9 @@ def test_partitions_of_a_table_that_is_dropped_have_left_the_node(
     refusal = site.act(only).refusal
     assert refusal is not None
     assert only.flags_of(refusal.code).is_needless
+    none = site.act(msgspec.structs.replace(step, items=())).refusal
+    assert none is not None
+    assert none.sentence == f"All 0 partitions left {node} already."
 
 
 def test_a_table_that_is_dropped_while_its_proposals_are_queued_has_left_the_node(

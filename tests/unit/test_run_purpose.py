@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from actions_world import Faults, Worker
+from pegasus_snapshots import part_row, snapshot_of, whole
 from pegasus_world import N1, N2, N3, N4, PegasusPort, PegasusWorld, batch, move, pegasus_plan
 
 from core.actions.apply import CUT_SHORT
@@ -16,11 +17,12 @@ from core.actions.model import RunOptions
 from core.actions.purpose import MAX_ATTEMPTS
 from core.actions.views import RunView
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.plan.purpose import purpose_of
+from core.pegasus.plan.purpose import lacking, purpose_of
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import Awaited, AwaitState
 from core.systems import purpose_of as purpose_of_any
@@ -184,6 +186,51 @@ def test_a_partition_that_is_new_on_the_node_is_named() -> None:
     assert view.state == "FAILED"
     assert view.purpose is not None
     assert view.purpose.sentence == f"1 primary is still on {N1}."
+
+
+def test_a_batch_of_a_table_that_was_dropped_leaves_the_rest_to_be_done() -> None:
+    world = PegasusWorld()
+    other = Partition.of(replace(world.configs["2.0"], app_id=9), "dropped")
+    lost = ProposeMany(node=N1, verb="move_pri", items=(Proposed(partition=other, target=N2),))
+    view = run(world, lost, EMPTY, GONE)
+    assert [step.state for step in view.steps] == ["SKIPPED", "DONE", "DONE"], view.sentence
+    assert view.state == "DONE"
+
+
+def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
+    world = PegasusWorld()
+    view = run(world, move("2.1", N1, N2), move("2.2", N1, N3))
+    snapshot = snapshot_of(whole([part_row(2, 2, N3, [N1, N4])]))
+    assert lacking(view, snapshot) == "Partition 2.1 is not there."
+
+
+@pytest.mark.parametrize(
+    ("steps", "sentence"),
+    [
+        ((EMPTY, GONE), ""),
+        ((EMPTY, GONE, wait("gone", N1)), ""),
+        ((EMPTY, GONE, wait("restarted", N1)), f"{N1} was not seen to restart."),
+    ],
+)
+def test_a_node_that_the_cluster_has_forgotten_holds_nothing(
+    steps: tuple[PegasusStep, ...], sentence: str
+) -> None:
+    world = PegasusWorld()
+    world.ask(plan=pegasus_plan(world, steps), options=FAST)
+    content = whole([part_row(2, at, N2, [N3, N4]) for at in range(4)])
+    content["nodes"] = [row for row in content["nodes"] if row["node"] != N1]
+    assert lacking(world.view, snapshot_of(content)) == sentence
+
+
+def test_a_child_of_a_split_is_on_the_node_once_it_has_registered() -> None:
+    world = PegasusWorld()
+    world.ask(plan=pegasus_plan(world, (EMPTY, GONE)), options=FAST)
+    parents = [part_row(2, at, N2, [N3, N4]) for at in range(4)]
+    child = part_row(2, 4, None, ballot=-1)
+    assert lacking(world.view, snapshot_of(whole([*parents, child]))) == ""
+    registered = part_row(2, 4, N1, [N3, N4])
+    found = lacking(world.view, snapshot_of(whole([*parents, registered])))
+    assert found == f"1 primary is still on {N1}."
 
 
 def test_a_run_that_did_little_and_was_skipped_for_the_rest_is_not_done() -> None:
