@@ -30,12 +30,14 @@ class Explained(NamedTuple):
         by_cause: Code of a proven cause to the codes of the findings that it explains.
         by_object: Code of a proven cause to the codes that it explains of its own objects only.
         by_completion: Codes that any cause explains whose fix gives bundles or partitions a server.
+        unit: What its servers serve, a singular noun.
     """
 
     symptoms: Collection[str]
     by_cause: Mapping[str, Collection[str]]
     by_object: Mapping[str, Collection[str]] = MappingProxyType({})
     by_completion: Collection[str] = ()
+    unit: str = "bundle"
 
 
 def with_facts(
@@ -142,7 +144,7 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
     return replace(
         cause,
         severity=worst.severity,
-        cost=replace(cost, bundles=max(cost.bundles, missing)),
+        cost=replace(cost, bundles=max(cost.bundles, missing), unit=explained.unit),
         area=worst.area,
     )
 

@@ -270,7 +270,7 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             code="shared_address",
             title="Several brokers advertise one address",
             measured=Quantity(len(brokers), "brokers"),
-            limit=Quantity(1, "broker"),
+            limit=Quantity(1, "brokers"),
             severity="error" if is_of_pulsar else "warning",
             subject_kind="broker",
             subject=brokers[0],
@@ -312,7 +312,7 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             title="Listener is missing on some brokers"
             if is_listener
             else "Address is missing on some brokers",
-            measured=Quantity(len(missing), "brokers" if len(missing) > 1 else "broker"),
+            measured=Quantity(len(missing), "brokers"),
             limit=Quantity(0),
             severity="warning",
             subject_kind="broker",

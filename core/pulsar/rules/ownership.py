@@ -232,7 +232,7 @@ def _counted(
     return Finding(
         code=code,
         title=title,
-        measured=Quantity(bundles.count, "bundle" if bundles.count == 1 else "bundles"),
+        measured=Quantity(bundles.count, "bundles"),
         limit=Quantity(0),
         severity=severity,
         subject_kind="bundle" if bundles.count == 1 else "cluster",
