@@ -41,7 +41,7 @@ def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
     if frozen is None or frozen[0] != page.name or page.is_past:
         frozen = st.session_state[_FROZEN] = (page.name, page.stored)
     key = (page.cluster.kind, frozen[1])
-    words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%H:%M:%S} UTC")
+    words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%Y-%m-%d %H:%M:%S} UTC")
     found = diagnosed.wait(key, _AT_ONCE_S)
     if found is None:
         words.answer("Looking for causes; nothing is sent.")
