@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar

@@ -325,7 +325,7 @@ def test_a_broker_that_is_dead_or_suspected_is_given_nothing(load, odd: Broker) 
     ],
 )
 def test_the_dead_that_isolation_excludes_are_no_candidates(
-    load, namespaces: str, primary: str, secondary: str, is_candidate: bool
+    load, namespaces: str, primary: str, secondary: str, *, is_candidate: bool
 ) -> None:
     policy = {
         "namespaces": [namespaces],

@@ -190,7 +190,10 @@ def test_the_limit_that_stops_a_split_names_the_bundle(bundles, limit, others, m
     snapshot = crowded(bundles, others=others, manager=manager, settings={MAX: limit})
     found = only(snapshot, "bundle_limit_reached")
     assert found.severity == "warning"
-    assert "carries 120k msg/s, over the split threshold of 30k msg/s, and is not split" in found.sentence
+    assert (
+        "carries 120k msg/s, over the split threshold of 30k msg/s, and is not split"
+        in found.sentence
+    )
     assert found.fix.wanted == {MAX: 2 * bundles}
     assert found.servers == ("a:8080",)
     assert len(found.evidence["due"]) == 1

@@ -34,7 +34,7 @@ from core.pulsar.placement.versions import version_ranks
 from core.pulsar.plan.outcomes import HINT_LOSS_NOTE
 from core.pulsar.plausibility import impossible_usage
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import LoadView
+from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, format_ratio, pluralize
 
@@ -240,10 +240,11 @@ def check_placement(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
     """
     view = basis.view
     policy = view.namespace_policy[view.bundle_namespace[view.bundle_row(bundle)]]
+    may_get: Flags
     if view.unreadable_policies:  # which policy the namespace has is not known then
         may_get = np.ones(len(view.brokers), np.bool_)
     elif policy < 0:
-        may_get = ~view.is_primary.any(axis=0)
+        may_get = ~np.any(view.is_primary, axis=0)
     else:
         may_get = view.is_primary[policy] | view.is_secondary[policy]
     for broker, why in view.dead.items():

@@ -73,8 +73,8 @@ def impossible_cpu(context: HealthContext) -> Iterator[Finding]:
             + (f" {pluralize(others, 'other broker')} with the same limit." if others else ""),
             consequence="The balancer overestimates the load of such a broker, and unloads its "
             "bundles for nothing.",
-            hint=f"Do not unload its bundles for this. Start the brokers with {PROCESSORS}=<CPUs of the host>, "
-            "as many as usage counts.",
+            hint="Do not unload its bundles for this. Start the brokers with "
+            f"{PROCESSORS}=<CPUs of the host>, as many as usage counts.",
             fix=Fix(lines=(f"PULSAR_EXTRA_OPTS={PROCESSORS}=<CPUs of the host>",), restart=True),
             evidence={
                 "resource": "cpu",
@@ -109,8 +109,8 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
                 f"{RESOURCE_NAMES[resource]} used of {limit[row]:,.0f} MiB "
                 f"({format_ratio(ratio)}): the two count different pools.",
                 consequence="Its usage says nothing about its load.",
-                hint=f"Do not unload its bundles for this. Set {flag} to what the broker may take, and restart "
-                "it.",
+                hint=f"Do not unload its bundles for this. Set {flag} to what the broker may take, "
+                "and restart it.",
                 fix=Fix(lines=(f"PULSAR_MEM={flag}=<size>",), restart=True),
                 evidence={"resource": resource, "usage_ratio": ratio, "flag": flag},
             )
