@@ -65,7 +65,8 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
     """
     cluster = session.ports.cluster
     purpose = cluster.system.purpose(session.plan)
-    if not purpose:
+    is_untouched = all(step.begun_at is None for step in session.view.steps)
+    if not purpose or (is_untouched and not is_patient):  # it was cut short before it did anything
         return None
     try:
         fresh = cluster.snapshot()

@@ -91,10 +91,10 @@ def fact_headline(causes: Iterable[Cause]) -> str:
 
 def _facts(findings: Iterable[Finding]) -> Iterator[Cause]:
     """Yield one cause for findings of one code that ask for the same thing."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
+    by_order: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
-        alike.setdefault((one.code, one.hint), []).append(one)
-    for same in alike.values():
+        by_order.setdefault((one.code, one.hint), []).append(one)
+    for same in by_order.values():
         first = same[0]
         names = [name for one in same for name in (one.subject, *one.servers) if name]
         is_setting = first.subject_kind == "setting"

@@ -72,6 +72,14 @@ Canary = Annotated[
         help="Do the first step alone and observe the cluster for so long before the rest.",
     ),
 ]
+MaxUnassigned = Annotated[
+    int | None,
+    typer.Option(
+        metavar="BUNDLES",
+        min=1,
+        help="Pause at so many unassigned bundles; default: the cluster's limit.",
+    ),
+]
 PauseBalancer = Annotated[
     bool,
     typer.Option("--pause-balancer", help="Disable the cluster's own shedding during the run."),
@@ -113,6 +121,7 @@ def apply(
     dry_run: DryRun = False,
     pace: Pace = None,
     canary: Canary = None,
+    max_unassigned: MaxUnassigned = None,
     pause_balancer: PauseBalancer = False,
     detach: Detach = False,
     config_file: Config = None,
@@ -128,6 +137,7 @@ def apply(
         reason=reason,
         pace=pace,
         canary_s=canary,
+        max_unassigned=max_unassigned,
         pause_balancer=pause_balancer,
         dry_run=dry_run,
         detach=detach,
@@ -143,6 +153,7 @@ def execute(
     reason: str,
     pace: str | None = None,
     canary_s: float | None = None,
+    max_unassigned: int | None = None,
     pause_balancer: bool = False,
     dry_run: bool = False,
     detach: bool = False,
@@ -158,6 +169,7 @@ def execute(
         pace: Rate limit such as ``10/min``; ``None``: the cluster's limit.
         canary_s: Seconds for which the cluster is observed after the first step; ``None``: the
             cluster's own.
+        max_unassigned: Unassigned bundles at which the run pauses; ``None``: the cluster's limit.
         pause_balancer: Disable the cluster's own shedding during the run.
         dry_run: Only show what would be sent.
         detach: Only request the run.
@@ -167,7 +179,7 @@ def execute(
         OpsError: It is refused, or the journal or (for a dry run) the cluster cannot be used.
     """
     by = access.command_identity(config)
-    options = _options(config, cluster, pace, canary_s)
+    options = _options(config, cluster, pace, canary_s, max_unassigned)
     options = replace(options, pause_balancer=pause_balancer)
     if not dry_run and not reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
@@ -210,6 +222,7 @@ def undo(
     yes: Annotated[bool, typer.Option("--yes", help="Apply without confirmation.")] = False,
     dry_run: DryRun = False,
     pace: Pace = None,
+    max_unassigned: MaxUnassigned = None,
     pause_balancer: PauseBalancer = False,
     detach: Detach = False,
     config_file: Config = None,
@@ -242,6 +255,7 @@ def undo(
         cluster.name,
         reason=reason,
         pace=pace,
+        max_unassigned=max_unassigned,
         pause_balancer=pause_balancer,
         dry_run=dry_run,
         detach=detach,
@@ -388,12 +402,18 @@ def _line(step: StepView, count: int) -> str:
 
 
 def _options(
-    config: services.Config, cluster: str, pace: str | None, canary_s: float | None
+    config: services.Config,
+    cluster: str,
+    pace: str | None,
+    canary_s: float | None,
+    max_unassigned: int | None,
 ) -> RunOptions:
     """Return the cluster's options with what was given in their place."""
     options = services.default_options(config, cluster)
     if pace is not None:
         options = replace(options, pace_per_min=pace_per_min(pace))
+    if max_unassigned is not None:
+        options = replace(options, max_unassigned=max_unassigned)
     return options if canary_s is None else replace(options, canary_s=canary_s)
 
 

@@ -55,7 +55,7 @@ def write_config(folder: Path, sandbox: Sandbox, *, is_read_only: bool = False) 
         f'state_dir = "{folder}"\n[[clusters]]\nname = "sandbox"\nenvironment = "demo"\n'
         f'zookeeper = "{sandbox.zookeeper}"\nadmin_urls = {json.dumps(sandbox.admin_urls)}\n'
         f"read_only = {json.dumps(is_read_only)}\n"
-        "[clusters.apply]\npace_per_min = 600.0\n"
+        "[clusters.apply]\npace_per_min = 600.0\nmax_unassigned = 3\n"
     )
     return path
 
@@ -107,9 +107,11 @@ def test_rehearsal_says_what_would_be_sent_and_sends_nothing(
 def test_plan_is_carried_out_by_the_command_itself_and_taken_back(
     fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "a test"))
+    words = apply_words(fleet, plan, "--reason", "a test", "--max-unassigned", 2)
+    code, body = answer(capsys, *words)
     assert code == 0, body
     made = body["run"]
+    assert made["options"]["max_unassigned"] == 2
     assert (made["state"], made["counts"]) == ("DONE", {"DONE": 2})
     assert {step["code"] for step in made["steps"]} == {"landed"}
     owners = {step["bundle"]: step["owner"] for step in made["steps"]}
@@ -122,9 +124,10 @@ def test_plan_is_carried_out_by_the_command_itself_and_taken_back(
     assert {step["bundle"] for step in body["plan"]["steps"]} <= set(owners)
     code, body = answer(capsys, *words, "--dry-run")
     assert code == 0
-    code, body = answer(capsys, *words, "--yes")
+    code, body = answer(capsys, *words, "--yes", "--max-unassigned", 2)
     assert code == 0, body
     undone = body["run"]
+    assert undone["options"]["max_unassigned"] == 2
     assert undone["undoes"] == made["run_id"]
     for step in undone["steps"]:
         assert step["destination"] == owners[step["bundle"]]
@@ -136,6 +139,8 @@ def test_plan_is_carried_out_by_the_command_itself_and_taken_back(
     [
         (["--reason", "x", "--pace", "fast"], 2, "usage"),
         (["--reason", "x", "--pace", "1000/s"], 1, "input"),
+        (["--reason", "x", "--max-unassigned", "4"], 1, "input"),
+        (["--reason", "x", "--max-unassigned", "0"], 2, "usage"),
         ([], 2, "usage"),  # no reason
     ],
 )

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from fleet_builder import NOON, make_snapshot
 
 from connectors.pulsar.acting.bundle_reader import BundleState, BundleStep
@@ -307,7 +308,18 @@ def snapshot_of(world: World) -> PulsarSnapshot:
     entry = replace(BASE.manifest.tables["bundles"], expected=None if world.holes else sum(keep))
     entries = {**BASE.manifest.tables, "bundles": replace(entry, rows=sum(keep))}
     manifest: Manifest = replace(BASE.manifest, taken_at=taken_at, tables=entries)
-    return PulsarSnapshot(manifest, {**BASE.tables, "bundles": table})
+    tables = {**BASE.tables, "bundles": table, "brokers": _reporting(taken_at)}
+    return PulsarSnapshot(manifest, tables)
+
+
+def _reporting(moment: datetime) -> pa.Table:
+    """The brokers, all of which go on reporting."""
+    table = BASE.brokers
+    column = table.schema.get_field_index("reported_at")
+    later_ms = round((moment - NOON).total_seconds() * 1000)
+    return table.set_column(
+        column, table.schema.field("reported_at"), pc.add(table["reported_at"], later_ms)
+    )
 
 
 def plan_of(

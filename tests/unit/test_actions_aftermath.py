@@ -249,7 +249,7 @@ def test_a_rehearsal_has_no_patience_with_a_dark_cluster() -> None:
     found = _rehearsed(world)
     assert found.state == "FAILED"
     assert {step.code for step in found.steps} == {"cluster_unreadable"}
-    assert world.crossings.count("snapshot") == 3  # the last one for the purpose
+    assert world.crossings.count("snapshot") == 2
     assert world.now_s < 2.0
 
 

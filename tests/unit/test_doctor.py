@@ -337,3 +337,9 @@ def test_what_was_read_in_part_names_the_rest() -> None:
         "warning",
         (),
     )
+    shipped = with_settings(
+        sound(),
+        (None, SHEDDER, IMPL + "ThresholdShedder", "default"),
+        (None, PLACEMENT, IMPL + "LeastLongTermMessageRate", "default"),
+    )
+    assert only(shipped, "measures_differ").severity == "info"  # what the release ships with

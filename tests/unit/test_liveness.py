@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from report_cluster import Report
 
+from core.findings.verdict import PROBLEMS
 from core.optimize.planner import optimize
 from core.optimize.request import OptimizeRequest
 from core.pulsar.liveness import liveness_of, loads_of
 from core.pulsar.placement.place import place_bundle
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.verify import recheck
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import active_shedding_strategy
@@ -46,7 +48,13 @@ class Broker:
     version: str = "3.0.9"
 
 
-def dump(brokers: list[Broker], *, leader: str = "", with_mtime: bool = False) -> str:
+def dump(
+    brokers: list[Broker],
+    *,
+    leader: str = "",
+    with_mtime: bool = False,
+    policies: dict[str, object] | None = None,
+) -> str:
     """Return the lines of a dump."""
     lines, space, low = [], "t/n", 0
     total = sum(one.bundles for one in brokers)
@@ -105,6 +113,8 @@ def dump(brokers: list[Broker], *, leader: str = "", with_mtime: bool = False) -
     if leader:
         value = {"serviceUrl": f"http://{leader}", "brokerId": leader}
         lines.append({"path": "/loadbalance/leader", "value": value})
+    if policies:
+        lines.append({"path": "/admin/clusters/c/namespaceIsolationPolicies", "value": policies})
     lines.append(
         {
             "path": f"/admin/local-policies/{space}",
@@ -149,6 +159,10 @@ CASES = {
         Broker(ODD, session=0, age_min=70, took_min=3, bundle_session=88),
         "alive, reports stopped",
     ),
+    "registered by an earlier process, its bundles' session lives": (
+        Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88),
+        "alive, reports stopped",
+    ),
     "sessions unknown, 40 min": (Broker(ODD, session=None, age_min=40), "suspected dead"),
     "sessions unknown, 5 h": (Broker(ODD, session=None, age_min=300), "dead"),
     "not registered, its session took a bundle": (
@@ -173,6 +187,17 @@ def test_each_broker_has_one_verdict(load, name: str, size: int) -> None:
     found = states(load(fleet(odd, size=size)))
     assert found.pop(ODD) == expected
     assert set(found.values()) == {"alive"}
+
+
+def test_bundles_of_a_live_session_are_held_whatever_registered_their_owner(load) -> None:
+    odd = Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88)
+    found = assess(load(fleet(odd), leader="b-0:8080"))
+    assert [one.code for one in found if one.severity in PROBLEMS] == ["reports_stopped"]
+
+
+def test_a_dump_is_as_old_as_the_newest_znode_in_it(load) -> None:
+    snapshot = load([replace(one, age_min=300, took_min=1) for one in fleet()])
+    assert "all_reports_old" in {one.code for one in assess(snapshot)}
 
 
 def test_a_negative_session_is_one(load) -> None:
@@ -286,6 +311,46 @@ def test_a_broker_that_is_dead_or_suspected_is_given_nothing(load, odd: Broker) 
         snapshot, [busy], now=snapshot.manifest.taken_at, destination=elsewhere
     )
     assert plan.applyable, plan.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "primary", "secondary", "is_candidate"),
+    [
+        ("t/n", r"b-[01]\..*", "none", False),
+        ("t/n", r"b-0\..*", r"b-1\..*", False),
+        ("t/n", ".*", "none", True),
+        ("t/n", r"b-0\..*", r"odd.*", True),  # the leader may go on to the secondaries
+        ("t/other", r"odd.*", "none", False),  # it is kept for others
+        ("t/other", r"b-0\..*", "none", True),
+        ("t/other", "(", "none", True),  # of whom a policy speaks that cannot be read is unknown
+    ],
+)
+def test_the_dead_that_isolation_excludes_are_no_candidates(
+    load, namespaces: str, primary: str, secondary: str, *, is_candidate: bool
+) -> None:
+    policy = {
+        "namespaces": [namespaces],
+        "primary": [primary],
+        "secondary": [secondary],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+    brokers = [Broker(f"b-{at}.zone:8080", session=100 + at) for at in range(3)]
+    brokers.append(Broker(ODD, session=0, age_min=300))
+    snapshot = load(brokers, policies={"p": policy})
+    now = snapshot.manifest.taken_at
+    two = snapshot.bundles["bundle"].to_pylist()[:2]
+    plan = build_unload_plan(snapshot, two, now=now)
+    found = [item.subject for item in plan.diagnostics if item.code == "placement_dead"]
+    assert found == [ODD] * is_candidate
+    assert plan.applyable != is_candidate, plan.diagnostics
+    assert len(plan.steps) == (0 if is_candidate else 2)
+    if plan.steps:
+        assert recheck(snapshot, plan, (), now) == {}
+        found = recheck(load(brokers), plan, (), now)  # the policy is gone meanwhile
+        assert [item.code for item in found.values()] == ["placement_dead"] * 2
 
 
 def test_where_reports_stopped_the_bundles_have_the_load(load) -> None:

@@ -184,16 +184,17 @@ def _checked_steps(
         if any(item.code in _NO_DESTINATION for item in about):
             unfit.add(name)
         found += [_weighed(item, request) for item in about]
-    about = list(check_placement(basis)) if None in wanted else []
-    found += about
-    is_placeable = not about
     steps: list[UnloadBundle] = []
     for bundle, destination in zip(request.bundles, wanted, strict=True):
-        is_fit = destination not in unfit if destination is not None else is_placeable
+        is_fit = destination not in unfit
         about = list(check_bundle(basis, bundle))
         stops = any(item.severity == "error" or item.code == "not_owned" for item in about)
-        if not stops and destination is not None and is_fit:
-            about += check_move(basis, bundle, destination)
+        if not stops and is_fit:
+            about += (
+                check_placement(basis, bundle)
+                if destination is None
+                else check_move(basis, bundle, destination)
+            )
             stops = any(item.severity == "error" for item in about)
         found += about
         if not stops and is_fit:
@@ -203,7 +204,7 @@ def _checked_steps(
                     bundle=bundle, owner=owner, destination=destination, reason=request.reason
                 )
             )
-    return steps, found
+    return steps, [*dict.fromkeys(found)]  # one about a broker may concern many bundles
 
 
 def _weighed(item: Diagnostic, request: _UnloadRequest) -> Diagnostic:

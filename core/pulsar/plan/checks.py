@@ -34,7 +34,7 @@ from core.pulsar.placement.versions import version_ranks
 from core.pulsar.plan.outcomes import HINT_LOSS_NOTE
 from core.pulsar.plausibility import impossible_usage
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import LoadView
+from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, format_ratio, pluralize
 
@@ -232,13 +232,22 @@ def placed_by_filters(basis: Basis, bundle: str) -> Placement:
     return place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
 
 
-def check_placement(basis: Basis) -> Iterator[Diagnostic]:
-    """Check that the cluster, which places what has no destination, places nothing on the dead.
+def check_placement(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
+    """Check that the cluster, which places what has no destination, does not do so on the dead.
 
-    Trimtab gives the dead nothing, but the leader goes by their registration.
+    Trimtab gives the dead nothing, but the leader goes by their registration: all that isolation
+    allows are candidates, for the other filters depend on what it knows then.
     """
-    for broker, why in basis.view.dead.items():
-        if broker in basis.view.broker_index:
+    view = basis.view
+    policy = view.namespace_policy[view.bundle_namespace[view.bundle_row(bundle)]]
+    if view.unreadable_policies:  # which policy the namespace has is not known then
+        may_get: Flags = np.ones(len(view.brokers), np.bool_)
+    elif policy < 0:
+        may_get = np.asarray(~view.is_primary.any(axis=0), np.bool_)
+    else:
+        may_get = view.is_primary[policy] | view.is_secondary[policy]
+    for broker, why in view.dead.items():
+        if broker in view.broker_index and may_get[view.broker_row(broker)]:
             yield _error(
                 "placement_dead",
                 broker,

@@ -128,9 +128,9 @@ class SnapshotChecks:
         """Return why this bundle cannot go to that broker."""
         return first_refusal(check_move(self._basis, bundle, broker))
 
-    def placement(self) -> Diagnostic | None:
+    def placement(self, bundle: str) -> Diagnostic | None:
         """Return why the cluster must not place a bundle by itself now."""
-        return first_refusal(check_placement(self._basis))
+        return first_refusal(check_placement(self._basis, bundle))
 
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
         """Return why brokers would not cut a bundle so, or why it is of no use."""

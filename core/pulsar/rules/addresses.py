@@ -322,7 +322,7 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{_some(missing)} {'has' if len(missing) == 1 else 'have'} no {kind} "
             f"address; {pluralize(len(brokers), 'broker')} of {len(known)} with one.",
             consequence="Clients that use it get no address for the bundles there, and fail.",
-            hint=f"Set {key} alike on every broker, and restart those without it.",
+            hint=f"Set {key} on every broker, and restart those without it.",
             fix=Fix(lines=(f"{key}=<as on the other brokers>",), restart=True),
             evidence={"kind": kind, "rows": list(missing), "having": len(brokers)},
             cost=_cost(context, missing),

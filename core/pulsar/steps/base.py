@@ -43,7 +43,7 @@ class Checks(Protocol):
         """Return why this bundle cannot go to that broker."""
         ...
 
-    def placement(self) -> Diagnostic | None:
+    def placement(self, bundle: str) -> Diagnostic | None:
         """Return why the cluster must not place a bundle by itself now."""
         ...
 

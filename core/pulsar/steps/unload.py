@@ -100,7 +100,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         if refusal is not None:
             return refusal
         if self.destination is None:
-            return checks.placement()
+            return checks.placement(self.bundle)
         return checks.destination(self.destination) or checks.move(self.bundle, self.destination)
 
     def has_taken_effect(self, done: Executed) -> bool:

@@ -53,7 +53,7 @@ def owners(
     services = services_of(snapshot, settings, found)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000
-    elsewhere = verdict_of(snapshot, settings).elsewhere(("serving", "liveness"))
+    elsewhere = verdict_of(snapshot, settings).elsewhere(("serving",))
     bundles = _chosen(found, namespace, only_problems=only_problems)
     if namespace is not None:
         spread = spread.filter(pc.equal(spread["namespace"], namespace))

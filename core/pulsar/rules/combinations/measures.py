@@ -50,12 +50,14 @@ def measures(case: Case) -> Iterator[Finding]:
     sheds_by = strategy.measure
     if not sheds_by.startswith(places_by):
         fitting, is_settable = strategy.fitting_placement, case.settings.has(PLACEMENT)
+        # what a release ships with is worth knowing; what was configured is worth a look
+        is_shipped = all(case.settings.origin(key) == "default" for key in (SHEDDER, PLACEMENT))
         yield Finding(
             code="measures_differ",
             title="Shedding and placement measures differ",
             measured=Quantity(sheds_by.partition(" (")[0]),
             limit=Quantity(places_by),
-            severity="warning" if is_settable else "info",
+            severity="warning" if is_settable and not is_shipped else "info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
             consequence="A broker that is busy for the one can be idle for the other, and bundles "
