@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from fleet_builder import make_snapshot
@@ -189,3 +190,22 @@ def test_a_firing_alert_takes_the_all_clear_from_the_fleet():
     assert replace(calm_row, alerts=1).state == "attention"
     blind = replace(clear, areas=(Area(name="load", unexamined="no report"),))
     assert replace(calm_row, verdict=blind).state == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("age_min", "firing", "status", "note"),
+    [
+        (1, 0, "ok", "none is firing"),
+        (60, 0, "unknown", "not evaluated: 1 cluster not collected"),
+        (None, 0, "unknown", "not evaluated: 1 cluster not collected"),
+        (60, 2, "bad", "firing"),
+    ],
+)
+def test_no_alert_is_no_all_clear_where_no_collector_evaluates_them(
+    age_min, firing, status, note
+) -> None:
+    now = datetime(2026, 11, 28, tzinfo=UTC)
+    taken_at = None if age_min is None else now - timedelta(minutes=age_min)
+    row = model.FleetRow(cluster="c", acting=Acting(access="", run=""), taken_at=taken_at)
+    figure = model._alerts({"firing": firing, "silenced": 0}, [row], now)
+    assert (figure.value, figure.status, figure.note) == (str(firing), status, note)

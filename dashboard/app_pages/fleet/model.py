@@ -10,6 +10,7 @@ from typing import Final
 import pandas as pd
 
 from core.actions.views import RunView
+from core.alerts.model import Limits
 from core.findings.finding import Finding, State, count_by_severity
 from core.findings.verdict import Verdict
 from core.units import (
@@ -176,20 +177,27 @@ def key_figures(
         _traffic(rows),
         _moves(rows),
         _runs(runs, now),
-        _alerts(alerts),
+        _alerts(alerts, rows, now),
     ]
 
 
-def _alerts(counts: Mapping[str, int] | None) -> KeyFigure:
+def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: datetime) -> KeyFigure:
+    """Return how many are firing; where no collector evaluates them, none is no all-clear."""
     if counts is None:
         return KeyFigure(label="Alerts", value="unknown", status="unknown")
     firing = counts["firing"]
     quiet = f", {counts['silenced']} silenced" if counts["silenced"] else ""
+    late = timedelta(minutes=Limits().stale_min)
+    unread = sum(one.taken_at is None or now - one.taken_at > late for one in rows)
+    note = f"firing{quiet}" if firing or quiet else "none is firing"
+    status: Status = "ok"
+    if unread and not firing:
+        note, status = f"not evaluated: {pluralize(unread, 'cluster')} not collected", "unknown"
     return KeyFigure(
         label="Alerts",
         value=f"{firing:,}",
-        note=f"firing{quiet}" if firing or quiet else "none is firing",
-        status="bad" if firing else "ok",
+        note=note,
+        status="bad" if firing else status,
         help="See Alerts, next to Runs.",
     )
 
