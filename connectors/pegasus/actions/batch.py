@@ -169,7 +169,7 @@ class BatchAction:
             return StepResult(
                 state="UNKNOWN",
                 code="timed_out",
-                sentence=f"{self._sum(verdicts)}; {self._named(pending)} may still do.",
+                sentence=f"{self._sum(verdicts)}; pending: {self._named(pending)}.",
                 hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
                 after=now,
             )
