@@ -15,7 +15,6 @@ from core.access import Identity
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services
 from dashboard.cli.main import run
-from dashboard.services import pegasus
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.5)
 NAME = "sandbox-pegasus"
@@ -47,7 +46,10 @@ def written(sandbox: PegasusSandbox, folder: Path, more: str = "read_only = fals
 
 
 def captured(config: Path) -> PegasusSnapshot:
-    return pegasus.capture(services.load_config(config, ()).cluster(NAME))
+    settings = services.load_config(config, ())
+    found = services.snapshot_of(settings, settings.cluster(NAME))
+    assert isinstance(found, PegasusSnapshot)
+    return found
 
 
 def partition(config: Path, gpid: str) -> dict[str, Any]:

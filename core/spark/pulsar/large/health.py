@@ -233,9 +233,11 @@ class SparkBundles:
             sf.greatest(*shares).alias("excess"),
             ROW,
         ).where((sf.col("excess") > 1) & (count >= topics[0]) & (count <= topics[1]))
-        if namespaces is not None:
-            over = over.where(sf.col("namespace").isin(list(namespaces)))
-        return self._picked(over, over_schema(), "excess", "looking for bundles to split")
+        words = "looking for bundles to split"
+        if namespaces is None:
+            return self._picked(over, over_schema(), "excess", words)
+        of_those = over.where(sf.col("namespace").isin(list(namespaces)))
+        return Picked.all_of(self._sorted(of_those, over_schema(), "excess", words))
 
     def storms(self) -> Picked:
         """Count by namespace, with the busiest bundle of each."""
@@ -269,12 +271,16 @@ class SparkBundles:
         """Heartbeat and SLA bundles alone: no process holds the others."""
         return self.cluster.broker_bound
 
+    def _sorted(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> pa.Table:
+        """Return all rows, the largest first, of equal ones the first in the snapshot's order."""
+        wanted = pa.schema([*schema, pa.field(ROW, pa.int64())])
+        found = self._collected(rows.select(*wanted.names), wanted, words)
+        return found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
+
     def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
         """Return the largest rows, of equal ones the first in the snapshot's order."""
         first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
-        wanted = pa.schema([*schema, pa.field(ROW, pa.int64())])
-        found = self._collected(first.select(*wanted.names), wanted, words)
-        found = found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
+        found = self._sorted(first, schema, by, words)
         is_all = found.num_rows < _LISTED
         return Picked(found, found.num_rows if is_all else self._count(rows, words))
 
