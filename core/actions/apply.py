@@ -25,7 +25,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.external_changes import note_external_changes, note_moved_meanwhile
-from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_result
+from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_result, stop_flag
 from core.actions.model import Observation, Refusal, RunId, RunState, StepResult
 from core.actions.ports import Action, Ports
 from core.actions.preconditions import run_refusal
@@ -193,10 +193,8 @@ def _work(session: Session) -> bool:
         turn = session.turn
         if turn is not None:
             found = first_result(session) or begin(session, turn)
-        elif session.steps_in("UNKNOWN"):
-            found = first_result(session, WAITING_GUARDS)
         else:
-            found = _verify(session)
+            found = first_result(session, WAITING_GUARDS) or _verify(session)
             if found is None and session.turn is None:
                 return True
         while found is not None:
@@ -214,8 +212,8 @@ def _verify(session: Session) -> GuardResult | None:
     refusal = check_purpose(session)
     if refusal is None:
         return None
-    effect: Effect = "leave" if session.is_shutting_down or not session.is_ours() else "wait"
-    return GuardResult(effect=effect, refusal=refusal, wait_s=refusal.retry_s)
+    session.retry_at_s = session.ports.clock.monotonic() + refusal.retry_s
+    return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
 
 
 def _end(session: Session, refusal: Refusal) -> bool:
@@ -359,24 +357,36 @@ def _finish(session: Session) -> None:
             note_external_changes(session, last)
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
-    session.record(closing(session.view, session.age_s(started_at)))
+    stop = stop_flag(session)
+    why = stop.refusal.sentence if stop is not None else ""
+    session.record(closing(session.view, session.age_s(started_at), why))
 
 
-def closing(view: RunView, ended_after_s: float) -> RunEnded:
+def closing(view: RunView, ended_after_s: float, stop: str = "") -> RunEnded:
     """Return the end of a run none of whose steps is pending or under way.
 
     ``DONE``: what the run is for holds, every step was done or found needless, and one at least was
     done or all were needless because all was as requested already. ``STOPPED``: a person's stop
-    left steps undone. ``FAILED``: all else.
+    left steps undone, or ended the wait for what the run is for. ``FAILED``: all else.
+
+    Args:
+        view: The run.
+        ended_after_s: Seconds since it was claimed first.
+        stop: Who stopped it, a sentence; empty: no stop was requested.
     """
-    return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
+    state = _state(view, is_stopped=bool(stop))
+    sentence = _sentence(view, ended_after_s)
+    if state == "STOPPED" and stop not in sentence:
+        sentence = f"{sentence} {stop}"
+    return RunEnded(state=state, sentence=sentence)
 
 
-def _state(view: RunView) -> RunState:
+def _state(view: RunView, *, is_stopped: bool) -> RunState:
     codes = {step.result.code for step in _in(view, "SKIPPED") if step.result}
-    if "stopped" in codes:
+    is_lacking = view.purpose is not None and not view.purpose.holds
+    if "stopped" in codes or (is_stopped and is_lacking):
         return "STOPPED"
-    if view.purpose is not None and not view.purpose.holds:
+    if is_lacking:
         return "FAILED"
     if _is_needless(view):
         return "DONE"

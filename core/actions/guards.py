@@ -392,8 +392,9 @@ WAITING_GUARDS: Final[tuple[Guard, ...]] = (
     genuine,
     stop_flag,
     in_flight,
+    backoff,
 )
-"""While nothing is left to begin, and the outcome of a step is not known."""
+"""While nothing is left to begin: a step is unknown, or what the run is for does not hold yet."""
 
 
 def first_result(session: Session, guards: tuple[Guard, ...] = GUARDS) -> GuardResult | None:

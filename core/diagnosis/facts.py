@@ -30,12 +30,14 @@ class Explained(NamedTuple):
         by_cause: Code of a proven cause to the codes of the findings that it explains.
         by_object: Code of a proven cause to the codes that it explains of its own objects only.
         by_completion: Codes that any cause explains whose fix gives bundles or partitions a server.
+        unit: What its servers serve, a singular noun.
     """
 
     symptoms: Collection[str]
     by_cause: Mapping[str, Collection[str]]
     by_object: Mapping[str, Collection[str]] = MappingProxyType({})
     by_completion: Collection[str] = ()
+    unit: str = "bundle"
 
 
 def with_facts(
@@ -89,10 +91,10 @@ def fact_headline(causes: Iterable[Cause]) -> str:
 
 def _facts(findings: Iterable[Finding]) -> Iterator[Cause]:
     """Yield one cause for findings of one code that ask for the same thing."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
+    by_order: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
-        alike.setdefault((one.code, one.hint), []).append(one)
-    for same in alike.values():
+        by_order.setdefault((one.code, one.hint), []).append(one)
+    for same in by_order.values():
         first = same[0]
         names = [name for one in same for name in (one.subject, *one.servers) if name]
         is_setting = first.subject_kind == "setting"
@@ -142,7 +144,7 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
     return replace(
         cause,
         severity=worst.severity,
-        cost=replace(cost, bundles=max(cost.bundles, missing)),
+        cost=replace(cost, bundles=max(cost.bundles, missing), unit=explained.unit),
         area=worst.area,
     )
 

@@ -24,6 +24,9 @@ MIN_GAIN_SHARE: Final = 0.2
 
 _LONGER_S: Final = (10.0, 60.0, 600.0, 3_600.0)
 
+MAX_IDLE: Final = 4
+"""So many moves of bundles without traffic are no trouble."""
+
 EVEN_RATIO: Final = 0.2
 """Load within this distance of the mean, share of it, is even enough."""
 
@@ -51,6 +54,11 @@ class Outcome:
     rounds: int
     missing: int = 0
     idle_moves: int = 0
+
+    @property
+    def is_mostly_idle(self) -> bool:
+        """Whether most of the moves are of bundles without traffic."""
+        return self.idle_moves > MAX_IDLE and 2 * self.idle_moves > self.moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +115,15 @@ class Effect:
 
     @property
     def is_better(self) -> bool:
-        """Whether the fix is worth recommending: calm alone is none while the load is uneven."""
+        """Whether the fix is worth recommending.
+
+        Calm alone is none while the load is uneven, and neither are moves most of which relieve no
+        broker.
+        """
         is_even = (self.after.deviation or 0.0) <= EVEN_RATIO
         gains = self.is_more_complete or self.is_more_even or (self.is_calmer and is_even)
-        return gains and not self.is_harmful
+        adds_idle = self.after.is_mostly_idle and self.after.idle_moves > self.before.idle_moves
+        return gains and not self.is_harmful and not adds_idle
 
     @property
     def sentence(self) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from core.diagnosis.model import Diagnosis
 from core.diagnosis.pegasus.registry import diagnose as diagnose_pegasus
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
@@ -57,7 +55,7 @@ class SystemDiagnosis(Protocol):
         ...
 
     def unevenness(self, snapshot: Any) -> float | None:
-        """Return the farthest distance of a server's load from the mean, share of it."""
+        """Return how far the busiest server is above the mean, share of it; ``None``: unknown."""
         ...
 
 
@@ -81,9 +79,7 @@ class _Pulsar:
         return _explanation(snapshot).of_bundle(name).sentence
 
     def unevenness(self, snapshot: PulsarSnapshot) -> float | None:
-        spread = measure(snapshot).throughput
-        known = spread.deviations[spread.known]
-        return float(np.abs(known).max()) if known.size else None
+        return measure(snapshot).throughput.max_deviation_ratio
 
 
 def _explanation(snapshot: PulsarSnapshot) -> Explanation:

@@ -33,6 +33,7 @@ FORMATS: Final[Mapping[str, Callable[[float | None], str]]] = {
     "s": format_age,
     "min": lambda value: format_age(None if value is None else value * 60),
     "mean": lambda value: "unknown" if value is None else f"mean {value:,.0f}",
+    "level": lambda value: "unknown" if value is None else f"level {value:.0f}",
 }
 """How a unit is written; any other follows its number."""
 
@@ -59,4 +60,5 @@ class Quantity:
         if self.value is None or math.isnan(self.value):
             return "unknown"
         number = f"{self.value:,.0f}" if abs(self.value) >= 100 else f"{self.value:,.4g}"
-        return f"{number} {self.unit}".rstrip() if self.unit[:1] != "/" else number + self.unit
+        unit = self.unit.removesuffix("s") if self.value == 1 else self.unit
+        return f"{number} {unit}".rstrip() if unit[:1] != "/" else number + unit

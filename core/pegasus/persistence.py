@@ -1,6 +1,6 @@
 """Since when a state lasts, as far as earlier snapshots of the cluster show it.
 
-One snapshot shows a change of primary and a partition that finds none alike; two tell them apart.
+One snapshot does not show whether a primary changes or none is found; two do.
 """
 
 from __future__ import annotations

@@ -297,6 +297,7 @@ def _states(
     own = _znodes(snapshot, "broker")
     at = pc.index_in(columns["owner"], value_set=own["subject"].combine_chunks())
     own_session = own["session_id"].take(at)
+    has_session = ~_flags(pc.equal(own_session, 0))  # else an earlier process may have left it
     session = columns["session_id"]
     is_claimed = _flags(pc.is_valid(columns["claimant"]))
     reported = _reported_at(snapshot, columns["claimant"])
@@ -317,7 +318,7 @@ def _states(
         (DOUBLE, elsewhere | (is_claimed & _later(reported, columns["held_since"]))),
         (SUSPECTED, is_owned & suspected),
         (PERMANENT, is_owned & _flags(pc.equal(session, 0))),
-        (STALE, is_owned & _flags(pc.not_equal(session, own_session))),
+        (STALE, is_owned & _flags(pc.not_equal(session, own_session)) & has_session),
         (MOVED, is_claimed),
         (HELD, is_owned),
         (OWNERLESS, is_used),
@@ -472,15 +473,16 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
         return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
     kept = int(np.sum(_flags(pc.equal(_znodes(snapshot, "broker")["session_id"], 0))))
     sessions = (
-        f"{pluralize(kept, 'registration')} without a session"
-        if kept
-        else "all sessions are valid"
+        f"{pluralize(kept, 'registration')} without a session" if kept else "all sessions are valid"
     )
     return f"{head}; none is orphaned or claimed twice, {sessions}."
 
 
 def _has_sessions(snapshot: PulsarSnapshot) -> bool:
-    return bool(pc.count(snapshot.claims["session_id"]).as_py())
+    claims = snapshot.claims
+    if snapshot.manifest.load_manager != "extensible":
+        claims = claims.filter(pc.equal(claims["subject_kind"], "bundle"))
+    return bool(pc.count(claims["session_id"]).as_py())
 
 
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:

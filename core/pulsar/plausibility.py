@@ -6,7 +6,7 @@ has to be corrected before bundles are moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import Bools, Floats, column_values
-from core.pulsar.load import WEIGHED
-from core.units import KBIT_BYTES
+from core.pulsar.load import RESOURCE_NAMES, WEIGHED
+from core.units import KBIT_BYTES, pluralize
 
 BEYOND_RATIO: Final = 1.05
 """Usage of its limit that the inaccuracy of a measurement does not explain."""
@@ -46,6 +46,25 @@ def impossible_usage(brokers: pa.Table) -> Mapping[str, Bools]:
             beyond = (limit > 0) & (used > BEYOND_RATIO * limit)
         found[resource] = _with_same_limit(limit, beyond) if resource == "cpu" else beyond
     return found
+
+
+def impossible_words(brokers: pa.Table, sources: Collection[str]) -> str:
+    """Return that some brokers are relieved by a usage that cannot be true; blank: none is.
+
+    Args:
+        brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
+        sources: Brokers that bundles would leave.
+    """
+    is_source = np.asarray(pc.is_in(brokers["broker"], pa.array([*sources], pa.string())))
+    for resource, rows in impossible_usage(brokers).items():
+        named = brokers["broker"].filter(pa.array(rows & is_source)).to_pylist()
+        if named:
+            more = f" and {pluralize(len(named) - 1, 'more broker')}" if named[1:] else ""
+            return (
+                f"The {RESOURCE_NAMES[resource]} usage of {named[0]}{more} cannot be true: correct "
+                "it (see health) before bundles are unloaded for it."
+            )
+    return ""
 
 
 def carried_kbit(brokers: pa.Table, side: str) -> Floats:

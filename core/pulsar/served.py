@@ -35,7 +35,8 @@ from core.units import datetime_to_ms, format_age, pluralize
 IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
 MONITOR: Final = "loadBalancerServiceUnitStateMonitorIntervalInSeconds"
 _OWNERSHIP: Final = "/namespace/"
-_REGISTRATION: Final = "/loadbalance/brokers/"
+_MAX_NAMED: Final = 3
+REGISTRATIONS: Final = "/loadbalance/brokers/"
 _MS_PER_S: Final = 1_000.0
 
 
@@ -167,6 +168,23 @@ class Services:
             fix=words.fix,
         )
 
+    def fix_of(self, rows: pa.Table) -> str:
+        """Return what to do about bundles in one state: about the first, and which are likewise.
+
+        Args:
+            rows: Of :data:`core.pulsar.owners.OWNED`, the worst first; at least one.
+        """
+        first = rows.slice(0, 1).to_pylist()[0]
+        fix = self.of(first).fix
+        owners = pc.unique(rows["owner"].drop_null()).to_pylist()
+        others = [name for name in owners if name != first["owner"]]
+        more = f" and {len(others) - _MAX_NAMED:,} more" if others[_MAX_NAMED:] else ""
+        if fix and others:
+            return f"{fix} Likewise for {', '.join(others[:_MAX_NAMED])}{more}."
+        if rows.num_rows > 1 and first["bundle"] in fix:
+            return f"{fix} Likewise for its other bundles."
+        return fix
+
     def _words(self, row: Mapping[str, Any]) -> _Words:
         explain = {
             owners.REFUSED: self._refused,
@@ -260,11 +278,14 @@ class Services:
             f"it stays, the process is alive: restart {owner}; do not delete the znode."
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
+            also = " and the leader's znode, if that still names it," if verdict.leads else ""
             fix = (
-                f"Delete {_REGISTRATION}{owner} once its process is confirmed gone: the leader "
-                "then assigns its bundles."
+                f"Delete {REGISTRATIONS}{owner}{also} once its process is confirmed gone: the "
+                f"{'next leader' if verdict.leads else 'leader then'} assigns its bundles."
             )
         elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
+            wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
+            lookup = f"Lookups wait up to {wait_s:g} s for another owner, then fail."
             every_s = self.settings.number(MONITOR)
             fix = (
                 f"Restart {owner} so that it registers: it is alive. Until then the leader gives "

@@ -100,7 +100,8 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
     figure.update_yaxes(autorange="reversed", row=2, col=1, type="category")
     figure.update_yaxes(autorange="reversed", row=2, col=2, type="category")
     upper = [0, scale.end_of(data.fleet_high)]
-    figure.update_yaxes(ticksuffix=scale.suffix, range=upper, nticks=4, row=1, col=1)
+    ticks = 4 if len(data.rows) >= _ROWS_FOR_TICKS else 2
+    figure.update_yaxes(ticksuffix=scale.suffix, range=upper, nticks=ticks, row=1, col=1)
     now = [0, scale.end_of(data.values[:, -1:])]
     figure.update_xaxes(
         ticksuffix=scale.suffix, range=now, nticks=4, row=2, col=2, title_text="last snapshot"
@@ -111,6 +112,8 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
 
 
 _MAX_COLUMNS: Final = 90
+_ROWS_FOR_TICKS: Final = 12
+"""With fewer rows the curve above is so low that more than two labels overlap."""
 
 
 def _gap_px(moments: Floats) -> int:

@@ -228,9 +228,12 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
     if not found.causes:
         for text in found.notes[:lines]:
             say(text)
-        return
+    else:
+        _show_causes(found, command_of, lines - 1)
+
+
+def _show_causes(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
     shown = 0
-    lines -= 1
     for cause in found.causes:
         fix = _fix_lines("Fix", cause.fix, command_of(cause), cause.hint)
         if shown and lines < len(fix) + 2:
@@ -240,14 +243,18 @@ def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> N
         say(f"{shown}. {cause.summary}", is_prose=True)
         for line in (*_consequence(cause), *fix):
             say(f"   {line}", is_prose=line not in fix)
-    hidden = len(found.causes) - shown
-    more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
-    # facts are known at once: where nothing had to be simulated there is nothing to count
-    tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
-    if last := f"{tried}{more}{' '.join(found.notes[:1])}".rstrip():
+    if last := _last_line(found, len(found.causes) - shown):
         say(last)
     for text in found.notes[1:][: max(lines, 0)]:
         say(text, is_prose=True)
+
+
+def _last_line(found: Diagnosis, hidden: int) -> str:
+    """Return how much was simulated, how many causes are not shown, and the first note."""
+    more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
+    # facts are known at once: where nothing had to be simulated there is nothing to count
+    tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
+    return f"{tried}{more}{' '.join(found.notes[:1])}".rstrip()
 
 
 def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:

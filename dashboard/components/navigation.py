@@ -86,8 +86,13 @@ def _state_of_fleet() -> tuple[Counts, tuple[str, ...], int]:
 def _counts(config: Config) -> Counts:
     """Return the findings by page: of every cluster on the first page, else of the chosen one."""
     total: dict[str, Counter[str]] = {}
+    # the navigation is drawn before the page, which notes the cluster of its address
+    named = state.text(state.CLUSTER)
+    opened = {one.kind: named for one in config.clusters if one.name == named}
     for cluster in config.clusters:
-        is_chosen = cluster.name == (state.last_of_kind(cluster.kind) or _first_of(config, cluster))
+        kind = cluster.kind
+        chosen = opened.get(kind) or state.last_of_kind(kind) or _first_of(config, cluster)
+        is_chosen = cluster.name == chosen
         found = _newest_counts(config, cluster, is_chosen=is_chosen)
         for page, count in found.items():
             if is_chosen or page == _FIRST.name:

@@ -139,7 +139,9 @@ def _coverage(manifest: Manifest, uncounted: Mapping[str, int]) -> tuple[Badge, 
         rows = table.rows - own
         expected = table.expected - own if table.expected is not None else rows
         is_whole &= rows >= expected
-        parts.append(f"{rows:,}{'' if rows >= expected else f' of {expected:,}'} {name}")
+        known = rows >= expected
+        noun = name.removesuffix("s") if rows == 1 and known else name
+        parts.append(f"{rows:,}{'' if known else f' of {expected:,}'} {noun}")
     if is_whole and not is_known:
         unknown = Badge(
             text=", ".join(parts),
@@ -169,7 +171,7 @@ def problems_badge(manifest: Manifest) -> Badge:
     number = len(manifest.problems)
     errors = sum(problem.severity == "error" for problem in manifest.problems)
     return Badge(
-        text=pluralize(number, "problem") if number else "no problems",
+        text=pluralize(number, "capture problem") if number else "no capture problems",
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
         help="What could not be read, and what was done instead.",

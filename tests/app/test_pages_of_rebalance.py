@@ -297,7 +297,7 @@ def test_a_cluster_of_the_extensible_manager_has_the_one_strategy_it_runs(site):
     site.put(with_manifest(made, load_manager="extensible", unavailable=(EXTENSIBLE_LACKS,)))
     app = opened(site, pick="TransferShedder")
     assert [name for name, _ in candidate_rows(app)] == [queries.OPTIMIZER, "TransferShedder"]
-    assert "`extensible` extra" in texts(app)
+    assert "The problems of the snapshot name why" in texts(app)
 
 
 def test_a_strategy_that_is_not_known_is_named_and_the_rest_still_answers(site):

@@ -25,8 +25,8 @@ from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
+from core.diagnosis import request
 from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
-from dashboard.app_pages.diagnose import queries as diagnosing
 from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
 from dashboard.app_pages.pegasus.tables.model import TABS as TABLES_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
@@ -129,7 +129,8 @@ def test_a_page_says_what_it_said(
     page: str, site: tuple[Site, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, bundle, broker = site
-    for place in (explanations, "_POINTS_S"), (explanations, "_PAIR_S"), (diagnosing, "SECONDS"):
+    limits = (explanations, "_POINTS_S"), (explanations, "_PAIR_S"), (request, "DEFAULT_SECONDS")
+    for place in limits:
         monkeypatch.setattr(*place, 240.0)  # what a page says is not to depend on the machine
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
     parts = []

@@ -14,6 +14,7 @@ import pytest
 from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from connectors.sandbox.pegasus.tables import create_table, drop_table
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.maintenance import drain_plan, offline_plan
@@ -265,6 +266,52 @@ def test_one_that_does_not_fit_does_not_stop_the_others(site: PegasusSite) -> No
     )
 
 
+def both_tables(site: PegasusSite, sandbox: PegasusSandbox, node: str) -> tuple[ProposeMany, int]:
+    """Return a batch with partitions of a table that is new, and how many those are."""
+    sandbox.change(lambda state: create_table(state, "short", 10, 3))
+    step = leaving(site, node)
+    items = [item for item in step.items if item.partition.table == "short"]
+    others = [item for item in step.items if item.partition.table != "short"]
+    assert items
+    return msgspec.structs.replace(step, items=(*items, others[0])), len(items)
+
+
+def test_partitions_of_a_table_that_is_dropped_have_left_the_node(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    node = busiest(site)
+    step, count = both_tables(site, sandbox, node)
+    sandbox.change(lambda state: drop_table(state, "short"))
+    acted = site.act(step)
+    assert code_of(acted) == ("DONE", "moved")
+    assert acted.result.sentence == (
+        f"{count + 1} of {count + 1} moved off {node}, {count} of them with the table that was "
+        "dropped."
+    )
+    only = msgspec.structs.replace(step, items=step.items[:count])
+    refusal = site.act(only).refusal
+    assert refusal is not None
+    assert only.flags_of(refusal.code).is_needless
+    none = site.act(msgspec.structs.replace(step, items=())).refusal
+    assert none is not None
+    assert none.sentence == f"All 0 partitions left {node} already."
+
+
+def test_a_table_that_is_dropped_while_its_proposals_are_queued_has_left_the_node(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    node = busiest(site)
+    step, count = both_tables(site, sandbox, node)
+    action = site.action(step)
+    before = action.look()
+    assert action.check_precondition(before) is None
+    action.send()
+    sandbox.change(lambda state: drop_table(state, "short"))
+    result = site.settled(step, before)
+    assert (result.state, result.code) == ("DONE", "moved")
+    assert f", {count} of them with the table that was dropped." in result.sentence
+
+
 def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(
     sandbox: PegasusSandbox, site: PegasusSite
 ) -> None:
@@ -329,7 +376,10 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
             for one in state.partitions.values()
         )
     )
-    assert refusal.sentence == f"{node}: {held:,} of {held:,} replicas are still open."
+    assert refusal.sentence == (
+        f"{node}: {held:,} of {held:,} replicas are still open. "
+        "It closes them itself after 12 s (gc_memory_replica_interval_ms)."
+    )
     # who settles what was begun because its time was up does not say that it is reached
     result = site.action(AwaitState(state="closed", node=node)).result(seen, wait.look())
     assert (result.state, result.code) == ("FAILED", "not_reached")

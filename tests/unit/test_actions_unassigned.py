@@ -114,6 +114,16 @@ def test_the_last_step_is_waited_for_and_the_run_fails() -> None:
     assert world.now_s > 60
 
 
+def test_a_stop_while_the_last_bundle_is_unassigned_is_a_stop() -> None:
+    world = _world(count=1)
+    world.faults[MOVABLE[0]] = GONE
+    _stop_at(world, 30.0)
+    assert world.work() == "STOPPED"
+    assert f"Unassigned: 1 ({MOVABLE[0]})" in world.view.sentence
+    assert world.view.sentence.endswith("bob stopped the run at 12:00:30 UTC.")
+    assert world.now_s < 40
+
+
 def test_idle_bundles_pause_nothing() -> None:
     world = _world()
     for name in MOVABLE[:4]:

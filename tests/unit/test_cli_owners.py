@@ -122,3 +122,10 @@ def test_neither_cluster_nor_directory_is_named(
     assert code in (1, 2)
     assert "Traceback" not in err
     assert body["error"]["message"].endswith(".")
+
+
+def test_owners_give_no_all_clear_beside_a_dead_broker(ask: Asked, tmp_path: Path) -> None:
+    dump = Path(__file__).parents[1] / "fixtures" / "reports" / "serving" / "i23984.jsonl"
+    assert run(["import-zk", str(dump), "--out", str(tmp_path / "s")]) == 0
+    _, out, _ = ask(tmp_path / "s", as_json=False)
+    assert "Elsewhere in this cluster: 1 error (liveness)." in out

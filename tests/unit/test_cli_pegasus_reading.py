@@ -246,6 +246,16 @@ def test_people_read_tables(capsys, tmp_path, content):
     assert "effective  lively" in out
 
 
+def test_what_denies_the_clients_of_a_table_is_shown_where_room_is_short(
+    capsys, tmp_path, content, monkeypatch
+):
+    content["tables"][0]["envs"] = json.dumps({"replica.deny_client_request": "reconfig*all"})
+    save_snapshot(built(content), tmp_path / "s")
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(["pegasus", "tables", str(tmp_path / "s")]) == 0
+    assert "\ntemp: denies reads and writes.\n" in capsys.readouterr().out
+
+
 def test_each_kind_of_snapshot_is_refused_by_the_commands_of_the_other(tmp_path, content, capsys):
     snapshot = built(content)
     save_snapshot(snapshot, tmp_path / "pegasus")

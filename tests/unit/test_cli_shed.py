@@ -312,3 +312,18 @@ def test_a_named_shedder_is_tried_out_as_the_one_in_force(trimtab: Trimtab, thre
         for body in (other, plain)
     )
     assert turned == plainly
+
+
+def test_a_usage_that_cannot_be_true_is_named_before_bundles_are_unloaded_for_it(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
+    dump = DUMP.parents[1] / "reports" / "serving" / "i17815.jsonl"
+    assert trimtab("import-zk", dump, "--out", tmp_path / "s")[0] == 0
+    code, out, _ = trimtab("shed", tmp_path / "s", "--json")
+    (warning,) = json.loads(out)["warnings"]
+    assert code == 0
+    assert warning.startswith("The CPU usage of b-0:8080 and 3 more brokers cannot be true")
+
+
+def test_a_dump_without_impossible_usage_has_no_such_warning(trimtab: Trimtab, three: Path) -> None:
+    assert "cannot be true" not in trimtab("shed", three, "--strategy", "ThresholdShedder")[1]

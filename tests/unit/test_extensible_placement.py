@@ -168,7 +168,7 @@ def test_where_no_broker_published_its_load_all_candidates_are_equal() -> None:
 def test_without_published_loads_the_answer_names_the_remedy() -> None:
     found = ask(THREE, {}, unavailable=(EXTENSIBLE_LACKS,))
     assert (found.distribution, found.is_known) == ({}, False)
-    assert "`extensible` extra" in found.why
+    assert "`trimtab capture`" in found.why
 
 
 def test_another_strategy_is_refused_with_the_reason() -> None:

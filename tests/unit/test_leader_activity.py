@@ -128,6 +128,13 @@ def test_what_a_broker_wrote_itself_when_it_started_is_not_the_leaders(load) -> 
     assert [one.code for one in found(snapshot)] == ["leader_inactive"]
 
 
+def test_no_setting_is_cleared_where_shedding_is_off(load) -> None:
+    off = load(averages=420, bundles=420, settings={"loadBalancerSheddingEnabled": "false"})
+    (one,) = found(off)
+    assert one.evidence["rounds_missed"] == 0
+    assert one.consequence.endswith("in any case: loadBalancerSheddingEnabled=false.")
+
+
 def test_rounds_that_would_have_shed_nothing_are_not_counted(load) -> None:
     (one,) = found(load(averages=420, bundles=420, elected=430, hot=False))
     assert one.evidence["rounds_missed"] == 0

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from report_cluster import Report
 
+from core.findings.verdict import PROBLEMS
 from core.optimize.planner import optimize
 from core.optimize.request import OptimizeRequest
 from core.pulsar.liveness import liveness_of, loads_of
@@ -26,6 +27,7 @@ from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.view import LoadView
 from core.simulation.records import after_reports
 from core.snapshot import Problem, PulsarSnapshot
+from dashboard.queries.pulsar.broker_load import believed
 
 NOW = 1_795_000_000_000
 MINUTE = 60_000
@@ -157,6 +159,10 @@ CASES = {
         Broker(ODD, session=0, age_min=70, took_min=3, bundle_session=88),
         "alive, reports stopped",
     ),
+    "registered by an earlier process, its bundles' session lives": (
+        Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88),
+        "alive, reports stopped",
+    ),
     "sessions unknown, 40 min": (Broker(ODD, session=None, age_min=40), "suspected dead"),
     "sessions unknown, 5 h": (Broker(ODD, session=None, age_min=300), "dead"),
     "not registered, its session took a bundle": (
@@ -181,6 +187,17 @@ def test_each_broker_has_one_verdict(load, name: str, size: int) -> None:
     found = states(load(fleet(odd, size=size)))
     assert found.pop(ODD) == expected
     assert set(found.values()) == {"alive"}
+
+
+def test_bundles_of_a_live_session_are_held_whatever_registered_their_owner(load) -> None:
+    odd = Broker(ODD, session=0, age_min=300, took_min=280, bundle_session=88)
+    found = assess(load(fleet(odd), leader="b-0:8080"))
+    assert [one.code for one in found if one.severity in PROBLEMS] == ["reports_stopped"]
+
+
+def test_a_dump_is_as_old_as_the_newest_znode_in_it(load) -> None:
+    snapshot = load([replace(one, age_min=300, took_min=1) for one in fleet()])
+    assert "all_reports_old" in {one.code for one in assess(snapshot)}
 
 
 def test_a_negative_session_is_one(load) -> None:
@@ -392,3 +409,17 @@ def test_the_extensible_manager_is_not_to_send_a_bundle_to_the_dead() -> None:
     assert ends == {"e-1:8080"}
     later = after_reports(snapshot, settings, 1.0, ())
     assert states(later)["e-3:8080"] == "suspected dead"
+
+
+def test_the_past_of_a_dead_broker_ends_when_its_report_was_due(load) -> None:
+    snapshot = load(fleet(Broker("b-9:8080", session=None, age_min=300)))
+    settings = effective_settings(snapshot)
+    columns = ["broker", "cpu_ratio", "msg_rate_in"]
+    moments = [datetime.fromtimestamp((NOW - ago * MINUTE) / 1000, UTC) for ago in (310, 299, 200)]
+    history = [(moment, snapshot.brokers.select(columns)) for moment in moments]
+    known = [
+        [row["cpu_ratio"] is not None for row in table.to_pylist()]
+        for _, table in believed(history, snapshot, settings)
+    ]
+    alive = [True] * 3
+    assert known == [[*alive, True], [*alive, True], [*alive, False]]

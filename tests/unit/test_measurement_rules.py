@@ -41,7 +41,7 @@ def test_usage_over_its_limit_is_named_with_the_flag_and_no_unload_is_advised(cp
     assert problems(snapshot, *CPU) == {"cpu_impossible": "error"}
     found = only(snapshot, "cpu_impossible")
     assert "-XX:ActiveProcessorCount" in found.hint
-    assert "Unload nothing" in found.hint
+    assert "Do not unload" in found.hint
     # equal limits count equal CPUs, whatever their usage is
     assert len(found.servers) == len(cpus)
 

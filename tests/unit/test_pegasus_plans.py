@@ -18,6 +18,7 @@ from core.pegasus.plan.build import (
     moves_plan,
     setting_plan,
 )
+from core.pegasus.plan.maintenance import drain_plan, rebalance_plan
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.verify import recheck
 from core.pegasus.reconfigure import projected_configs
@@ -88,6 +89,26 @@ class TestLevel:
         assert "balance_waits" in codes(
             level_plan(snapshot_of(content), "lively", TERMS), "warning"
         )
+
+    def test_a_split_in_progress_refuses_changes_of_members_and_holds_up_balancing(self):
+        parts = [part_row(2, at, NODES[0], [NODES[1], NODES[2]]) for at in range(4)]
+        children = [part_row(2, at, None, ballot=-1) for at in range(4, 8)]
+        split = snapshot_of(whole([*parts, *children], tables=[table_row(2, "temp", 8)]))
+        requested = [RequestedMove("2.0", "move_pri", NODES[0], NODES[1])]
+        plans = [
+            moves_plan(split, requested, TERMS),
+            change_plan(split, "2.0", "DOWNGRADE_TO_INACTIVE", NODES[1], TERMS),
+            drain_plan(split, [NODES[0]], TERMS),
+        ]
+        for plan in plans:
+            found = [one.sentence for one in plan.diagnostics if one.code == "table_splitting"]
+            assert len(found) == 1
+            assert found[0].startswith("temp: a partition split is in progress, 4 child partitions")
+            assert not plan.applyable
+        for plan in (level_plan(split, "lively", TERMS), rebalance_plan(split, TERMS)):
+            found = [one.sentence for one in plan.diagnostics if one.code == "balance_waits"]
+            expected = "a partition split is over: 4 child partitions remaining."
+            assert found == [f"Balancing waits until {expected}"]
 
     def test_lively_with_the_cluster_policy_and_single_replicas_would_kill_the_meta_server(self):
         content = whole(

@@ -29,8 +29,9 @@ from core.snapshot.store import SnapshotStore, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
 from core.spark.pool import answer_in_pool
 from core.spark.systems import DRILL
+from dashboard import services
 from dashboard.cli.main import run
-from dashboard.services import pegasus, pulsar
+from dashboard.services import pulsar
 
 KIND = kinds()
 
@@ -106,7 +107,7 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
         '[[clusters]]\nname = "stored"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
     )
     monkeypatch.setattr(pulsar, "capture", lambda _: load_snapshot(site / "fleet"))
-    monkeypatch.setattr(pegasus, "capture", lambda _: load_pegasus_snapshot(site / "peg"))
+    monkeypatch.setattr(services, "snapshot_of", lambda *_: load_pegasus_snapshot(site / "peg"))
     for name, folder in (("live", "fleet"), ("stored", "peg")):
         alone = body_of(capsys, "drill", name, "--config", config)
         assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]

@@ -80,7 +80,7 @@ def test_coverage_that_nobody_knows_is_not_called_whole():
 def test_problems_are_counted_and_errors_stand_out():
     problem = Problem(code="malformed", place="/a", what="Bad.", severity="error")
     badge = freshness.problems_badge(replace(MANIFEST, problems=(problem, problem)))
-    assert badge.text == "2 problems"
+    assert badge.text == "2 capture problems"
     assert badge.tone == "red"
 
 

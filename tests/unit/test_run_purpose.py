@@ -6,21 +6,23 @@ from dataclasses import replace
 
 import pytest
 from actions_world import Faults, Worker
+from pegasus_snapshots import part_row, snapshot_of, whole
 from pegasus_world import N1, N2, N3, N4, PegasusPort, PegasusWorld, batch, move, pegasus_plan
 
 from core.actions.apply import CUT_SHORT
 from core.actions.describe import describe_event, describe_purpose
 from core.actions.dry_run import rehearse
-from core.actions.events import PurposeChecked, StepReopened
+from core.actions.events import Entry, PurposeChecked, Record, StepEnded, StepReopened
 from core.actions.model import RunOptions
 from core.actions.purpose import MAX_ATTEMPTS
 from core.actions.views import RunView
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.plan.purpose import purpose_of
+from core.pegasus.plan.purpose import lacking, purpose_of
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import Awaited, AwaitState
 from core.systems import purpose_of as purpose_of_any
@@ -186,6 +188,51 @@ def test_a_partition_that_is_new_on_the_node_is_named() -> None:
     assert view.purpose.sentence == f"1 primary is still on {N1}."
 
 
+def test_a_batch_of_a_table_that_was_dropped_leaves_the_rest_to_be_done() -> None:
+    world = PegasusWorld()
+    other = Partition.of(replace(world.configs["2.0"], app_id=9), "dropped")
+    lost = ProposeMany(node=N1, verb="move_pri", items=(Proposed(partition=other, target=N2),))
+    view = run(world, lost, EMPTY, GONE)
+    assert [step.state for step in view.steps] == ["SKIPPED", "DONE", "DONE"], view.sentence
+    assert view.state == "DONE"
+
+
+def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
+    world = PegasusWorld()
+    view = run(world, move("2.1", N1, N2), move("2.2", N1, N3))
+    snapshot = snapshot_of(whole([part_row(2, 2, N3, [N1, N4])]))
+    assert lacking(view, snapshot) == "Partition 2.1 is not there."
+
+
+@pytest.mark.parametrize(
+    ("steps", "sentence"),
+    [
+        ((EMPTY, GONE), ""),
+        ((EMPTY, GONE, wait("gone", N1)), ""),
+        ((EMPTY, GONE, wait("restarted", N1)), f"{N1} was not seen to restart."),
+    ],
+)
+def test_a_node_that_the_cluster_has_forgotten_holds_nothing(
+    steps: tuple[PegasusStep, ...], sentence: str
+) -> None:
+    world = PegasusWorld()
+    world.ask(plan=pegasus_plan(world, steps), options=FAST)
+    content = whole([part_row(2, at, N2, [N3, N4]) for at in range(4)])
+    content["nodes"] = [row for row in content["nodes"] if row["node"] != N1]
+    assert lacking(world.view, snapshot_of(content)) == sentence
+
+
+def test_a_child_of_a_split_is_on_the_node_once_it_has_registered() -> None:
+    world = PegasusWorld()
+    world.ask(plan=pegasus_plan(world, (EMPTY, GONE)), options=FAST)
+    parents = [part_row(2, at, N2, [N3, N4]) for at in range(4)]
+    child = part_row(2, 4, None, ballot=-1)
+    assert lacking(world.view, snapshot_of(whole([*parents, child]))) == ""
+    registered = part_row(2, 4, N1, [N3, N4])
+    found = lacking(world.view, snapshot_of(whole([*parents, registered])))
+    assert found == f"1 primary is still on {N1}."
+
+
 def test_a_run_that_did_little_and_was_skipped_for_the_rest_is_not_done() -> None:
     """Four steps of many were done, the rest was refused or not emptied: never exit code 0."""
     world = PegasusWorld()
@@ -215,6 +262,69 @@ def test_a_cluster_that_cannot_be_read_at_the_end_leaves_it_unknown() -> None:
     assert checked.holds is None
     assert "Holds: unknown." in describe_purpose(checked)
     assert view.sentence.startswith("Unknown whether achieved: ")
+
+
+def dark_at_the_end(world: PegasusWorld, until_s: float = 1e9) -> None:
+    """Let the cluster be unreadable from the end of the last step, the second one, on."""
+    put = world.put
+
+    def put_and_see(record: Record) -> Entry:
+        if isinstance(record.event, StepEnded) and record.event.step == 1:
+            world.is_dark = world.now_s < until_s
+        return put(record)
+
+    setattr(world, "put", put_and_see)  # noqa: B010  # a method, to mypy
+    world.at(until_s, lambda: setattr(world, "is_dark", False))
+
+
+def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_is_not_known() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world)
+    world.at(20.0, lambda: world.control("stop", "enough"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "STOPPED"
+    assert [step.state for step in view.steps] == ["DONE"] * 2
+    assert world.now_s < 25
+    assert view.sentence.startswith(f"Unknown whether achieved: {N1} has no primaries. ")
+    assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC: enough.")
+
+
+def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_does_not_hold() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world, 20.0)
+    world.at(20.0, lambda: leads_again(world, 1))
+    world.at(20.0, lambda: world.control("stop"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "STOPPED"
+    assert not world.events(StepReopened)
+    assert view.sentence.startswith(f"Not achieved: {N1} has no primaries. 1 primary is still on")
+    assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC.")
+
+
+def test_a_stop_during_the_last_check_changes_nothing_where_the_purpose_holds() -> None:
+    world = PegasusWorld()
+    dark_at_the_end(world, 20.0)
+    world.at(20.0, lambda: world.control("stop"))
+    view = run(world, EMPTY, GONE)
+    assert view.state == "DONE"
+    assert "stopped" not in view.sentence
+
+
+def test_the_last_check_reads_an_unreadable_cluster_again_every_two_seconds() -> None:
+    world = PegasusWorld()
+    readings: list[float] = []
+    reach = PegasusPort.reach
+
+    def counted(port: PegasusPort) -> None:
+        if world.is_dark:
+            readings.append(world.now_s)
+        reach(port)
+
+    dark_at_the_end(world, 25.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PegasusPort, "reach", counted)
+        assert run(world, EMPTY, GONE).state == "DONE"
+    assert 9 <= len(readings) <= 13
 
 
 def test_a_dry_run_judges_no_purpose() -> None:

@@ -190,7 +190,10 @@ def test_the_limit_that_stops_a_split_names_the_bundle(bundles, limit, others, m
     snapshot = crowded(bundles, others=others, manager=manager, settings={MAX: limit})
     found = only(snapshot, "bundle_limit_reached")
     assert found.severity == "warning"
-    assert "carries 120k msg/s, over the 30k msg/s of a split, and stays whole" in found.sentence
+    assert (
+        "carries 120k msg/s, over the split threshold of 30k msg/s, and is not split"
+        in found.sentence
+    )
     assert found.fix.wanted == {MAX: 2 * bundles}
     assert found.servers == ("a:8080",)
     assert len(found.evidence["due"]) == 1
@@ -202,8 +205,8 @@ def test_the_limit_of_throughput_and_topics_is_named_as_well():
         brokers = [{"name": "a:8080", "groups": first}, {"name": "b:8080", "groups": first[1:]}]
         return only(cluster(brokers, settings={MAX: 8}), "bundle_limit_reached").sentence
 
-    assert "400 MB/s, over the 105 MB/s" in said(mb_in=200)
-    assert "5,000 topics, over the 1,000" in said(topics=5_000, mb_in=1)
+    assert "400 MB/s, over the split threshold of 105 MB/s" in said(mb_in=200)
+    assert "5,000 topics, over the split threshold of 1,000" in said(topics=5_000, mb_in=1)
     assert "more than the 1,000 sessions" in said(consumers=3_000, mb_in=1)
 
 

@@ -152,7 +152,7 @@ def test_on_a_modular_cluster_the_answer_says_what_is_missing() -> None:
     modular = replace(view, extensible=None)
     decision = next(strategy_rounds(TransferShedder(), modular, settings)).decision
     assert (decision.reason, decision.moves) == ("unavailable", ())
-    assert "extensible" in decision.sentence
+    assert "trimtab capture" in decision.sentence
 
 
 def test_a_round_without_moves_has_the_reason_of_the_real_class() -> None:

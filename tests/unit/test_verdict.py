@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,9 @@ from core.pulsar.rules.registry import AREAS
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import save_snapshot
 from dashboard.app_pages.fleet import model
+from dashboard.cli.main import run
 from dashboard.presenters.fleet import Acting
 
 
@@ -52,7 +55,11 @@ def test_a_cluster_without_brokers_is_examined_in_no_area():
     ("area", "change", "words"),
     [
         ("load", {"msg_throughput_in": None}, "1 of 2 brokers gave no load report"),
-        ("addresses", {"service_url": None}, "1 of 2 brokers report no service URL"),
+        (
+            "addresses",
+            {"service_url": None, "service_url_tls": None},
+            "1 of 2 brokers report no service URL",
+        ),
     ],
 )
 def test_an_area_of_which_one_broker_lacks_the_data_is_not_examined_whole(area, change, words):
@@ -62,18 +69,63 @@ def test_an_area_of_which_one_broker_lacks_the_data_is_not_examined_whole(area, 
     assert words in reasons(edited(snapshot, "brokers", {first: change}))[area]
 
 
+def test_a_broker_that_serves_over_tls_alone_has_an_address():
+    changes = {"service_url": None, "service_url_tls": "pulsar+ssl://b:6651"}
+    assert reasons(every(calm(), "brokers", changes))["addresses"] == ""
+
+
 def test_liveness_takes_sessions_and_the_time_of_every_report():
     snapshot = import_zk_dump(DUMPS / "serving" / "i13973.jsonl", "c", LATER)
     first = snapshot.brokers["broker"][0].as_py()
     assert reasons(snapshot)["liveness"] == ""
     silent = edited(snapshot, "brokers", {first: {"reported_at": None}})
     assert "of the last report of 1 of 4 brokers is unknown" in reasons(silent)["liveness"]
-    assert reasons(calm())["liveness"] .startswith("sessions are not in this ")
+    assert reasons(calm())["liveness"].startswith("sessions are not in this ")
 
 
 def test_bundles_without_a_known_owner_leave_serving_unexamined():
     snapshot = every(calm(), "bundles", {"owner": None, "owner_source": None})
     assert reasons(snapshot)["serving"].startswith("the owner of ")
+
+
+@pytest.mark.parametrize(
+    ("dump", "areas"),
+    [
+        ("healthy", {"serving", "liveness", "policies"}),
+        ("serving/iadmin", {"serving", "liveness", "policies", "leader"}),
+    ],
+)
+def test_an_area_whose_znodes_a_dump_lacks_is_not_examined(dump, areas):
+    snapshot = import_zk_dump(DUMPS / f"{dump}.jsonl", "c", LATER)
+    found = {name: why for name, why in reasons(snapshot).items() if name in areas}
+    assert all(why.endswith("not in this dump") for why in found.values()), found
+    assert not {"no_leader"} & {one.code for one in verdict_of(snapshot).findings}
+
+
+def test_a_dump_of_the_load_balancer_alone_has_neither_owners_nor_policies(tmp_path):
+    lines = (DUMPS / "serving" / "i23984.jsonl").read_text().splitlines()
+    part = tmp_path / "dump.jsonl"
+    part.write_text("\n".join(one for one in lines if '"path": "/loadbalance/' in one))
+    found = reasons(import_zk_dump(part, "c", LATER))
+    assert (found["serving"], found["policies"]) == ("not in this dump", "not in this dump")
+    assert found["liveness"] == ""
+
+
+def test_a_disabled_znode_counts_in_a_dump_without_times(tmp_path):
+    lines = map(json.loads, (DUMPS / "serving" / "i11920.jsonl").read_text().splitlines())
+    plain = [json.dumps({"path": one["path"], "value": one["value"]}) for one in lines]
+    dump = tmp_path / "dump.jsonl"
+    dump.write_text("\n".join(plain))
+    (one,) = verdict_of(import_zk_dump(dump, "c", LATER)).problems
+    assert (one.code, one.severity) == ("refused_bundles", "warning")
+    assert one.hint.startswith("An unload may be under way: look again in a minute.")
+
+
+def test_owners_of_the_extensible_manager_count_as_examined_once_its_channel_was_read():
+    made = next(one for one in all_reports("pulsar") if one.name == "healthy_extensible")
+    snapshot = made.snapshot()
+    assert "channel" in reasons(snapshot)["serving"]
+    assert reasons(every(snapshot, "bundles", {"owner_source": "channel"}))["serving"] == ""
 
 
 def test_settings_count_as_examined_once_a_running_value_was_read():
@@ -101,6 +153,20 @@ def test_a_part_of_a_cluster_gives_no_all_clear_for_the_rest():
     verdict = Verdict(findings=(wrong,), areas=(Area(name="serving"),))
     assert verdict.elsewhere(("policies",)) == "Elsewhere in this cluster: 1 error (serving)."
     assert verdict.elsewhere(("serving",)) == ""
+
+
+@pytest.mark.parametrize("command", ["doctor", "isolation", "owners"])
+def test_commands_about_a_part_name_what_is_open_elsewhere(command, tmp_path, capsys):
+    save_snapshot(make_snapshot(brokers=12, bundles=600), tmp_path / "s")
+    assert run([command, str(tmp_path / "s"), "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["elsewhere"].startswith("Elsewhere in this cluster: 1 error, ")
+    assert "load" in body["elsewhere"]
+    assert not any("Elsewhere" in one for one in body.get("unjudged", ()))
+    assert run([command, str(tmp_path / "s")]) == 0
+    shown = capsys.readouterr().out
+    assert f"\n{body['elsewhere']}\n" in shown
+    assert "could not be judged" not in shown or body.get("unjudged")
 
 
 def test_partitions_that_were_not_read_are_named():

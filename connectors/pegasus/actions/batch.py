@@ -78,15 +78,14 @@ class BatchAction:
             holder=self._step.node,
             token=str(ballots),
             value=Seen(items, self._reign).text(),
-            detail=""
-            if items
-            else f"None of the partitions planned for {self._step.node} is left.",
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why nothing may be proposed; single partitions that do not fit are left out."""
-        if not seen.exists:
-            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
+        """Return why nothing may be proposed; single partitions that do not fit are left out.
+
+        The partitions of a table that was dropped are on no node any more.
+        """
+        del seen
         context = self._reader.cluster()
         if context.level <= FunctionLevel.FREEZED:
             return Refusal(
@@ -99,14 +98,14 @@ class BatchAction:
         reached = 0
         for item in self._step.items:
             now = self._configs.get(item.partition.gpid)
-            if now is not None and self._wanted(item, now).is_reached(now):
+            if now is None or self._wanted(item, now).is_reached(now):
                 reached += 1
                 continue
             self._check(context, item, now)
         if self._proposals:
             return None
         if reached == len(self._step.items):
-            sentence = f"All {reached} partitions left {self._step.node} already."
+            sentence = f"All {reached} partitions left {self._step.node} already{self._gone()}."
             return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
         why = f"{self._many(reached)} are as wanted; of the rest none may be proposed: "
         return Refusal(
@@ -170,7 +169,7 @@ class BatchAction:
             return StepResult(
                 state="UNKNOWN",
                 code="timed_out",
-                sentence=f"{self._sum(verdicts)}; {self._named(pending)} may still do.",
+                sentence=f"{self._sum(verdicts)}; pending: {self._named(pending)}.",
                 hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
                 after=now,
             )
@@ -184,11 +183,8 @@ class BatchAction:
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
-    def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig | None) -> None:
+    def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig) -> None:
         gpid, node = item.partition.gpid, self._step.node
-        if now is None:
-            self._left[gpid] = "it is not there any more"
-            return
         is_move = self._step.verb == "move_pri"
         if (now.primary != node) if is_move else (node not in now.secondaries):
             self._left[gpid] = f"it has {membership(now)}"
@@ -207,14 +203,17 @@ class BatchAction:
             self._left[gpid] = f"it was not proposed after {exc.message}"
 
     def _verdicts(self, before: Observation) -> dict[str, Verdict]:
-        """Return what became of each by gpid; what is gone is ``half_done``."""
+        """Return what became of each by gpid; what is not there any more has left the node."""
         was = seen_of(before, [item.partition for item in self._step.items]).items
         found: dict[str, Verdict] = {}
         for item in self._step.items:
             planned = item.partition
             now, members = self._configs.get(planned.gpid), was.get(planned.gpid)
-            if now is None or members is None:
-                found[planned.gpid] = Verdict("half_done", "it is not there any more")
+            if now is None:
+                found[planned.gpid] = Verdict("done", "it is not there any more")
+                continue
+            if members is None:
+                found[planned.gpid] = Verdict("half_done", "it was not there before")
                 continue
             config = members.config(planned)
             wanted = self._wanted(item, config)
@@ -265,9 +264,14 @@ class BatchAction:
         states = [verdict.state for verdict in verdicts.values()]
         elsewhere = states.count("elsewhere")
         if self._step.verb != "move_pri":
-            return f"{self._many(states.count('done'))} left {self._step.node}"
+            return f"{self._many(states.count('done'))} left {self._step.node}{self._gone()}"
         moved = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
-        return f"{moved}, {elsewhere} of them elsewhere than requested" if elsewhere else moved
+        where = f", {elsewhere} of them elsewhere than requested" if elsewhere else ""
+        return f"{moved}{where}{self._gone()}"
+
+    def _gone(self) -> str:
+        gone = sum(item.partition.gpid not in self._configs for item in self._step.items)
+        return f", {gone} of them with the table that was dropped" if gone else ""
 
     def _many(self, count: int) -> str:
         return f"{count:,} of {len(self._step.items):,}"

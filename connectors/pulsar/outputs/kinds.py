@@ -57,7 +57,7 @@ LABELS: Final[Mapping[Kind, str]] = {
 FORMS: Final = f"Forms that are known: {', '.join(LABELS.values())}."
 
 _RUNTIME_KEYS: Final = 60
-"""Dynamic settings are a few that somebody set; a broker's running settings are hundreds."""
+"""Dynamic settings are the few that were changed; a broker's running settings are hundreds."""
 _NOISE: Final = re.compile(
     r"(SLF4J|WARNING|WARN|Defaulted container|Picked up|log4j|NOTE:)\b.*"
     r"|\d{4}-\d\d-\d\d[T ].*\b(WARN|INFO|DEBUG)\b.*"

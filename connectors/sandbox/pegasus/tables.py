@@ -49,6 +49,14 @@ def create_table(state: ClusterState, name: str, partitions: int, replicas: int)
     return app_id
 
 
+def drop_table(state: ClusterState, name: str) -> None:
+    """Drop a table: its partitions are on no node any more."""
+    app_id = _table(state, name).app_id
+    del state.tables[app_id]
+    for gpid in [gpid for gpid in state.partitions if gpid[0] == app_id]:
+        del state.partitions[gpid]
+
+
 def set_env(state: ClusterState, name: str, key: str, value: str | None) -> None:
     """Set one value of a table's environment; ``None`` deletes it."""
     table = _table(state, name)

@@ -81,6 +81,7 @@ EXPLAINED: Final = Explained(
         *("partitions_dead", "partitions_unreadable", "partitions_unwritable", "partitions_ill"),
         *("partition_lost", "node_dead"),
     ),
+    unit="partition",
 )
 """What is the unevenness itself, and what a proven cause says already."""
 

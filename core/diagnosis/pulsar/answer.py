@@ -12,7 +12,7 @@ from core.diagnosis.facts import Explained, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
-from core.diagnosis.pulsar.patterns.restless import fitting_placements, moves_mostly_idle
+from core.diagnosis.pulsar.patterns.restless import fitting_placements
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import OWNERSHIP, PATTERNS
 from core.diagnosis.pulsar.trials import (
@@ -82,7 +82,7 @@ EXPLAINED: Final = Explained(
         "limits_differ": ("limits_differ",),
         "load_managers_differ": ("mixed_load_managers",),
     },
-    by_object={"stale_owner": ("broker_suspected_dead",)},
+    by_object={"stale_owner": ("broker_dead", "broker_suspected_dead", "broker_unregistered")},
 )
 """What is the uneven load itself, and what a proven cause says already."""
 
@@ -264,7 +264,7 @@ def _harm_of_moves(context: DiagnosisContext) -> str:
             f"The balancer makes {context.load.label} less even: deviation {now} now, "
             f"{format_ratio(end.deviation)} after {pluralize(end.moves, 'move')}."
         )
-    if moves_mostly_idle(end):
+    if end.is_mostly_idle:
         return (
             f"{end.idle_moves:,} of {pluralize(end.moves, 'move')} are of bundles without traffic."
         )
@@ -275,7 +275,10 @@ def _unserved_words(context: DiagnosisContext) -> str:
     """Return how many bundles are in a state of ownership that no balancer ends; blank: none."""
     if not context.trials.baseline.outcome.missing:
         return ""
-    states = ((STUCK, "stuck in transfer"), (ORPHANED, "owned by a broker that is not registered"))
+    states = (
+        (STUCK, "stuck in transfer"),
+        (ORPHANED, "owned by a broker that is dead or not registered"),
+    )
     found = [(context.unserved_rows(state).size, words) for state, words in states]
     parts = [f"{pluralize(count, 'bundle')} {words}" for count, words in found if count]
     return f"{', '.join(parts)}."

@@ -13,6 +13,7 @@ from core.errors import InputError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
 from core.pegasus.plan.draft import Draft
+from core.pegasus.plan.maintenance_checks import note_balance_waits, refuse_split
 from core.pegasus.proposal import MOVE_KINDS, Change, Move
 from core.pegasus.view import ClusterView
 from core.plan.model import Plan
@@ -93,7 +94,7 @@ def moves_plan(
     if keep_level:
         draft.hold_steady()
     draft.check_level()
-    if _refused_by_split(draft):
+    if refuse_split(draft):
         return draft.seal()
     for one in requested:
         draft.move(one.gpid, one.move, one.source, one.target)
@@ -151,7 +152,7 @@ def change_plan(
     """
     draft = Draft(snapshot, terms)
     draft.check_level()
-    if _refused_by_split(draft):
+    if refuse_split(draft):
         return draft.seal()
     draft.change(gpid, change, node)
     if draft.steps and change in ("DOWNGRADE_TO_INACTIVE", "REMOVE"):
@@ -245,33 +246,9 @@ def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
     )
 
 
-def _refused_by_split(draft: Draft) -> bool:
-    """Refuse to change members while a partition split is in progress: it would begin again."""
-    children = draft.course.children
-    if not children:
-        return False
-    names = sorted({draft.facts.tables[one.app_id].name for one in children})
-    draft.note(
-        "error",
-        "table_splitting",
-        f"{', '.join(names)}: a partition split is in progress, "
-        f"{pluralize(len(children), 'child partition')} not registered. The meta server balances "
-        "nothing meanwhile, and a parent whose primary changes begins its split again.",
-        hint="Wait until every child has registered; `trimtab pegasus health` shows how far it is.",
-    )
-    return True
-
-
 def _note_lively(draft: Draft) -> None:
     counts = draft.facts.operations
-    if draft.course.children:
-        left = pluralize(len(draft.course.children), "child partition")
-        sentence = f"Balancing waits until a partition split is over: {left} to register."
-        draft.note("warning", "balance_waits", sentence)
-    if draft.course.unhealthy:
-        number = pluralize(len(draft.course.unhealthy), "partition")
-        sentence = f"Balancing waits until every partition is healthy: {number} remaining."
-        draft.note("warning", "balance_waits", sentence)
+    note_balance_waits(draft)
     if counts is not None and counts.total >= 0:
         sentence = f"The balancer counts {pluralize(counts.total, 'change')} now"
         sentence += ", primaries and secondaries together." if counts.total else "."

@@ -23,6 +23,7 @@ from core.pegasus.plan.maintenance_checks import (
     check_left,
     check_policy,
     check_whole,
+    note_balance_waits,
     unfreeze,
     warn_of_freezing,
 )
@@ -237,16 +238,8 @@ def rebalance_plan(
     draft.set_level(FunctionLevel.LIVELY, is_restored=True)
     if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
         draft.check_level()
-    unhealthy = draft.course.unhealthy
-    if draft.course.children:
-        left = pluralize(len(draft.course.children), "child partition")
-        sentence = f"Balancing waits until a partition split is over: {left} to register."
-        draft.note("warning", "balance_waits", sentence)
-    unhealthy = draft.course.unhealthy
-    if unhealthy:
-        number = pluralize(len(unhealthy), "partition")
-        sentence = f"Balancing waits until every partition is healthy: {number} to go."
-        draft.note("warning", "balance_waits", sentence)
+    note_balance_waits(draft)
+    if draft.course.unhealthy:
         _await(draft, "healthy")
     _await(draft, "balanced")
     draft.note(

@@ -100,17 +100,37 @@ def check_whole(draft: Draft) -> None:
         )
 
 
+def note_balance_waits(draft: Draft) -> None:
+    """Warn of what the meta server finishes before it balances."""
+    for number, noun, what in (
+        (len(draft.course.children), "child partition", "a partition split is over"),
+        (len(draft.course.unhealthy), "partition", "every partition is healthy"),
+    ):
+        if number:
+            sentence = f"Balancing waits until {what}: {pluralize(number, noun)} remaining."
+            draft.note("warning", "balance_waits", sentence)
+
+
+def refuse_split(draft: Draft) -> bool:
+    """Refuse to change members while a partition split is in progress: it would begin again."""
+    children = draft.course.children
+    if not children:
+        return False
+    names = sorted({draft.facts.tables[one.app_id].name for one in children})
+    draft.note(
+        "error",
+        "table_splitting",
+        f"{', '.join(names)}: a partition split is in progress, "
+        f"{pluralize(len(children), 'child partition')} not registered. The meta server balances "
+        "nothing meanwhile, and a parent whose members change begins its split again.",
+        hint="Wait until every child has registered; `trimtab pegasus health` shows how far it is.",
+    )
+    return True
+
+
 def check_healthy(draft: Draft) -> None:
-    """Refuse to take replicas away while others are missing."""
-    if draft.course.children:
-        left = pluralize(len(draft.course.children), "child partition")
-        draft.note(
-            "error",
-            "table_splitting",
-            f"A partition split is in progress, {left} not registered: a parent whose members "
-            "change begins its split again.",
-            hint="Wait until every child has registered.",
-        )
+    """Refuse to take replicas away while others are missing, or while a table is split."""
+    refuse_split(draft)
     unhealthy = draft.course.unhealthy
     if unhealthy:
         names = ", ".join(config.gpid for config in unhealthy[:3])

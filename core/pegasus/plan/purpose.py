@@ -78,8 +78,12 @@ def lacking(view: RunView, snapshot: PegasusSnapshot) -> str:
         *filter(None, (_is_else(facts, step) for step in goals.settings.values())),
         *_not_done(view, goals.steps),
     ]
+    if not found:
+        return ""
     more = f" and {len(found) - _MAX_NAMED:,} more" if found[_MAX_NAMED:] else ""
-    return f"{'; '.join(found[:_MAX_NAMED])}{more}." if found else ""
+    text = f"{'; '.join(found[:_MAX_NAMED])}{more}."
+    is_name = not text.split(maxsplit=1)[0].isalpha()  # of a node or a setting: it stays as it is
+    return text if is_name else text[:1].upper() + text[1:]
 
 
 def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:

@@ -30,7 +30,7 @@ _USELESS: Final = (HealthState.DEAD, HealthState.UNREADABLE, HealthState.UNWRITA
 _REFUSED: Final = ["app_id", "index", "ballot", "copies"]
 _HEADLESS: Final = (
     "An ordinary change of primary takes seconds. If it is still so in a minute, its proposal is "
-    "refused: look for `on_config_proposal` in the log of the server that should lead."
+    "refused: look for on_config_proposal in the log of the server that should lead."
 )
 _WHY_ILL: Final = "The guardian repairs it at level steady or lively; nothing is balanced before."
 

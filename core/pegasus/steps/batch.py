@@ -46,6 +46,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         **PegasusStep.result_flags,
         "lost_with_leader": ResultFlags(is_repeatable=True),
         "not_sent": ResultFlags(is_repeatable=True),
+        "table_gone": ResultFlags(is_needless=True),  # the node has nothing of it
     }
 
     node: str

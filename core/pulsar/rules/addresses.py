@@ -270,7 +270,7 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             code="shared_address",
             title="Several brokers advertise one address",
             measured=Quantity(len(brokers), "brokers"),
-            limit=Quantity(1, "broker"),
+            limit=Quantity(1, "brokers"),
             severity="error" if is_of_pulsar else "warning",
             subject_kind="broker",
             subject=brokers[0],
@@ -312,7 +312,7 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             title="Listener is missing on some brokers"
             if is_listener
             else "Address is missing on some brokers",
-            measured=Quantity(len(missing), "brokers" if len(missing) > 1 else "broker"),
+            measured=Quantity(len(missing), "brokers"),
             limit=Quantity(0),
             severity="warning",
             subject_kind="broker",
@@ -322,7 +322,7 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{_some(missing)} {'has' if len(missing) == 1 else 'have'} no {kind} "
             f"address; {pluralize(len(brokers), 'broker')} of {len(known)} with one.",
             consequence="Clients that use it get no address for the bundles there, and fail.",
-            hint=f"Set {key} alike on every broker, and restart those without it.",
+            hint=f"Set {key} on every broker, and restart those without it.",
             fix=Fix(lines=(f"{key}=<as on the other brokers>",), restart=True),
             evidence={"kind": kind, "rows": list(missing), "having": len(brokers)},
             cost=_cost(context, missing),

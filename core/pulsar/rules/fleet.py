@@ -19,6 +19,16 @@ def is_from_files(snapshot: PulsarSnapshot) -> bool:
     return entry is not None and entry.source == "file"
 
 
+def leader_is_unread(snapshot: PulsarSnapshot) -> bool:
+    """Return whether a snapshot without a leader was made of parts of a cluster only.
+
+    A dump of load reports alone has neither how znodes are held nor who owns what.
+    """
+    entry = snapshot.manifest.tables.get("brokers")
+    is_part = entry is not None and entry.source == "dump" and not snapshot.claims.num_rows
+    return is_part or is_from_files(snapshot)
+
+
 def leader_missing(context: HealthContext) -> Iterator[Finding]:
     """There is no leader: no shedding, no splitting, no averages are written."""
     manifest = context.snapshot.manifest
@@ -35,8 +45,8 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             sentence="No broker is known, so nothing can be said about the cluster's health.",
             hint="Look at the problems of the reading.",
         )
-    elif manifest.leader is None and is_from_files(context.snapshot):
-        return  # who leads was not among the files; the verdict names that as not examined
+    elif manifest.leader is None and leader_is_unread(context.snapshot):
+        return  # who leads was not read; the verdict names that as not examined
     elif manifest.leader is None:
         yield Finding(
             code="no_leader",

@@ -32,9 +32,7 @@ def leader_inactive(context: HealthContext) -> Iterator[Finding]:
         subject_kind="broker",
         subject=found.leader,
         sentence=f"{start}; averages are due every {format_age(found.interval_s)}.",
-        consequence=f"At least {unshed}; no setting is to blame."
-        if rounds
-        else "No setting is to blame.",
+        consequence=_consequence(context, unshed if rounds else ""),
         measured=Quantity(wrote_s, "s"),
         limit=Quantity(found.interval_s, "s"),
         since=ms_to_datetime(since),
@@ -49,3 +47,12 @@ def leader_inactive(context: HealthContext) -> Iterator[Finding]:
         hint=f"Restart {found.leader}, so that another broker leads. An elected leader that acts "
         f"as a follower: {defect_words(LEADER_FOLLOWS, context.settings.target)}.",
     )
+
+
+def _consequence(context: HealthContext, unshed: str) -> str:
+    if unshed:
+        return f"At least {unshed}; no setting is to blame."
+    off = " and ".join(context.settings.shedding_off)
+    if off:
+        return f"Bundles are placed by averages that old; nothing is shed in any case: {off}=false."
+    return "No setting is to blame."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -34,9 +34,9 @@ _REGISTRY: Final = "/loadbalance/brokers"
 
 def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
     """Brokers that are dead, suspected, not registered, or no longer report."""
-    dead = [row for row in context.liveness.rows if row.state == DEAD and row.is_registered]
+    is_extensible = context.snapshot.manifest.load_manager == "extensible"
     # findings with one hint become one cause: many leftovers of restarts are one thing to do
-    several = f"{_REGISTRY}/ID of each" if len(dead) > 1 else ""
+    dead = [row for row in context.liveness.rows if row.state == DEAD and row.is_registered]
     for row in context.liveness.rows:
         if row.state not in _CODES:
             continue
@@ -49,19 +49,22 @@ def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
             subject_kind="broker",
             subject=row.broker,
             sentence=row.sentence,
-            consequence=_consequence(row),
+            consequence=_consequence(row, is_extensible=is_extensible),
             measured=Quantity(row.report_age_s, "s") if is_known else None,
             limit=Quantity(context.liveness.late_s, "s") if is_known else None,
             since=None if row.since is None else ms_to_datetime(row.since),
             evidence=row.evidence(),
-            hint=_hint(row, context.settings.target, several),
+            hint=_hint(row, context.settings.target, dead, is_extensible=is_extensible),
             cost=_cost(row),
         )
 
 
-def _consequence(row: BrokerLiveness) -> str:
+def _consequence(row: BrokerLiveness, *, is_extensible: bool) -> str:
     topics = f" with {pluralize(row.topics, 'topic')}" if row.topics else ""
     owned = f"{pluralize(row.bundles, 'bundle')}{topics}"
+    if row.state == UNREGISTERED and is_extensible:
+        lost = f"It has {owned}: their lookups wait for another owner. " if row.bundles else ""
+        return f"{lost}It gets no bundles, and its load counts nowhere."
     if row.state == UNREGISTERED:
         return (
             f"It serves {owned}, but gets no new ones, and its load counts nowhere."
@@ -78,8 +81,15 @@ def _consequence(row: BrokerLiveness) -> str:
     return f"{owns}{chosen}{leads}".rstrip()
 
 
-def _hint(row: BrokerLiveness, release: Release, several: str) -> str:
+def _hint(
+    row: BrokerLiveness, release: Release, dead: Sequence[BrokerLiveness], *, is_extensible: bool
+) -> str:
     path = f"{_REGISTRY}/{row.broker}"
+    if row.state == UNREGISTERED and is_extensible:
+        return (
+            "Restart it, so that it registers again. If it is shutting down, look again in 2 "
+            "minutes."
+        )
     if row.state == UNREGISTERED:
         return (
             "Restart it, so that it registers again; never delete its ownership znodes: it serves "
@@ -99,10 +109,25 @@ def _hint(row: BrokerLiveness, release: Release, several: str) -> str:
             "registration goes with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
-    leads = " and the leader's znode, if that still names it," if row.leads else ""
-    registrations = f"{several or path},{leads}"
+    return registration_fix(dead, release)
+
+
+def registration_fix(dead: Sequence[BrokerLiveness], release: Release) -> str:
+    """Return how the registrations of dead brokers are ended.
+
+    Args:
+        dead: Those that are registered; at least one.
+        release: Of the brokers, for the release that leaves none behind.
+    """
+    leads = any(row.leads for row in dead)
+    also = " and the leader's znode, if that still names it," if leads else ""
+    what = (
+        f"its registration, {_REGISTRY}/{dead[0].broker},"
+        if len(dead) == 1
+        else f"the registration of each dead broker, {_REGISTRY}/<id>,"
+    )
     return (
-        f"Delete its registration, {registrations} once its process is confirmed gone. "
+        f"Delete {what}{also} once its process is confirmed gone. "
         f"Registrations that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
     )
 

@@ -71,10 +71,10 @@ def impossible_cpu(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{names[row]} reports {used[row] / 100:.1f} cores used of {cpus:g} "
             f"({format_ratio(ratio)}): usage counts {fewest} CPUs or more, the limit {cpus:g}."
             + (f" {pluralize(others, 'other broker')} with the same limit." if others else ""),
-            consequence="The balancer takes such a broker for fuller than it is, and unloads its "
+            consequence="The balancer overestimates the load of such a broker, and unloads its "
             "bundles for nothing.",
-            hint=f"Unload nothing for it. Start the brokers with {PROCESSORS}=<CPUs of the host>, "
-            "as many as usage counts.",
+            hint="Do not unload its bundles for this. Start the brokers with "
+            f"{PROCESSORS}=<CPUs of the host>, as many as usage counts.",
             fix=Fix(lines=(f"PULSAR_EXTRA_OPTS={PROCESSORS}=<CPUs of the host>",), restart=True),
             evidence={
                 "resource": "cpu",
@@ -109,8 +109,8 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
                 f"{RESOURCE_NAMES[resource]} used of {limit[row]:,.0f} MiB "
                 f"({format_ratio(ratio)}): the two count different pools.",
                 consequence="Its usage says nothing about its load.",
-                hint=f"Unload nothing for it. Set {flag} to what the broker may take, and restart "
-                "it.",
+                hint=f"Do not unload its bundles for this. Set {flag} to what the broker may take, "
+                "and restart it.",
                 fix=Fix(lines=(f"PULSAR_MEM={flag}=<size>",), restart=True),
                 evidence={"resource": resource, "usage_ratio": ratio, "flag": flag},
             )
@@ -177,7 +177,7 @@ def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
     """Return which brokers use much more CPU than their messages explain, and which much less.
 
     A broker is compared with the median of the others, by bytes and by messages at once, so that
-    large messages beside small ones are no difference.
+    large messages next to small ones are no difference.
     """
     work = _Work.of(context)
     over, under = np.zeros_like(work.known), np.zeros_like(work.known)

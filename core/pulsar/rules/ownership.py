@@ -144,13 +144,14 @@ _KINDS: Final = {
 
 def unserved_bundles(context: HealthContext) -> Iterator[Finding]:
     """Bundles that no broker serves, or that are owned as they should not be."""
-    if context.elsewhere is not None:
-        return  # only a table in memory has sessions
-    found = ownership_of(context.snapshot, context.settings)
-    services = services_of(context.snapshot, context.settings, found)
-    for state, kind in _KINDS.items():
+    snapshot = context.bundles.with_entries()
+    found = ownership_of(snapshot, context.settings)
+    services = services_of(snapshot, context.settings, found)
+    # elsewhere, heartbeat and SLA bundles alone are judged: a count of them is of no other state
+    states = tuple(_KINDS) if context.elsewhere is None else (MISBOUND,)
+    for state in states:
         if found.counts.get(state):
-            yield _of_state(found, services, state, kind)
+            yield _of_state(found, services, state, _KINDS[state])
 
 
 def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> Finding:
@@ -169,11 +170,7 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
         lead = f"not served{age}: " if state in _UNSERVED else ""
         sentence = f"{count:,} bundles are {lead}{kind.words}. The first is {first['bundle']}."
     owners = pc.unique(rows["owner"].drop_null()).to_pylist()
-    others = [name for name in owners if name != first["owner"]]
-    more = f" and {len(others) - _MAX_SERVERS:,} more" if others[_MAX_SERVERS:] else ""
-    likewise = f" Likewise for {', '.join(others[:_MAX_SERVERS])}{more}." if others else ""
-    if count > 1 and not others and first["bundle"] in service.fix:
-        likewise = " Likewise for its other bundles."
+    fix = services.fix_of(rows)
     # when a refused bundle was disabled decides whether an unload is under way right now
     is_sure = state != REFUSED or since is not None
     again = "" if is_sure else "An unload may be under way: look again in a minute. "
@@ -184,7 +181,7 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
             title=kind.title,
             severity=kind.severity if is_sure else "warning",
             sentence=sentence,
-            hint=again + (service.fix or f"{meaning_of(state)} Look again in a minute.") + likewise,
+            hint=again + (fix or f"{meaning_of(state)} Look again in a minute."),
         ),
         consequence=service.next_lookup,
         since=None if since is None else ms_to_datetime(since),
@@ -236,7 +233,7 @@ def _counted(
     return Finding(
         code=code,
         title=title,
-        measured=Quantity(bundles.count, "bundle" if bundles.count == 1 else "bundles"),
+        measured=Quantity(bundles.count, "bundles"),
         limit=Quantity(0),
         severity=severity,
         subject_kind="bundle" if bundles.count == 1 else "cluster",

@@ -34,7 +34,7 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
             yield Finding(
                 code="capacity_missing",
                 title="Weighted resource has no limit",
-                measured=Quantity(len(missing), "brokers" if len(missing) > 1 else "broker"),
+                measured=Quantity(len(missing), "brokers"),
                 limit=Quantity(0),
                 severity="warning",
                 subject_kind="broker" if len(missing) == 1 else "cluster",
@@ -89,7 +89,7 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
                     "median_kbit_per_s": median,
                 },
                 keys=(_NIC,),
-                hint=("Unload nothing for it. " if over[row] else "")
+                hint=("Do not unload its bundles for this. " if over[row] else "")
                 + f"Virtual machines often report a wrong speed: set {_NIC} to what a card "
                 "carries.",
                 fix=Fix(lines=(f"{_NIC}=<Gbit/s>",), restart=True),

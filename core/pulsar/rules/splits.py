@@ -15,7 +15,7 @@ from core.pulsar.load import weighted_max_usage
 from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.split.algorithms import MIB_BYTES, SplitLimits
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
 NEAR_LIMIT_RATIO: Final = 0.9
 ONE_TOPIC_RATIO: Final = 0.8
@@ -91,10 +91,10 @@ def _crowded(
     code, severity, title = verdict
     namespace, count, limit = row["namespace"], row["bundles"], limits.bundles
     sentence = (
-        f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the "
-        f"{limit} up to which bundles are split automatically"
+        f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the limit of "
+        f"automatic splits ({limit})"
     )
-    more = f" So {'do' if len(due) > 2 else 'does'} {len(due) - 1} more." if len(due) > 1 else ""
+    more = f" {pluralize(len(due) - 1, 'more bundle')} likewise." if len(due) > 1 else ""
     raised = max(2 * limit, 2 * count)
     return Finding(
         code=code,
@@ -106,10 +106,10 @@ def _crowded(
         subject=namespace,
         keys=(_MAX_BUNDLES,),
         servers=tuple(dict.fromkeys(one["owner"] for one in due if one["owner"])),
-        sentence=f"{sentence}: {_excess(due[0], limits)} and stays whole.{more}"
+        sentence=f"{sentence}: {_excess(due[0], limits)} and is not split.{more}"
         if due
         else f"{sentence}.",
-        consequence="The bundle is not split at any load, and its broker carries it whole."
+        consequence="At this limit no load splits a bundle: one broker carries all of it."
         if due
         else "",
         hint=f"Raise {_MAX_BUNDLES} to {raised}, or split the bundle by request, which the limit "
@@ -131,16 +131,19 @@ def _excess(row: Mapping[str, Any], limits: SplitLimits) -> str:
     name = row["bundle"]
     if row["rate"] > limits.msgs_per_s:
         return (
-            f"{name} carries {format_msgs_per_s(row['rate'])}, over the "
-            f"{format_msgs_per_s(float(limits.msgs_per_s))} of a split,"
+            f"{name} carries {format_msgs_per_s(row['rate'])}, over the split "
+            f"threshold of {format_msgs_per_s(float(limits.msgs_per_s))},"
         )
     if row["throughput"] > limits.bytes_per_s:
         return (
-            f"{name} carries {format_bytes_per_s(row['throughput'])}, over the "
-            f"{format_bytes_per_s(float(limits.bytes_per_s))} of a split,"
+            f"{name} carries {format_bytes_per_s(row['throughput'])}, over the split "
+            f"threshold of {format_bytes_per_s(float(limits.bytes_per_s))},"
         )
     if (row["topic_count"] or 0) > limits.topics:
-        return f"{name} has {row['topic_count']:,} topics, over the {limits.topics:,} of a split,"
+        return (
+            f"{name} has {row['topic_count']:,} topics, over the split threshold of "
+            f"{limits.topics:,},"
+        )
     return f"{name} has more than the {limits.sessions:,} sessions of a split"
 
 

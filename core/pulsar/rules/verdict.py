@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.findings.engine import worst_first
 from core.findings.finding import Finding
@@ -17,7 +17,7 @@ from core.pulsar.liveness import liveness_of
 from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
-from core.pulsar.rules.fleet import is_from_files
+from core.pulsar.rules.fleet import is_from_files, leader_is_unread
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.rules.registry import AREAS, assess
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -144,20 +144,25 @@ class _Case:
 
     def serving(self) -> str:
         """Ownership entries are in ZooKeeper, or in the channel of the extensible manager."""
-        snapshot = self._snapshot
+        bundles = self._snapshot.bundles
         if self._bundles_elsewhere:
             return "ownership sessions are judged on snapshots in memory only"
-        entry = snapshot.manifest.tables.get("bundles")
+        entry = self._snapshot.manifest.tables.get("bundles")
         if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
             return f"{entry.rows:,} of {entry.expected or 0:,} bundles were read"
-        unknown = int(_null_owners(snapshot.bundles))
+        unknown = int(_null_owners(bundles))
         if unknown:
             return f"the owner of {pluralize(unknown, 'bundle')} is unknown"
+        return self._owners_unread() if bundles.num_rows else ""
+
+    def _owners_unread(self) -> str:
+        snapshot = self._snapshot
         if snapshot.manifest.load_manager == "extensible":
-            return ""
-        if snapshot.bundles.num_rows and not snapshot.claims.num_rows:
-            return self._absent("ownership entries are read from ZooKeeper only")
-        return ""
+            is_read = pc.any(pc.equal(snapshot.bundles["owner_source"], "channel")).as_py()
+            is_read = is_read or snapshot.unit_states.num_rows
+            return "" if is_read else self._absent("the ownership channel was not read")
+        is_read = pc.any(pc.equal(snapshot.claims["subject_kind"], "bundle")).as_py()
+        return "" if is_read else self._absent("ownership entries are read from ZooKeeper only")
 
     def liveness(self) -> str:
         """Sessions decide, and the time of a broker's last report."""
@@ -171,8 +176,8 @@ class _Case:
 
     def leader(self) -> str:
         """What only the leader writes has times in ZooKeeper; files may lack who leads."""
-        if self._snapshot.manifest.leader is None and is_from_files(self._snapshot):
-            return _FILES
+        if self._snapshot.manifest.leader is None and leader_is_unread(self._snapshot):
+            return self._absent("")
         return leader_activity(self._snapshot, self._settings).unexamined
 
     def settings(self) -> str:
@@ -194,7 +199,8 @@ class _Case:
     def addresses(self) -> str:
         """Service addresses are in the load reports."""
         brokers = self._snapshot.brokers
-        lacking = int(np.sum(brokers["service_url"].is_null().to_numpy(zero_copy_only=False)))
+        urls = pc.coalesce(brokers["service_url"], brokers["service_url_tls"])
+        lacking = urls.null_count
         if lacking == brokers.num_rows:
             return self._absent("no load report has service URLs")
         if lacking:

@@ -127,9 +127,11 @@ def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
 def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
     readings = taken.readings
     made = assemble(readings, problems)
+    # a cluster has at least its own tenant's policies: none means that the dump is of a part
+    lacks = () if readings.policies or readings.local_policies else ("policies",)
     tables = {
         name: TableManifest(
-            source="dump",
+            source="none" if name in lacks else "dump",
             rows=table.num_rows,
             expected=made.expected.get(name),
             oldest_at=made.oldest_at.get(name),
@@ -273,6 +275,7 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
+    taken.newest_mtime = max(taken.newest_mtime, entry.ctime or 0)
     if entry.held != Held(None, None):
         taken.hold(entry.path, entry.held)
 

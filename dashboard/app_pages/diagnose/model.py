@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
-from core.units import format_age, format_band, format_deviation, format_ratio, pluralize
-from dashboard.presenters.figures import KeyFigure, band_status
+from core.findings.quantity import Quantity
+from core.units import format_age, format_band, format_deviation, pluralize
+from dashboard.presenters.figures import KeyFigure, Status, band_status
 
 if TYPE_CHECKING:
     from core.history.analysis.diagnosis import OverTime
@@ -81,11 +82,7 @@ def rest_of(effect: Effect) -> str:
 
 
 def _value(value: float | None, unit: str) -> str:
-    if value is None:
-        return UNKNOWN
-    if unit == "ratio":
-        return format_ratio(value)
-    return f"{value:,.4g} {unit}".strip()
+    return UNKNOWN if value is None else Quantity(value, unit).text
 
 
 def prevention_rows(found: Prevention) -> pd.DataFrame:
@@ -153,7 +150,8 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
                 value=format_deviation(now),
                 note=f"target {format_band(found.target_ratio)}",
                 status=band_status(now, found.target_ratio) if found.problem else "ok",
-                help="Of the busiest server from the mean, when the balancer has ended.",
+                help="Of the busiest server from the mean"
+                + (", when the balancer has ended." if best is not None else ", in the snapshot."),
             )
         )
     if best is not None:
@@ -172,7 +170,8 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             # no cause yet is not the same as no cause
             value=str(len(found.causes)) if found.causes or found.is_complete else UNKNOWN,
             note=_kinds(found),
-            status="ok" if found.is_clear else "warning",
+            status=_state(found),
+            help="Observed in the snapshot, or proven by a simulation of the fix.",
         ),
         KeyFigure(
             label="Changes tried",
@@ -182,14 +181,21 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
     ]
 
 
+def _state(found: Diagnosis) -> Status:
+    """Return the colour of the number of causes: none is green where every area was examined."""
+    if not found.is_clear:
+        return "warning"
+    return "ok" if found.verdict is None or found.verdict.state == "ok" else "unknown"
+
+
 def _kinds(found: Diagnosis) -> str:
     """Return how many causes are facts, and how many are proven by simulation."""
     facts = sum(one.effect is None for one in found.causes)
     proven = len(found.causes) - facts
     if not found.causes:
-        return "" if found.is_complete else "none found yet"
-    parts = [f"{facts} found in the snapshot"] * bool(facts)
-    return ", ".join((*parts, *[f"{proven} proven by simulation"] * bool(proven)))
+        return "none found" if found.is_complete else "none found yet"
+    counts = ((facts, "observed"), (proven, "proven"))
+    return ", ".join(f"{count} {kind}" for count, kind in counts if count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
     if frozen is None or frozen[0] != page.name or page.is_past:
         frozen = st.session_state[_FROZEN] = (page.name, page.stored)
     key = (page.cluster.kind, frozen[1])
-    words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%H:%M:%S} UTC")
+    words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%Y-%m-%d %H:%M:%S} UTC")
     found = diagnosed.wait(key, _AT_ONCE_S)
     if found is None:
         words.answer("Looking for causes; nothing is sent.")
@@ -156,9 +156,9 @@ def _table(diagnosis: Diagnosis) -> None:
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
+        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
         "converges": tables.words("Rounds", "Until nothing moves any more, with the fix."),
     }

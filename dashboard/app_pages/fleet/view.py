@@ -75,7 +75,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
             **({} if has_news else {"trend": trend}),  # there is no room for both
             "load": st.column_config.TextColumn("Load", alignment="right", width=78),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=54),
-            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=90),
+            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=150),
             **(
                 {"run": tables.words("Access", "Read-only, or the run in progress.", width_px=92)}
                 if has_news

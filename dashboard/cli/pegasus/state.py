@@ -75,14 +75,15 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
                 format_count(one.carried.write_rate),
                 *(_number(count) for count in (one.listed or dict.fromkeys("1234")).values()),
                 _number(one.unwritable),
-                "; ".join(one.notes),
             )
             for one in found
         ]
         head = ("id", "table", "partitions", "replicas", "size", "read/s", "write/s")
         health_words = ("fully healthy", "unhealthy", "write unhealthy", "read unhealthy")
-        spare = ("notes", "read/s", "write/s")
-        table((*head, *health_words, "unwritable", "notes"), rows, spare=spare)
+        table((*head, *health_words, "unwritable"), rows, spare=("read/s", "write/s"))
+        for one in found:
+            if one.notes:  # what denies or limits its clients is not left out where room is short
+                say(f"{one.name}: {'; '.join(one.notes)}.", is_prose=True)
         say("Counted as `ls -d` of the Pegasus shell; `trimtab pegasus health` has more.")
         note_problems(snapshot)
 

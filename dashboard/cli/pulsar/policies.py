@@ -371,6 +371,7 @@ class _Report:
                 for one in self.wrong
             ],
             "misplaced": _names(self.serving),
+            "elsewhere": self.elsewhere or None,
         }
 
     def _policy_json(self, at: int, row: ServingRow) -> dict[str, Any]:

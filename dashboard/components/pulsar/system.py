@@ -143,7 +143,7 @@ admin_urls = ["http://broker1:8080"]
 
     def _page_of(self, finding: Finding) -> str:
         action = self.finding_links.actions.get(finding.code)
-        return action.page if action is not None else ""
+        return action.page if action is not None else self.finding_links.target(finding)[0]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return how many findings each page has to show; settings as the doctor judges them."""

@@ -70,6 +70,17 @@ def service_words(facts: PegasusFacts) -> list[str]:
     return [f"{count:,} {word}" for count, word in counts if count]
 
 
+def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
+    """Return whether the cluster is balanced, after what clients notice though all is healthy."""
+    service = service_words(facts)
+    if not service:
+        return balance_sentence(verdict)
+    total = pluralize(len(facts.columns.part_table), "partition")
+    count, _, word = service[0].partition(" ")
+    rest = "".join(f", {one}" for one in service[1:])
+    return f"{count} of {total} {word}{rest}. {balance_sentence(verdict)}"
+
+
 def balance_sentence(verdict: BalanceVerdict) -> str:
     """Return whether the cluster is balanced, and why that is said."""
     return f"{_STATES[verdict.state]}: {_lowered(verdict.sentence)}"

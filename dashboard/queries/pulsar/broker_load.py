@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.errors import SnapshotError
 from core.history.queries.sql import Period
+from core.pulsar.liveness import liveness_of
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import CachedSnapshot, read_table
 from core.units import ms_to_datetime
@@ -21,6 +23,8 @@ from dashboard.queries.pulsar.snapshots import BROKER_COLUMNS, broker_history, m
 from dashboard.queries.snapshots import MAX_POINTS, span_minutes, thinned
 
 if TYPE_CHECKING:
+    from core.pulsar.settings import EffectiveSettings
+    from core.snapshot import PulsarSnapshot
     from dashboard.services import Cluster, Config
 
 _MAX_TABLES = 64
@@ -96,3 +100,44 @@ def brokers_over(
     except SnapshotError:
         return saved  # the History page says why
     return recorded if len(recorded) > len(saved) else saved
+
+
+def believed(
+    history: Sequence[tuple[datetime, pa.Table]],
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+) -> list[tuple[datetime, pa.Table]]:
+    """Return the brokers over time without the loads that outlive the reports of a broker.
+
+    Args:
+        history: Time and brokers table, oldest first.
+        snapshot: The shown one: which brokers are dead, suspected or without reports in it.
+        settings: Effective ones, for the interval of reports.
+    Returns:
+        The same tables; from the time on at which a broker's report was due, its loads are null.
+    """
+    liveness = liveness_of(snapshot, settings)
+    due_ms = {
+        name: (liveness.by_broker[name].reported_at or 0) + liveness.late_s * 1000
+        for name in liveness.unreported
+    }
+    return [
+        (moment, _without(table, [name for name, at in due_ms.items() if at < _ms(moment)]))
+        for moment, table in history
+    ]
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000
+
+
+def _without(table: pa.Table, brokers: list[str]) -> pa.Table:
+    """Return the table with the loads of some brokers unknown."""
+    if not brokers:
+        return table
+    is_lost = pc.is_in(table["broker"], value_set=pa.array(brokers, pa.string()))
+    for at, name in enumerate(table.schema.names):
+        if name != "broker":
+            nothing = pa.scalar(None, table.schema.field(name).type)
+            table = table.set_column(at, name, pc.if_else(is_lost, nothing, table[name]))
+    return table

@@ -119,7 +119,7 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
         untried=2,
         notes=("Judged.", "Late.", "Cut."),
     )
-    monkeypatch.setattr(systems, "diagnose", lambda *_: found)
+    monkeypatch.setattr(systems, "diagnose", lambda *_, **__: found)
     folder = str(report_folder("21174", tmp_path))
     assert run(["diagnose", folder]) == 0
     lines = capsys.readouterr().out.splitlines()

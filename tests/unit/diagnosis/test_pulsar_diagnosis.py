@@ -16,7 +16,6 @@ from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome, one_per_fix
 from core.diagnosis.pulsar import trials as pulsar_trials
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
 from core.diagnosis.pulsar.draws import Draws
-from core.diagnosis.pulsar.patterns.restless import moves_mostly_idle
 from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -307,8 +306,17 @@ def test_unloads_of_bundles_without_traffic_are_a_problem():
     assert effect.as_json()["idle_moves_before"] == 40
 
 
+def test_moves_of_bundles_without_traffic_are_no_improvement():
+    end = Outcome(moves=1, returned=0, deviation=0.5, converges=True, rounds=1)
+    after = replace(end, moves=30, deviation=0.25)
+    assert Effect(before=end, after=after).is_better
+    assert not Effect(before=end, after=replace(after, idle_moves=27)).is_better
+    was_idle = replace(after, deviation=0.5, idle_moves=28)
+    assert Effect(before=was_idle, after=replace(after, idle_moves=27)).is_better
+
+
 def test_a_few_idle_bundles_among_others_are_none():
     end = Outcome(moves=3, returned=0, deviation=0.1, converges=True, rounds=1, idle_moves=3)
-    assert not moves_mostly_idle(end)
-    assert not moves_mostly_idle(replace(end, moves=20, idle_moves=8))
-    assert moves_mostly_idle(replace(end, moves=20, idle_moves=12))
+    assert not end.is_mostly_idle
+    assert not replace(end, moves=20, idle_moves=8).is_mostly_idle
+    assert replace(end, moves=20, idle_moves=12).is_mostly_idle

@@ -58,13 +58,13 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         if since is None:
             hint = (
                 "An ordinary change of primary takes seconds. Look again in a minute: if it is "
-                "still so, its proposal is refused; look for `on_config_proposal` in the servers' "
+                "still so, its proposal is refused; look for on_config_proposal in the servers' "
                 "logs."
             )
         else:
             why += f", unchanged for at least {format_age(since)}"
             hint = (
-                "Its proposal is refused: look for `on_config_proposal` in the log of the servers "
+                "Its proposal is refused: look for on_config_proposal in the log of the servers "
                 "that should lead, and compare their ballots with the meta server's."
             )
     else:

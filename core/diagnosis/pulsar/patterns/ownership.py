@@ -16,10 +16,13 @@ from core.arrays import Floats, column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
 from core.pulsar.defects import UNLOAD_HANGS, defect_note
+from core.pulsar.liveness import DEAD, UNKNOWN, liveness_of
 from core.pulsar.owners import ORPHANED, STUCK, ownership_of, worst_first
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.served import services_of
+from core.pulsar.rules.liveness import registration_fix
+from core.pulsar.served import REGISTRATIONS, services_of
+from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, pluralize
 
@@ -74,17 +77,26 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
         return
     bundles = context.snapshot.bundles
     found = ownership_of(context.snapshot, context.settings)
-    first = worst_first(found.bundles, (ORPHANED,)).slice(0, 1).to_pylist()[0]
+    orphans = worst_first(found.bundles, (ORPHANED,))
     owners = Counter(bundles["owner"].take(pa.array(rows)).to_pylist()).most_common()
-    named = ", ".join(owner for owner, _ in owners[:_MAX_NAMED])
+    named = " and ".join(owner for owner, _ in owners[:_MAX_NAMED])
     verb = "is" if rows.size == 1 else "are"
+    verdicts = [found.liveness.by_broker.get(owner) for owner, _ in owners]
+    only = verdicts[0] if len(owners) == 1 else None
+    which = f"{'is' if len(owners) == 1 else 'are'} dead or not registered"
+    if only is not None and only.state != UNKNOWN:
+        which = f"is {only.reason}"
+    hint = services_of(context.snapshot, context.settings, found).fix_of(orphans)
+    dead = [one for one in verdicts if one is not None and one.state == DEAD and one.is_registered]
+    if dead and f"{REGISTRATIONS}{dead[0].broker}" not in hint:
+        hint += f" {registration_fix(dead, context.settings.target)}"
     yield Candidate(
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
-        summary=f"{pluralize(rows.size, 'bundle')} {verb} owned by {named}, which "
-        f"{'is' if len(owners) == 1 else 'are'} dead or not registered: lookups lead to no broker.",
+        summary=f"{pluralize(rows.size, 'bundle')} {verb} owned by {named}, which {which}; no "
+        "broker serves them.",
         changes=(_assigned(context, rows, "orphaned bundles assigned"),),
-        hint=services_of(context.snapshot, context.settings, found).of(first).fix,
+        hint=hint,
         measured=float(rows.size),
         threshold=0.0,
         unit="bundles",
@@ -114,15 +126,20 @@ def _assigned(context: DiagnosisContext, rows: NDArray[np.int64], data: str) -> 
 
 def _with_owners(snapshot: PulsarSnapshot, rows: NDArray[np.int64]) -> PulsarSnapshot:
     """Return the snapshot with these bundles at their destination, else on the idlest broker."""
-    brokers = snapshot.brokers["broker"].to_pylist()
-    load = dict(zip(brokers, _traffic(snapshot.brokers).tolist(), strict=True))
+    dead = liveness_of(snapshot, effective_settings(snapshot)).dead
+    traffic = zip(
+        snapshot.brokers["broker"].to_pylist(), _traffic(snapshot.brokers).tolist(), strict=True
+    )
+    load = {name: value for name, value in traffic if name not in dead}
+    if not load:
+        return snapshot
     names = snapshot.bundles["bundle"].take(pa.array(rows)).to_pylist()
     wanted = {row["bundle"]: row["broker"] for row in _units(snapshot, rows)}
     carried = _traffic(snapshot.bundles)[rows]
     ends: list[str | None] = [None] * rows.size
     for at in np.argsort(-carried, kind="stable").tolist():
         meant = wanted.get(names[at])
-        end = str(meant) if meant in load else min(brokers, key=lambda name: load[name])
+        end = str(meant) if meant in load else min(load, key=lambda name: load[name])
         load[end] += float(carried[at])
         ends[at] = end
     served = project_scenario(snapshot, rows, Scenario(1.0, tuple(ends)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from core.diagnosis.model import Outcome
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
 from core.diagnosis.pulsar.patterns.releases import later_has
 from core.diagnosis.pulsar.trials import PLACEMENT, Change
@@ -19,9 +18,6 @@ from core.units import format_ratio, pluralize
 _EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
 _HISTORY: Final = "loadBalancerHistoryResourcePercentage"
 _BUNDLES_A_ROUND: Final = "maxUnloadBundleNumPerShedding"
-_MAX_IDLE: Final = 4
-"""So many unloads of bundles without traffic are no trouble."""
-
 _BY_RATE: Final = "LeastLongTermMessageRate"
 _BY_USAGE: Final = "LeastResourceUsageWithWeight"
 _PLACES_BY: Final = {
@@ -106,7 +102,7 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
 def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
     """Most of the bundles that are unloaded have no traffic: clients reconnect for nothing."""
     end = context.end
-    if not moves_mostly_idle(end) or _BUNDLES_A_ROUND not in context.reads():
+    if not end.is_mostly_idle or _BUNDLES_A_ROUND not in context.reads():
         return
     present = context.settings.number(_BUNDLES_A_ROUND)
     yield Candidate(
@@ -125,11 +121,6 @@ def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
         unit="bundles",
         calm_suffices=True,
     )
-
-
-def moves_mostly_idle(end: Outcome) -> bool:
-    """Return whether most of the moves are of bundles without traffic."""
-    return end.idle_moves > _MAX_IDLE and 2 * end.idle_moves > end.moves
 
 
 def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:

@@ -50,7 +50,7 @@ def no_limit(context: HealthContext) -> Iterator[Finding]:
         yield Finding(
             code="no_limit",
             title="Weighted resource has no limit",
-            measured=Quantity(len(bare), "brokers" if len(bare) > 1 else "broker"),
+            measured=Quantity(len(bare), "brokers"),
             limit=Quantity(0),
             area="capacity",
             severity="warning",

@@ -59,7 +59,7 @@ def domains(context: HealthContext) -> Iterator[Finding]:
         yield Finding(
             code="domains_missing",
             title="Brokers have no failure domain",
-            measured=Quantity(len(outside), "brokers" if len(outside) > 1 else "broker"),
+            measured=Quantity(len(outside), "brokers"),
             limit=Quantity(0),
             area="policies",
             severity="warning",

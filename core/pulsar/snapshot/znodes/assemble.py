@@ -334,7 +334,8 @@ def claims_table(
         reported: Last statistics, with the bundles that several reports name.
         leader: Broker id.
     """
-    held = readings.ownership_held
+    # a dump may lack how znodes are held: whether a bundle is disabled is in it all the same
+    held = dict.fromkeys(readings.ownership, _UNKNOWN) | readings.ownership_held
     brokers = [name for name in registry.names if name in readings.brokers_held]
     parts = [
         _znodes("bundle", list(held), [owners.get(name) for name in held], held.values(), disabled),
@@ -346,6 +347,9 @@ def claims_table(
     parts.append(_written(readings))
     keys = [(name, "ascending") for name in ("subject_kind", "subject", "source", "broker")]
     return pa.concat_tables(parts).sort_by(keys)
+
+
+_UNKNOWN: Final = Held(None, None)
 
 
 def _znodes(

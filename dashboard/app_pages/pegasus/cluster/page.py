@@ -28,7 +28,7 @@ if facts.columns.node_count == 0:
 period = Period(page.stored.taken_at - SPAN, page.stored.taken_at)
 trends = node_trends(page.config, page.cluster, period)
 figures.key_figures(cluster.key_figures(facts, trends), key="pegasus")
-words.answer(headline.balance_sentence(page.reading.verdict))
+words.answer(headline.page_answer(facts, page.reading.verdict))
 
 with st.container(key="workbench"):
     left, right = st.columns([0.46, 0.54], gap="medium")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.arrays import column_values
-from core.pulsar.liveness import ALIVE, liveness_of
+from core.findings.finding import Finding
+from core.findings.verdict import PROBLEMS
+from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.measures import DEFAULT_TARGET, Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
@@ -55,6 +57,7 @@ TABS: Final = (
 
 OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _MIB: Final = 1024**2
+_MAX_PROBLEMS: Final = 2
 
 
 def row_number(snapshot: PulsarSnapshot, broker: str) -> int | None:
@@ -79,6 +82,18 @@ def subtitle(snapshot: PulsarSnapshot, row: int, settings: EffectiveSettings) ->
     report = "no load report" if age is None else f"report {format_age(age)} old"
     parts.append(report if found.state == ALIVE else found.reason)
     return " · ".join(parts)
+
+
+def problems(findings: Iterable[Finding], broker: str) -> list[Finding]:
+    """Return what is wrong with a broker that the figures of its load do not show, worst first."""
+    found = [
+        one
+        for one in findings
+        if one.severity in PROBLEMS
+        and one.area not in ("load", "settings")
+        and broker in (one.subject, *one.servers)
+    ]
+    return found[:_MAX_PROBLEMS]
 
 
 def _age_s(epoch_ms: int, now: datetime) -> float:
@@ -215,7 +230,7 @@ def key_figures(
 ) -> list[KeyFigure]:
     """Return the figures at the top: load against the mean, resources against their limits."""
     broker = measures.brokers[row]
-    table = snapshot.brokers.slice(row, 1)
+    table = loads_of(snapshot).slice(row, 1)
     limit = settings.number(OVERLOADED) / 100
     limiting = limiting_resource(table, settings)[0]
     traffic, bundles = measures.throughput, measures.bundle_count
@@ -298,7 +313,7 @@ def _whole(value: float | None) -> str:
 
 def resources(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> pd.DataFrame:
     """Return every resource of the broker: use, value, limit, weight; unknown is null."""
-    table = snapshot.brokers.slice(row, 1)
+    table = loads_of(snapshot).slice(row, 1)
     weights = resource_weights(settings)
     limiting = limiting_resource(table, settings)[0]
     rows = []
@@ -399,7 +414,7 @@ def bundle_rows(
 
 def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -> str | None:
     """Return the column name of the resource that limits the broker."""
-    return limiting_resource(snapshot.brokers.slice(row, 1), settings)[0]
+    return limiting_resource(loads_of(snapshot).slice(row, 1), settings)[0]
 
 
 def describe_chart(

@@ -16,7 +16,7 @@ from dashboard.components.pulsar import explain
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.legible import option
 from dashboard.presenters.moments import last_span
-from dashboard.queries.pulsar.broker_load import brokers_over
+from dashboard.queries.pulsar.broker_load import believed, brokers_over
 from dashboard.queries.pulsar.snapshots import moves_seen
 from dashboard.queries.snapshots import thinned, within
 
@@ -57,9 +57,14 @@ row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
 words.title(f"Broker {broker}", model.subtitle(snapshot, row, settings))
 
+for one in model.problems(reading.findings, broker):
+    show = st.error if one.severity == "error" else st.warning
+    show(words.plain(f"{one.text} {one.hint}".rstrip()), icon=":material/warning:")
+
 end = page.stored.taken_at
 entries = within(page.saved.entries, end, SPAN)
-history = brokers_over(page.config, page.cluster, entries, Period(end - SPAN, end))
+recorded = brokers_over(page.config, page.cluster, entries, Period(end - SPAN, end))
+history = believed(recorded, snapshot, settings)
 limiting = model.limiting_column(snapshot, settings, row)
 past = model.past(history, broker, settings, limiting)
 moves = model.of_broker(moves_seen(thinned(entries, MOVE_POINTS)), broker)

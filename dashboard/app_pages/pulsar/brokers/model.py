@@ -372,14 +372,22 @@ def heatmap_note(data: HeatmapData, *, total: int) -> str:
     return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
 
 
-def subtitle(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
-    """Return how many brokers there are, and whether they are balanced."""
+def subtitle(measures: Measures, dead: int = 0, target: Target = DEFAULT_TARGET) -> str:
+    """Return how many brokers there are, and whether they are balanced.
+
+    Args:
+        measures: Of the snapshot.
+        dead: Brokers that are dead or suspected.
+        target: What counts as balanced.
+    """
     verdict = {
         "balanced": "balanced",
         "unbalanced": "unbalanced",
         "unknown": "balance unknown",
     }[measures.verdict(target)]
-    return f"{pluralize(len(measures.brokers), 'broker')} · {verdict} · target {target.label}"
+    lost = f", {dead:,} dead or suspected" if dead else ""
+    brokers = pluralize(len(measures.brokers), "broker")
+    return f"{brokers}{lost} · {verdict} · target {target.label}"
 
 
 def key_figures(

@@ -7,13 +7,14 @@ from datetime import timedelta
 import streamlit as st
 
 from core.history.queries.sql import Period
+from core.pulsar.liveness import liveness_of
 from dashboard import state
 from dashboard.app_pages.pulsar.brokers import model, view
 from dashboard.app_pages.pulsar.brokers.model import BROKER_MEASURES, broker_measure
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import choice, figures, findings, frame, words
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.queries.pulsar.broker_load import brokers_over
+from dashboard.queries.pulsar.broker_load import believed, brokers_over
 from dashboard.queries.snapshots import within
 
 WINDOWS = {
@@ -28,7 +29,8 @@ ABOUT = ("broker", "bundle", "namespace", "cluster", "table")
 page = frame.open_page("Brokers", PulsarPage)
 reading = page.reading
 snapshot, settings, measures = reading.snapshot, reading.settings, reading.measures
-words.title("Brokers", model.subtitle(measures))
+registered = set(reading.brokers) & set(liveness_of(snapshot, settings).dead)
+words.title("Brokers", model.subtitle(measures, len(registered)))
 
 if snapshot.brokers.num_rows == 0:
     words.nothing("No broker is in this snapshot", snapshot.manifest)
@@ -55,7 +57,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
 measure = broker_measure(key)
 end, span = page.stored.taken_at, WINDOWS[window or "1 h"]
 entries = within(page.saved.entries, end, span)
-history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
+recorded = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
+history = believed(recorded, snapshot, settings)
 with numbers:
     found = model.key_figures(snapshot, measures, settings, history, reading.movable)
     figures.key_figures(found, key="brokers")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of, parse_range
+from core.pulsar.owners import REFUSED
 from core.pulsar.served import service_of
 from core.snapshot import PulsarSnapshot
 from dashboard import state
@@ -75,6 +76,7 @@ namespace = str(row["namespace"])
 lower, _ = parse_range(bundle.rpartition("/")[2])
 is_bound = bool(row["is_broker_bound"])
 service = service_of(snapshot, reading.settings, bundle)
+is_refused = service is not None and service.state == REFUSED
 words.title(f"Bundle {bundle}", model.subtitle(row, service))
 with actions:
     if owner:
@@ -87,7 +89,7 @@ with actions:
     st.button(
         "Split…",
         icon=":material/call_split:",
-        disabled=is_bound,
+        disabled=is_bound or is_refused,
         on_click=view.split_link,
         args=(bundle,),
     )
@@ -95,8 +97,12 @@ with actions:
         "Unload…",
         type="primary",
         icon=":material/swap_horiz:",
-        disabled=is_bound or not owner,
-        help="It belongs to its broker and never moves." if is_bound else None,
+        disabled=is_bound or is_refused or not owner,
+        help="It belongs to its broker and never moves."
+        if is_bound
+        else "An unload or a split of it did not end: its owner refuses another one."
+        if is_refused
+        else None,
         on_click=frame.unload_link,
         args=([bundle],),
     )

@@ -326,4 +326,4 @@ def to_drain(death: BrokerDeath) -> tuple[list[str], str]:
 def since_text(found: Ownership) -> str:
     """Return when the oldest znode of a bundle was created, for the caption; empty: unknown."""
     oldest = pc.min(found.bundles["held_since"]).as_py()
-    return f"The longest is held since {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""
+    return f"Oldest ownership: {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""

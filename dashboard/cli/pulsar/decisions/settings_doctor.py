@@ -78,10 +78,18 @@ def doctor(
     found = replace(found, diagnoses=checked)
     judged = ("settings", "policies", "measurements")
     elsewhere = verdict_of(snapshot, effective).elsewhere(judged)
-    found = replace(found, unjudged=(*found.unjudged, *filter(None, (trouble, elsewhere))))
+    found = replace(found, unjudged=(*found.unjudged, *filter(None, (trouble,))))
     more = config_words(config)
     body = _body(snapshot, effective, found, past, more, sentence=answer(found))
-    return emit(Answer(body, lambda: _show(found, snapshot.manifest, more)), as_json=as_json)
+    body["elsewhere"] = elsewhere or None
+
+    def show() -> None:
+        _show(found, snapshot.manifest, more)
+        if elsewhere:
+            say()
+            say(elsewhere)
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
 def _of_file(

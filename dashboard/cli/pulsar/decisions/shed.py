@@ -16,6 +16,7 @@ from core.errors import PlanError, UnknownNameError
 from core.plan.model import Plan
 from core.pulsar.placement import active_placement
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plausibility import impossible_words
 from core.pulsar.requests import ShedRequest
 from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -143,13 +144,17 @@ def _decide(
             release=assumptions.release,
             budget_s=_POINTS_S,
         )
+    placed = {} if request.strategy_only else placed_by(settings, snapshot.manifest.load_manager)
+    sources = {move.broker for done, _ in timed for move in done.moves}
+    warnings = (impossible_words(snapshot.brokers, sources), placed.get("warning", ""))
     return ShedAnswer(
         strategy=strategy,
         settings=settings,
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
         turning_points=points,
-        **({} if request.strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
+        placement=placed.get("placement", ""),
+        warning=" ".join(filter(None, warnings)),
     )
 
 
