@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.pulsar.acting.bundle_reader import BundleState
+from connectors.pulsar.acting.bundle_reader import BundleState, OwnersAnswer
 from connectors.pulsar.acting.topics_reader import LoadedTopics
 from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation, StepResult
@@ -340,3 +340,40 @@ def test_observation_of_a_bundle_that_is_there_needs_no_words() -> None:
     assert action_of(TOWARDS, sight(ONE, "7")).look() == Observation(
         exists=True, holder=ONE, token="7"
     )
+
+
+class _Answers:
+    """Brokers that answer what they own, as client and as addresses of it."""
+
+    def __init__(self, owned: dict[str, dict[str, bool] | None]) -> None:
+        self._owned = owned
+
+    def brokers(self) -> list[str]:
+        return sorted(self._owned)
+
+    def find(self, broker: str) -> str:
+        return broker
+
+    def get(self, base: str, path: str, kind: object) -> dict[str, object]:
+        del path, kind
+        owned = self._owned[base]
+        if owned is None:
+            raise UnreachableError("refused", endpoint=base, operation="GET", outcome="not_sent")
+        return {name: {"is_active": is_active} for name, is_active in owned.items()}
+
+
+@pytest.mark.parametrize(
+    ("owned", "owner"),
+    [
+        ({"a": {"b": True}, "c": {}}, "a"),
+        ({"a": {"b": False}, "c": {}}, "a"),  # it is being closed there
+        ({"a": {"b": False}, "c": {"b": True}}, "c"),  # `a` was frozen while it was
+        ({"a": {}, "c": {"b": False}, "d": {"b": True}}, "d"),
+        ({"a": {"b": False}, "c": None}, "a"),
+        ({"a": {"x": True}, "c": {}}, None),
+    ],
+)
+def test_the_owner_is_the_broker_that_lists_the_bundle_as_active(owned, owner) -> None:
+    answers = _Answers(owned)
+    asked = OwnersAnswer(answers, answers, lambda: "test", 2)  # type: ignore[arg-type]
+    assert asked.find("b", likely=("a", None)) == owner

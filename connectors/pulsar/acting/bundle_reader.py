@@ -108,21 +108,27 @@ class OwnersAnswer:
     def find(self, bundle: str, *, likely: Iterable[str | None]) -> str | None:
         """Return the owner, ``None`` when every broker says that it is not the one.
 
+        One that is not active any more is the owner only where no other one is: a broker that was
+        frozen while it gave the bundle up may list it for ever.
+
         Raises:
             RemoteError: No broker owns it, and one that may own it did not answer.
         """
         first = [name for name in dict.fromkeys(likely) if name and self._addresses.find(name)]
         failures: list[RemoteError] = []
+        closing: list[str] = []
         for broker in first:
-            if self._owns(broker, bundle, failures):
+            if self._owns(broker, bundle, failures, closing):
                 return broker
         others = [name for name in self._addresses.brokers() if name not in first]
         if others:
             with ThreadPoolExecutor(min(self._fan_out, len(others))) as pool:
-                answers = pool.map(lambda name: self._owns(name, bundle, failures), others)
+                answers = pool.map(lambda name: self._owns(name, bundle, failures, closing), others)
                 for broker, is_owner in zip(others, list(answers), strict=True):
                     if is_owner:
                         return broker
+        if closing:
+            return closing[0]
         if failures:
             raise failures[0]
         return None
@@ -135,15 +141,20 @@ class OwnersAnswer:
         Raises:
             RemoteError: It does not answer.
         """
-        owned = self._owned(broker).get(bundle)
-        return isinstance(owned, dict) and owned.get("is_active", True) is True
+        return _is_active(self._owned(broker).get(bundle))
 
-    def _owns(self, broker: str, bundle: str, failures: list[RemoteError]) -> bool:
+    def _owns(
+        self, broker: str, bundle: str, failures: list[RemoteError], closing: list[str]
+    ) -> bool:
         try:
-            return bundle in self._owned(broker)
+            owned = self._owned(broker)
         except RemoteError as exc:
             failures.append(exc)
             return False
+        is_active = _is_active(owned.get(bundle))
+        if bundle in owned and not is_active:
+            closing.append(broker)
+        return is_active
 
     def _owned(self, broker: str) -> dict[str, object]:
         url = self._addresses.find(broker)
@@ -157,6 +168,10 @@ class OwnersAnswer:
                 hint="Is it a live broker, and do admin_urls allow http?",
             )
         return self._client.get(url, path, dict[str, object])
+
+
+def _is_active(owned: object) -> bool:
+    return isinstance(owned, dict) and owned.get("is_active", True) is True
 
 
 class ZnodeBundleReader:
