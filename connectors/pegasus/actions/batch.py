@@ -116,12 +116,13 @@ class BatchAction:
 
     def send(self) -> None:
         """Propose each, once."""
-        queued: list[str] = []
+        queued: dict[str, list[str]] = {}
         failure: RemoteError | None = None
+        is_unanswered = False
         for place, proposal in enumerate(self._proposals):
             gpid = f"{proposal.app_id}.{proposal.index}"
             try:
-                self._propose(proposal)
+                endpoint = self._propose(proposal)
             except GuardRefusedError as exc:
                 self._left[gpid] = exc.message
                 failure = failure or ConflictError(
@@ -133,20 +134,16 @@ class BatchAction:
                 )
             except RemoteError as exc:
                 failure = failure or exc
-                if exc.outcome == "refused":
-                    self._left[gpid] = exc.message
-                    continue
-                self._give_up(proposal, self._proposals[place + 1 :], exc)
-                if exc.outcome == "unknown":
-                    queued.append(gpid)  # perhaps
-                break
+                if exc.outcome != "refused":
+                    self._give_up(proposal, self._proposals[place + 1 :], exc)
+                    is_unanswered = exc.outcome == "unknown"
+                    break
+                self._left[gpid] = exc.message
             else:
-                queued.append(gpid)
-        is_unanswered = failure is not None and failure.outcome == "unknown"
-        self._reader.note_sent(
-            queued, self._reign, failure.endpoint if failure is not None and is_unanswered else None
-        )
-        if not queued and failure is not None:
+                queued.setdefault(endpoint, []).append(gpid)
+        for endpoint, gpids in queued.items():  # the leader may have changed in between
+            self._reader.note_sent(gpids, self._reign, endpoint)
+        if not queued and not is_unanswered and failure is not None:
             raise failure
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
@@ -196,8 +193,11 @@ class BatchAction:
 
     def _give_up(self, unanswered: Proposal, rest: Sequence[Proposal], exc: RemoteError) -> None:
         """Note what was not sent; whether ``unanswered`` arrived is reconciled by observation."""
+        gpid = f"{unanswered.app_id}.{unanswered.index}"
         if exc.outcome == "not_sent":
-            self._left[f"{unanswered.app_id}.{unanswered.index}"] = exc.message
+            self._left[gpid] = exc.message
+        else:
+            self._reader.note_sent([gpid], self._reign, exc.endpoint, is_answered=False)
         for proposal in rest:
             gpid = f"{proposal.app_id}.{proposal.index}"
             self._left[gpid] = f"it was not proposed after {exc.message}"
