@@ -154,3 +154,30 @@ def test_what_the_lost_leader_had_queued_is_lost_and_what_its_successor_has_is_d
         f"{items[0].partition.gpid}: it was lost when another meta server took over."
     )
     assert step.flags_of(result.code).is_repeatable
+
+
+def test_a_batch_that_is_executed_again_counts_what_has_left_to_another_node(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    """A new leader's guardian chose other primaries than the batch had named."""
+    table, config = site.some()
+    node, named, other = str(config.primary), *config.secondaries
+    moved = ProposeMany(
+        node=node,
+        verb="move_pri",
+        items=(Proposed(partition=Partition.of(config, table), target=named),),
+    )
+    acted = site.act(move(table, config, "move_pri", node, other))
+    assert acted.result is not None
+    assert acted.result.state == "DONE"
+    again = site.action(moved)
+    seen = again.look()
+    refusal = again.check_precondition(seen)
+    assert refusal is not None
+    assert moved.flags_of(refusal.code).is_needless
+    result = again.result(seen, again.look())
+    assert result is not None
+    assert (result.state, result.sentence) == (
+        "DONE",
+        f"1 of 1 moved off {node}, 1 of them elsewhere than requested.",
+    )

@@ -20,6 +20,7 @@ from connectors.pegasus.acting.proposing import (
     as_refusal,
 )
 from connectors.pegasus.acting.verdict import (
+    State,
     Verdict,
     Wanted,
     judge,
@@ -98,7 +99,7 @@ class BatchAction:
         reached = 0
         for item in self._step.items:
             now = self._configs.get(item.partition.gpid)
-            if now is None or self._wanted(item, now).is_reached(now):
+            if now is None or self._has_left(now):
                 reached += 1
                 continue
             self._check(context, item, now)
@@ -180,6 +181,12 @@ class BatchAction:
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
+    def _has_left(self, config: PartitionConfig) -> bool:
+        """Return whether the node has given up its role, to whatever node."""
+        if self._step.verb == "move_pri" and config.primary is None:
+            return False  # it may be chosen again
+        return not self._step.is_undone(config)
+
     def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig) -> None:
         gpid, node = item.partition.gpid, self._step.node
         is_move = self._step.verb == "move_pri"
@@ -217,8 +224,9 @@ class BatchAction:
                 continue
             config = members.config(planned)
             wanted = self._wanted(item, config)
-            if wanted.is_reached(config) and wanted.is_reached(now):
-                found[planned.gpid] = Verdict("done", "it had left before")
+            if self._has_left(config) and self._has_left(now):
+                state: State = "done" if wanted.is_reached(now) else "elsewhere"
+                found[planned.gpid] = Verdict(state, "it had left before")
             else:
                 found[planned.gpid] = judge(wanted, config, now)
         return found
