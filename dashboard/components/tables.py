@@ -81,12 +81,10 @@ class Size:
     Attributes:
         label: What follows it is the unit; may be empty.
         help: One sentence.
-        is_zero_blank: 0 is drawn as nothing: most rows have none of it.
     """
 
     label: str
     help: str = ""
-    is_zero_blank: bool = False
 
 
 def size(label: str, help_text: str = "") -> Column:
@@ -95,8 +93,8 @@ def size(label: str, help_text: str = "") -> Column:
 
 
 def copied() -> Column:
-    """Return a column of sizes that changes copy; a change of roles copies nothing."""
-    return Size("Copied", is_zero_blank=True)
+    """Return a column of sizes that changes copy; a change of roles copies nothing, which is 0."""
+    return Size("Copied")
 
 
 def sized(
@@ -108,7 +106,7 @@ def sized(
         if isinstance(column, Size):
             values = frame[name].astype(float)
             unit, factor = size_unit(values)
-            shown[name] = (values.where(values != 0) if column.is_zero_blank else values) * factor
+            shown[name] = values * factor
             found[name] = st.column_config.NumberColumn(
                 f"{column.label} {unit}".lstrip(), format="%,.2f", help=column.help or None
             )

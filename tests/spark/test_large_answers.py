@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_storms, with_ties, with_trouble
@@ -9,10 +11,12 @@ from large_fleets import extensible, unread, with_gaps, with_storms, with_ties, 
 from core.errors import UnknownNameError
 from core.findings.engine import MAX_OF_ONE_CODE
 from core.findings.request import HealthRequest
+from core.findings.verdict import Verdict
 from core.progress import NoProgress
 from core.pulsar.measures import TARGETS
 from core.pulsar.requests import PlaceRequest
 from core.pulsar.rules.registry import assess
+from core.pulsar.rules.verdict import verdict_of
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest
 from core.spark.pulsar.jobs.place import PLACE
@@ -54,8 +58,17 @@ def cluster(spark, whole) -> LargeCluster:
 def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
     question = FleetRequest(HEALTH_OF_CLUSTERS, HealthRequest(target=target.code))
     there, here = large_answer(cluster, question), question.answer(whole[0])
-    for name in here:
-        assert there[name].to_pylist() == here[name].to_pylist()
+    rows = {name: table.to_pylist() for name, table in here.items()}
+    expected = judged_there(verdict_of(whole[0]))
+    rows["health"][0] |= {"scope": expected.scope, "state": expected.state}
+    assert {name: table.to_pylist() for name, table in there.items()} == rows
+
+
+def judged_there(verdict: Verdict) -> Verdict:
+    """A verdict without the sessions of bundles, which no process holds all of."""
+    lacks = {"serving": "ownership sessions are judged on snapshots in memory only"}
+    areas = (replace(one, unexamined=lacks.get(one.name, one.unexamined)) for one in verdict.areas)
+    return replace(verdict, areas=tuple(areas))
 
 
 def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):

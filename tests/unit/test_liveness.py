@@ -27,6 +27,7 @@ from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.view import LoadView
 from core.simulation.records import after_reports
 from core.snapshot import Problem, PulsarSnapshot
+from dashboard.queries.pulsar.broker_load import believed
 
 NOW = 1_795_000_000_000
 MINUTE = 60_000
@@ -408,3 +409,17 @@ def test_the_extensible_manager_is_not_to_send_a_bundle_to_the_dead() -> None:
     assert ends == {"e-1:8080"}
     later = after_reports(snapshot, settings, 1.0, ())
     assert states(later)["e-3:8080"] == "suspected dead"
+
+
+def test_the_past_of_a_dead_broker_ends_when_its_report_was_due(load) -> None:
+    snapshot = load(fleet(Broker("b-9:8080", session=None, age_min=300)))
+    settings = effective_settings(snapshot)
+    columns = ["broker", "cpu_ratio", "msg_rate_in"]
+    moments = [datetime.fromtimestamp((NOW - ago * MINUTE) / 1000, UTC) for ago in (310, 299, 200)]
+    history = [(moment, snapshot.brokers.select(columns)) for moment in moments]
+    known = [
+        [row["cpu_ratio"] is not None for row in table.to_pylist()]
+        for _, table in believed(history, snapshot, settings)
+    ]
+    alive = [True] * 3
+    assert known == [[*alive, True], [*alive, True], [*alive, False]]

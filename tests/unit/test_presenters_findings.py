@@ -114,3 +114,18 @@ def test_bars_of_deviations_are_pictures_that_a_table_shows_uncut():
 )
 def test_a_deviation_is_judged_against_the_band(value, status):
     assert band_status(value, 0.2) == status
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1, "brokers", "1 broker"),
+        (0, "bundles", "0 bundles"),
+        (27, "bundles", "27 bundles"),
+        (1, "s", "1 s"),
+        (25_180, "s", "7 h"),
+        (400, "level", "level 400"),
+    ],
+)
+def test_a_quantity_agrees_with_its_number(value, unit, text):
+    assert Quantity(value, unit).text == text

@@ -240,11 +240,10 @@ def check_placement(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
     """
     view = basis.view
     policy = view.namespace_policy[view.bundle_namespace[view.bundle_row(bundle)]]
-    may_get: Flags
     if view.unreadable_policies:  # which policy the namespace has is not known then
-        may_get = np.ones(len(view.brokers), np.bool_)
+        may_get: Flags = np.ones(len(view.brokers), np.bool_)
     elif policy < 0:
-        may_get = ~np.any(view.is_primary, axis=0)
+        may_get = np.asarray(~view.is_primary.any(axis=0), np.bool_)
     else:
         may_get = view.is_primary[policy] | view.is_secondary[policy]
     for broker, why in view.dead.items():

@@ -159,6 +159,13 @@ class BundleFacts(Protocol):
         """
         ...
 
+    def with_entries(self) -> PulsarSnapshot:
+        """Return the cluster with the bundles whose ownership entries can be judged here.
+
+        A table in memory has all of them, heartbeat and SLA bundles included; else those alone.
+        """
+        ...
+
     def unowned(self) -> Unowned:
         """Return those without an owner; columns ``bundle``, ``owner``, ``reported_by``."""
         ...
@@ -347,6 +354,10 @@ class BundleTable:
         return counts.select(["namespace", "namespace_count"]).rename_columns(
             ["namespace", "bundles"]
         )
+
+    def with_entries(self) -> PulsarSnapshot:
+        """All of it."""
+        return self.snapshot
 
     def unowned(self) -> Unowned:
         """Look for null owners."""

@@ -144,13 +144,14 @@ _KINDS: Final = {
 
 def unserved_bundles(context: HealthContext) -> Iterator[Finding]:
     """Bundles that no broker serves, or that are owned as they should not be."""
-    if context.elsewhere is not None:
-        return  # only a table in memory has sessions
-    found = ownership_of(context.snapshot, context.settings)
-    services = services_of(context.snapshot, context.settings, found)
-    for state, kind in _KINDS.items():
+    snapshot = context.bundles.with_entries()
+    found = ownership_of(snapshot, context.settings)
+    services = services_of(snapshot, context.settings, found)
+    # elsewhere, heartbeat and SLA bundles alone are judged: a count of them is of no other state
+    states = tuple(_KINDS) if context.elsewhere is None else (MISBOUND,)
+    for state in states:
         if found.counts.get(state):
-            yield _of_state(found, services, state, kind)
+            yield _of_state(found, services, state, _KINDS[state])
 
 
 def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> Finding:

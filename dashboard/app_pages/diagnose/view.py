@@ -156,9 +156,9 @@ def _table(diagnosis: Diagnosis) -> None:
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
-        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
+        "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
         "converges": tables.words("Rounds", "Until nothing moves any more, with the fix."),
     }

@@ -74,6 +74,13 @@ def test_bundles_that_a_proven_cause_gives_a_broker_come_with_its_cost():
     assert (cause.severity, cause.cost) == ("error", Cost(bundles=2, connections=40))
 
 
+def test_what_a_proven_cause_costs_is_counted_in_what_the_system_serves():
+    dead = finding("node_dead", "error")
+    explained = Explained(symptoms=(), by_cause={"stuck": ("node_dead",)}, unit="partition")
+    [cause] = with_facts([proven("stuck", missing=12)], verdict(dead), explained)
+    assert cause.cost == Cost(bundles=12, unit="partition")
+
+
 def test_symptoms_notes_and_what_is_explained_are_no_causes():
     found = verdict(
         finding("uneven"),

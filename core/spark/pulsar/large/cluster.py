@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
@@ -82,7 +83,7 @@ _ROWS_A_SUM: Final = 500_000
 _MAX_PAIRS: Final = 50_000_000
 
 
-_NO_BUNDLE: Final = [("subject_kind", "!=", "bundle")]
+_NO_BUNDLE: Final[list[tuple[str, str, object]]] = [("subject_kind", "!=", "bundle")]
 """Claims of brokers, the leader and its averages: sessions and times, not one for each bundle."""
 
 
@@ -161,13 +162,29 @@ class LargeCluster:
         """Claims of the leading broker, whose age shows what it placed on itself, and sessions."""
         return self._claims([_NO_BUNDLE, [("broker", "=", self.manifest.leader or "")]])
 
-    def _claims(self, filters: list[list[tuple[str, str, str]]]) -> pa.Table:
+    def _claims(self, filters: list[list[tuple[str, str, object]]]) -> pa.Table:
         """Read the claims that one of some filters lets through."""
         path = self.directory / "claims.parquet"
         schema = PULSAR_TABLES["claims"]
         if not path.exists():
             return schema.empty_table()
         return conform(pq.read_table(path, filters=filters), schema, name="claims")
+
+    @cached_property
+    def broker_bound(self) -> PulsarSnapshot:
+        """The skeleton with the heartbeat and SLA bundles, a few a broker, and their claims."""
+        schema = PULSAR_TABLES["bundles"]
+        stored = self.stored.where(sf.col("is_broker_bound")).orderBy(ROW)
+        wanted = pa.schema([schema.field(name) for name in (*NEEDED, *CLIENTS)])
+        with followed(self.spark, self.progress, "reading heartbeat bundles"):
+            found = collected(stored.select(*wanted.names), wanted)
+        names = found["bundle"].to_pylist()
+        tables = {
+            **self.skeleton.tables,
+            "bundles": conform(found, schema, name="bundles"),
+            "claims": self._claims([_NO_BUNDLE, *([[("subject", "in", names)]] if names else [])]),
+        }
+        return PulsarSnapshot.build(self.manifest, tables)
 
     @cached_property
     def quota_bundles(self) -> tuple[str, ...]:

@@ -265,6 +265,10 @@ class SparkBundles:
         ).select("namespace", "hot.*", "bundles", "empty")
         return self._picked(found, storm_schema(), "rate", "looking for split storms")
 
+    def with_entries(self) -> PulsarSnapshot:
+        """Heartbeat and SLA bundles alone: no process holds the others."""
+        return self.cluster.broker_bound
+
     def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
         """Return the largest rows, of equal ones the first in the snapshot's order."""
         first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
