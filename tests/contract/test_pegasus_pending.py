@@ -13,10 +13,12 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.events import Record, RunClaimed, RunEnded, StepEnded, StepStarted
 from core.actions.model import StepResult
+from core.pegasus.proposal import Proposal
 from core.pegasus.server_settings import ADD_LIMIT
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from dashboard import services
 
@@ -115,3 +117,67 @@ def test_what_a_level_has_thrown_away_is_not_pending_any_more(
     assert view.state == "DONE", view.sentence
     assert [step.result.code for step in view.steps if step.result] == ["set", "moved"]
     assert proposals(sandbox) == 1
+
+
+def test_what_the_lost_leader_had_queued_is_lost_and_what_its_successor_has_is_done(
+    sandbox: PegasusSandbox, site: PegasusSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader is lost between two proposals of one batch: only the first one went with it."""
+    monkeypatch.setattr("connectors.pegasus.acting.partition_reader.AFTER_FAILOVER_S", 0.5)
+    sandbox.look(lambda state: setattr(state.settings, "assign_delay_ms", 600_000))
+    found = [(table, one) for table, one in site.every() if one.primary == site.some()[1].primary]
+    items = tuple(
+        Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
+        for table, config in found[:4]
+    )
+    step = ProposeMany(node=str(found[0][1].primary), verb="move_pri", items=items)
+    propose, sent = site.cluster.propose, []
+
+    def propose_and_lose(proposal: Proposal) -> str:
+        endpoint = propose(proposal)
+        if not sent:
+            sandbox.lose_leader()
+        sent.append(endpoint)
+        return endpoint
+
+    monkeypatch.setattr(site.cluster, "propose", propose_and_lose)
+    action = site.action(step)
+    before = action.look()
+    assert action.check_precondition(before) is None
+    action.send()
+    assert len(set(sent)) == 2
+    result = site.settled(step, before, action)
+    assert result.state == "FAILED"
+    assert result.code == "lost_with_leader"
+    assert result.sentence == (
+        f"3 of 4 moved off {step.node}; {items[0].partition.gpid} did not: "
+        f"{items[0].partition.gpid}: it was lost when another meta server took over."
+    )
+    assert step.flags_of(result.code).is_repeatable
+
+
+def test_a_batch_that_is_executed_again_counts_what_has_left_to_another_node(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    """A new leader's guardian chose other primaries than the batch had named."""
+    table, config = site.some()
+    node, named, other = str(config.primary), *config.secondaries
+    moved = ProposeMany(
+        node=node,
+        verb="move_pri",
+        items=(Proposed(partition=Partition.of(config, table), target=named),),
+    )
+    acted = site.act(move(table, config, "move_pri", node, other))
+    assert acted.result is not None
+    assert acted.result.state == "DONE"
+    again = site.action(moved)
+    seen = again.look()
+    refusal = again.check_precondition(seen)
+    assert refusal is not None
+    assert moved.flags_of(refusal.code).is_needless
+    result = again.result(seen, again.look())
+    assert result is not None
+    assert (result.state, result.sentence) == (
+        "DONE",
+        f"1 of 1 moved off {node}, 1 of them elsewhere than requested.",
+    )

@@ -95,14 +95,14 @@ class PegasusCluster(Limited):
         """
         return self._pending()
 
-    def propose(self, proposal: Proposal) -> None:
-        """Send a proposal, once.
+    def propose(self, proposal: Proposal) -> str:
+        """Send a proposal, once; return the endpoint of the server that has queued it.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.
             GuardRefusedError: It is not sent.
         """
-        self._client.apply_proposal(proposal)
+        return self._client.apply_proposal(proposal)
 
     def facts(self) -> PegasusFacts:
         """Return the facts of a fresh snapshot."""

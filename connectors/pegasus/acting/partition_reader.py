@@ -163,17 +163,19 @@ class PartitionReader:
 
     # -- whether what was queued is lost -----------------------------------------------------------
 
-    def note_sent(self, gpids: Iterable[str], reign: str, unanswered_by: str | None = None) -> None:
+    def note_sent(
+        self, gpids: Iterable[str], reign: str, endpoint: str, *, is_answered: bool = True
+    ) -> None:
         """Note whether who led before has got the proposals: only that one can have lost them.
 
         Args:
             gpids: Partitions.
             reign: What :meth:`reign` gave before they were sent.
-            unanswered_by: Endpoint of the server that gave no answer; ``None``: it was answered.
+            endpoint: Of the server that they were sent to.
+            is_answered: It answered.
         """
-        if unanswered_by is not None:
-            is_same = unanswered_by == f"pegasus {reign.partition(' since ')[0]}"
-        else:
+        is_same = endpoint == f"pegasus {reign.partition(' since ')[0]}"
+        if not is_same and is_answered:  # perhaps another name of the same server
             try:
                 is_same = self.reign() == reign
             except RemoteError:  # no server leads right now: which one had it queued is unknown

@@ -30,8 +30,8 @@ class ProposalPort(Protocol):
         """Reads nodes, partitions and who leads."""
         ...
 
-    def propose(self, proposal: Proposal) -> None:
-        """Send a proposal, once; raise RemoteError or GuardRefusedError."""
+    def propose(self, proposal: Proposal) -> str:
+        """Send a proposal, once; return who has queued it; raise RemoteError, GuardRefusedError."""
         ...
 
 
@@ -153,14 +153,18 @@ class PartitionAction(ABC):
         if self._proposal is None:
             raise InvariantError(f"A proposal for {self._partition.gpid} was never checked.")
         try:
-            self._propose(self._proposal)
+            endpoint = self._propose(self._proposal)
         except GuardRefusedError as exc:
             raise not_sent(exc, "propose") from exc
         except RemoteError as exc:
             if exc.outcome == "unknown":
-                self._reader.note_sent([self._partition.gpid], self._reign, exc.endpoint)
+                self._note_sent(exc.endpoint, is_answered=False)
             raise
-        self._reader.note_sent([self._partition.gpid], self._reign)
+        self._note_sent(endpoint)
+
+    def _note_sent(self, endpoint: str, *, is_answered: bool = True) -> None:
+        gpid = self._partition.gpid
+        self._reader.note_sent([gpid], self._reign, endpoint, is_answered=is_answered)
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return the result, ``None`` while it is pending."""

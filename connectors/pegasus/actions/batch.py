@@ -20,6 +20,7 @@ from connectors.pegasus.acting.proposing import (
     as_refusal,
 )
 from connectors.pegasus.acting.verdict import (
+    State,
     Verdict,
     Wanted,
     judge,
@@ -98,7 +99,7 @@ class BatchAction:
         reached = 0
         for item in self._step.items:
             now = self._configs.get(item.partition.gpid)
-            if now is None or self._wanted(item, now).is_reached(now):
+            if now is None or self._has_left(now):
                 reached += 1
                 continue
             self._check(context, item, now)
@@ -116,12 +117,13 @@ class BatchAction:
 
     def send(self) -> None:
         """Propose each, once."""
-        queued: list[str] = []
+        queued: dict[str, list[str]] = {}
         failure: RemoteError | None = None
+        is_unanswered = False
         for place, proposal in enumerate(self._proposals):
             gpid = f"{proposal.app_id}.{proposal.index}"
             try:
-                self._propose(proposal)
+                endpoint = self._propose(proposal)
             except GuardRefusedError as exc:
                 self._left[gpid] = exc.message
                 failure = failure or ConflictError(
@@ -133,20 +135,16 @@ class BatchAction:
                 )
             except RemoteError as exc:
                 failure = failure or exc
-                if exc.outcome == "refused":
-                    self._left[gpid] = exc.message
-                    continue
-                self._give_up(proposal, self._proposals[place + 1 :], exc)
-                if exc.outcome == "unknown":
-                    queued.append(gpid)  # perhaps
-                break
+                if exc.outcome != "refused":
+                    self._give_up(proposal, self._proposals[place + 1 :], exc)
+                    is_unanswered = exc.outcome == "unknown"
+                    break
+                self._left[gpid] = exc.message
             else:
-                queued.append(gpid)
-        is_unanswered = failure is not None and failure.outcome == "unknown"
-        self._reader.note_sent(
-            queued, self._reign, failure.endpoint if failure is not None and is_unanswered else None
-        )
-        if not queued and failure is not None:
+                queued.setdefault(endpoint, []).append(gpid)
+        for endpoint, gpids in queued.items():  # the leader may have changed in between
+            self._reader.note_sent(gpids, self._reign, endpoint)
+        if not queued and not is_unanswered and failure is not None:
             raise failure
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
@@ -183,6 +181,12 @@ class BatchAction:
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
+    def _has_left(self, config: PartitionConfig) -> bool:
+        """Return whether the node has given up its role, to whatever node."""
+        if self._step.verb == "move_pri" and config.primary is None:
+            return False  # it may be chosen again
+        return not self._step.is_undone(config)
+
     def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig) -> None:
         gpid, node = item.partition.gpid, self._step.node
         is_move = self._step.verb == "move_pri"
@@ -196,8 +200,11 @@ class BatchAction:
 
     def _give_up(self, unanswered: Proposal, rest: Sequence[Proposal], exc: RemoteError) -> None:
         """Note what was not sent; whether ``unanswered`` arrived is reconciled by observation."""
+        gpid = f"{unanswered.app_id}.{unanswered.index}"
         if exc.outcome == "not_sent":
-            self._left[f"{unanswered.app_id}.{unanswered.index}"] = exc.message
+            self._left[gpid] = exc.message
+        else:
+            self._reader.note_sent([gpid], self._reign, exc.endpoint, is_answered=False)
         for proposal in rest:
             gpid = f"{proposal.app_id}.{proposal.index}"
             self._left[gpid] = f"it was not proposed after {exc.message}"
@@ -217,8 +224,9 @@ class BatchAction:
                 continue
             config = members.config(planned)
             wanted = self._wanted(item, config)
-            if wanted.is_reached(config) and wanted.is_reached(now):
-                found[planned.gpid] = Verdict("done", "it had left before")
+            if self._has_left(config) and self._has_left(now):
+                state: State = "done" if wanted.is_reached(now) else "elsewhere"
+                found[planned.gpid] = Verdict(state, "it had left before")
             else:
                 found[planned.gpid] = judge(wanted, config, now)
         return found

@@ -202,9 +202,11 @@ class MetaClient:
         result = self._change(idl.CONTROL_META, idl.ControlMetaRequest(level=int(level)))
         return self._level(self._parsed(idl.CONTROL_META, parse.parse_old_level, result))
 
-    def apply_proposal(self, proposal: Proposal) -> None:
+    def apply_proposal(self, proposal: Proposal) -> str:
         """Send a proposal; no error means queued: whether it happens is seen by looking.
 
+        Returns:
+            Endpoint of the server that has queued it.
         Raises:
             GuardRefusedError: A name in it is not registered (any more); nothing was sent.
             ConflictError: Another proposal for the partition is pending.
@@ -223,6 +225,7 @@ class MetaClient:
                         hint=f"Registered: {', '.join(sorted(nodes)[:8])}.",
                     )
         self._change(idl.PROPOSE_BALANCER, parse.proposal_body(proposal, nodes))
+        return self._endpoint()
 
     def send_command(self, command: str, *arguments: str) -> Any:
         """Send a remote command to the leading meta server; see :class:`ServerClient`."""
