@@ -3,7 +3,7 @@
     .venv/bin/python bench/diagnose.py [--small-only] [--seconds 60]
 
 Prints seconds, CPU seconds, changes simulated and not simulated for 12 brokers with 600 bundles
-(limit: the default time) and 1,000 brokers with 100,000 bundles (the same), each with four kinds of trouble,
+and 1,000 brokers with 100,000 bundles, each with four kinds of trouble, against the default time,
 and how much faster changes are tried because simulations share their rounds. ``--seconds`` is the
 time of each search, so that a complete one is measured on a slow machine, too.
 """
