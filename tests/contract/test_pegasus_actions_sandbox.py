@@ -382,7 +382,8 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
     )
     # who settles what was begun because its time was up does not say that it is reached
     result = site.action(AwaitState(state="closed", node=node)).result(seen, wait.look())
-    assert (result.state, result.code) == ("FAILED", "not_reached")
+    assert (result.state, result.code) == ("DONE", "gone_on")
+    assert result.sentence.startswith(f"Not reached: {node} has closed its replicas.")
     acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
     assert acted.result.sentence.endswith("Its log was flushed.")
     assert table
