@@ -30,6 +30,7 @@ from core.pulsar.record import PULSAR_RECORD
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
 from core.system import BalancerSwitch
@@ -81,15 +82,24 @@ class PulsarSystem:
     def purpose(self, plan: Plan) -> str:
         """Return that brokers serve what the plan unloads; empty: it unloads nothing."""
         unloads = any(isinstance(step, PulsarStep) and step.unloads for step in plan.steps)
-        return "a broker serves each bundle that the run unloaded" if unloads else ""
+        return "each bundle is unloaded, and a broker serves it" if unloads else ""
 
     def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
-        """Return which of the run's bundles have no owner, also if they were served meanwhile."""
+        """Return which bundles have no owner, also if served meanwhile, or were not unloaded.
+
+        A bundle that others moved needs no unload any more.
+        """
         names = _unassigned(view, snapshot)
         if names is None:
             raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
         if names:
             return f"{count_named('Unassigned', names)}."
+        steps = ((one.step, one) for one in view.steps)
+        left = [
+            step.bundle for step, one in steps if isinstance(step, UnloadBundle) and _is_left(one)
+        ]
+        if left and view.counts.get("DONE"):
+            return f"{count_named('Not unloaded', left)}."
         return "" if view.counts.get("DONE") else "No step was done."
 
     def undone(self, view: RunView, snapshot: PulsarSnapshot) -> Mapping[int, str]:
@@ -137,6 +147,14 @@ class PulsarSystem:
         """Return the plan that undoes a run."""
         context = PlanContext(snapshot=snapshot, now=now, exclusions=exclusions)
         return undo_plan(view, context, reason=reason)
+
+
+def _is_left(step: StepView) -> bool:
+    """Whether a step was skipped though it was needed, such as for a dead destination."""
+    if step.state != "SKIPPED" or step.result is None:
+        return False
+    flags = step.step.flags_of(step.result.code)
+    return not (flags.is_needless or flags.is_external_change)
 
 
 def measured(

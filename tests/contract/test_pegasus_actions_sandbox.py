@@ -383,7 +383,7 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
     # who settles what was begun because its time was up does not say that it is reached
     result = site.action(AwaitState(state="closed", node=node)).result(seen, wait.look())
     assert (result.state, result.code) == ("DONE", "gone_on")
-    assert result.sentence.startswith("Not reached")
+    assert result.sentence.startswith(f"Not reached: {node} has closed its replicas.")
     served = site.action(AwaitState(state="no_primaries", node=node))
     result = served.result(served.look(), served.look())
     assert (result.state, result.code) == ("FAILED", "not_reached")

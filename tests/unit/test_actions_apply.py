@@ -23,7 +23,7 @@ from core.actions.session import UNREADABLE_FOR_S
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
-UNSERVED = "Not achieved: a broker serves each bundle that the run unloaded."
+UNSERVED = "Not achieved: each bundle is unloaded, and a broker serves it."
 
 
 def _asked(options: RunOptions = QUICK, **more: object) -> World:
