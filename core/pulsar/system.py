@@ -94,10 +94,8 @@ class PulsarSystem:
             raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
         if names:
             return f"{count_named('Unassigned', names)}."
-        steps = ((one.step, one) for one in view.steps)
-        left = [
-            step.bundle for step, one in steps if isinstance(step, UnloadBundle) and _is_left(one)
-        ]
+        steps = [one.step for one in view.steps if _is_left(one)]
+        left = [step.bundle for step in steps if isinstance(step, UnloadBundle)]
         if left and view.counts.get("DONE"):
             return f"{count_named('Not unloaded', left)}."
         return "" if view.counts.get("DONE") else "No step was done."
