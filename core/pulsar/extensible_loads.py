@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.pulsar.liveness import liveness_of, loads_of
+from core.pulsar.liveness import liveness_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.snapshot import PulsarSnapshot
@@ -43,6 +43,7 @@ class ExtensibleLoads:
 
     Attributes:
         has_load: Whether a record of the broker was read that is its load; not where it is dead.
+            Strategies skip old records of living brokers themselves.
         usage: Its own smoothed weighted maximum, ratio; 0 where unknown.
         throughput_ema: bytes/s, smoothed by the broker.
         throughput: bytes/s in + out, as measured last.
@@ -75,16 +76,14 @@ class ExtensibleLoads:
         )
         if not loads.num_rows and not was_read:
             return None
-        brokers = loads_of(snapshot)
+        brokers = snapshot.brokers
         rows = pc.index_in(
             brokers.column("broker"), value_set=loads.column("broker").combine_chunks()
         )
         smoothed = loads.column("weighted_max_ema").combine_chunks().take(rows)
-        lost = pa.array(
-            [*liveness_of(snapshot, effective_settings(snapshot)).unreported], pa.string()
-        )
-        is_lost = pc.is_in(brokers.column("broker").combine_chunks(), value_set=lost)
-        has_load = pc.and_not(smoothed.is_valid(), is_lost)
+        dead = pa.array([*liveness_of(snapshot, effective_settings(snapshot)).dead], pa.string())
+        is_dead = pc.is_in(brokers.column("broker").combine_chunks(), value_set=dead)
+        has_load = pc.and_not(smoothed.is_valid(), is_dead)
         return cls(
             has_load=np.asarray(has_load.to_numpy(zero_copy_only=False), np.bool_),
             usage=_floats(smoothed),

@@ -134,7 +134,7 @@ def test_problems_are_counted_in_the_header(site):
     )
     site.put(make_snapshot(brokers=4, bundles=60, now=now(), problems=(problem,)))
     app = site.open("brokers")
-    assert [button for button in app.button if button.label == "1 problem"]
+    assert [button for button in app.button if button.label == "1 capture problem"]
     app.button(key="_problems_button").click().run()
     assert_calm(app)
     assert "not JSON" in texts(app)

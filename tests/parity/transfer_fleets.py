@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.pulsar.snapshot.load_topics import LoadTopics, with_load_topics
+from core.schemas.pulsar import CLAIMS
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.problems import ProblemLog
 
@@ -98,6 +99,20 @@ class TransferFleet:
             ),
         }
         tables |= self._policy_tables()
+        # sessions that live: the real class has no other notion of a broker's death
+        tables["claims"] = pa.Table.from_pylist(
+            [
+                {
+                    "subject_kind": "broker",
+                    "subject": name,
+                    "source": "znode",
+                    "broker": name,
+                    "session_id": at,
+                }
+                for at, name in enumerate(sorted(self.brokers), 1)
+            ],
+            schema=CLAIMS,
+        )
         manifest = Manifest(
             cluster="parity",
             taken_at=datetime.fromtimestamp(self.now_ms / 1000, tz=UTC),

@@ -320,7 +320,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "bundle_limit_reached": (
         "info",
         lambda s: with_settings(s, (None, "loadBalancerNamespaceMaximumBundles", "4", "dynamic")),
-        "has 4 bundles, 100% of the 4",
+        "has 4 bundles, 100% of the limit of automatic splits",
     ),
     "coverage": (
         "unknown",

@@ -623,7 +623,7 @@ def _lack(
     if not count:
         return "no_brokers", "no broker published its load."
     unheard = (view.brokers[row] for row in np.flatnonzero(~loads.has_load))
-    missing = [name for name in unheard if name not in view.unreported]  # old records are skipped
+    missing = [name for name in unheard if name not in view.dead]
     if missing:
         who = f"{pluralize(len(missing), 'broker')} published no load yet, {missing[0]} for one"
         return "no_load_data", f"{who}, and the class waits for all."

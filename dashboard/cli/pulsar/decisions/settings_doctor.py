@@ -113,6 +113,7 @@ def _of_file(
     )
     found = examine_config(config, snapshot, effective)
     body = _body(snapshot, effective, found, None, "", sentence=answer_of_file(found))
+    body["elsewhere"] = None  # a file is no cluster
     return emit(Answer(body, lambda: _show_file(found, config, effective)), as_json=as_json)
 
 
