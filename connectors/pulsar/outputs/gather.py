@@ -84,7 +84,7 @@ class Gathered:
 def gather(files: Iterable[GivenFile], problems: ProblemLog) -> Gathered:
     """Sort the parts of all files into the readings of one cluster.
 
-    Files that name their broker or namespace come first; the others are told apart by the names of
+    Files that name their broker or namespace come first; the others are distinguished by the names of
     their files.
 
     Raises:

@@ -138,7 +138,7 @@ class BundleFacts(Protocol):
         topics: tuple[int, int],
         namespaces: Sequence[str] | None = None,
     ) -> Picked:
-        """Return those above a limit of splits, the farthest above first.
+        """Return those above a limit of splits, the largest excess first.
 
         Columns as :func:`over_schema` has them: rates as the next check compares them, but for
         quotas; ``excess`` the largest share of a limit.

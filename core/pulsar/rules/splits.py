@@ -74,7 +74,7 @@ def _busy_brokers(context: HealthContext) -> set[str]:
 def _due(
     context: HealthContext, limits: SplitLimits, names: list[str]
 ) -> Mapping[str, list[dict[str, Any]]]:
-    """Return the bundles of full namespaces that would be split, the farthest above first."""
+    """Return the bundles of full namespaces that would be split, the largest excess first."""
     found: dict[str, list[dict[str, Any]]] = {}
     rows = context.bundles.over(limits, topics=(2, _ANY_TOPICS), namespaces=names).rows
     for row in rows.to_pylist():
