@@ -84,8 +84,8 @@ class Gathered:
 def gather(files: Iterable[GivenFile], problems: ProblemLog) -> Gathered:
     """Sort the parts of all files into the readings of one cluster.
 
-    Files that name their broker or namespace come first; the others are distinguished by the names of
-    their files.
+    Files that name their broker or namespace come first; the others are distinguished by
+    the names of their files.
 
     Raises:
         InputError: A file does not show which broker or namespace it is about.
