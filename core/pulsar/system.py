@@ -30,7 +30,6 @@ from core.pulsar.record import PULSAR_RECORD
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.registry import STEPS
-from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.step import Diagnostic, StepBase
 from core.system import BalancerSwitch
@@ -95,7 +94,7 @@ class PulsarSystem:
         if names:
             return f"{count_named('Unassigned', names)}."
         steps = [one.step for one in view.steps if _is_left(one)]
-        left = [step.bundle for step in steps if isinstance(step, UnloadBundle)]
+        left = [name for step in steps if isinstance(step, PulsarStep) for name in step.unloads]
         if left and view.counts.get("DONE"):
             return f"{count_named('Not unloaded', left)}."
         return "" if view.counts.get("DONE") else "No step was done."

@@ -115,7 +115,8 @@ def test_a_bundle_that_is_split_during_the_run_is_skipped_and_nothing_is_sent_fo
     plan = plan_of(stage, [first, second, third])
     stage.ask(plan=plan, options=RunOptions(pace_per_min=600, verify_within_s=5.0))
     stage.at(0.4, lambda: stage.gone.add(second))
-    assert stage.work() == "DONE"
+    assert stage.work() == "FAILED"  # its parts are where they were
     ended = [step.result.code if step.result else step.state for step in stage.view.steps]
     assert ended == ["landed", "gone", "landed"]
+    assert f"Not unloaded: 1 ({second})." in stage.view.sentence
     assert second not in {bundle for _, _, bundle in stage.sends}
