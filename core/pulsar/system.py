@@ -191,12 +191,13 @@ def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | No
     steps = [step for step in view.steps if _may_be_unserved(step)]
     whole = pa.array([step.step.subject for step in steps if not step.step.has_parts], pa.string())
     table = snapshot.bundles.select(["bundle", "owner", "owner_source"])
+    table = table.filter(pc.is_null(table["owner"]))  # few: names are compared one by one below
     is_among = pc.is_in(table["bundle"], value_set=whole)
     for step in steps:
         if step.step.has_parts:
             inside = [step.step.covers(name) for name in table["bundle"].to_pylist()]
             is_among = pc.or_(is_among, pa.array(inside, pa.bool_()))
-    table = table.filter(pc.and_(is_among, pc.is_null(table["owner"])))
+    table = table.filter(is_among)
     return None if table["owner_source"].null_count else tuple(table["bundle"].to_pylist())
 
 
