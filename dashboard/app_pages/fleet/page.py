@@ -74,6 +74,7 @@ except OpsError:
     known_runs = None  # the figure says so
 words.title("Fleet", model.subtitle(rows))
 first_steps.draw(page)
+view.processes(page.config)
 figures.key_figures(
     model.key_figures(rows, known_runs, known_alerts, page.now),
     key="fleet",
