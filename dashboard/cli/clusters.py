@@ -77,9 +77,7 @@ def dashboard(
     services.keep_private(loaded.state_dir.resolve())
     with (
         shutting_down(threading.Event()) as stop,
-        Supervisor(
-            loaded.state_dir.resolve() / "logs", stop, log_format=loaded.log_format
-        ) as all_,
+        Supervisor(loaded.state_dir.resolve() / "logs", stop, log_format=loaded.log_format) as all_,
     ):
         try:
             address = loaded.pages.address

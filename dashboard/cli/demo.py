@@ -101,10 +101,7 @@ def demo(
             note(f"collector  every {PERIOD_S:.0f} s, state in {state}")
             if past:
                 _start_past(all_, request, config)
-            start_worker(all_, config)
-            start_jobs(all_, config)
-            note("worker     executes what is applied")
-            note("jobs       back-tests and other long computations, requested on their pages")
+            _start_others(all_, config)
             open_when_ready(all_, pages, port, open_browser=browser)
             _note_config(config)
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
@@ -120,6 +117,14 @@ def demo(
         shutil.rmtree(state, ignore_errors=True)
     note("Ended.")
     return EXIT_DONE
+
+
+def _start_others(all_: Supervisor, config: Path) -> None:
+    """Start what acts and what computes."""
+    start_worker(all_, config)
+    start_jobs(all_, config)
+    note("worker     executes what is applied")
+    note("jobs       back-tests and other long computations, requested on their pages")
 
 
 def _has_snapshot(config: Path, cluster: str) -> bool:

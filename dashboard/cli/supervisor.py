@@ -448,9 +448,7 @@ class Supervisor:
                 child.process.wait()
 
     def _write_state(self, now_s: float) -> None:
-        states = [
-            child.state(self.log_dir.parent) for child in self.children if child.is_restarted
-        ]
+        states = [child.state(self.log_dir.parent) for child in self.children if child.is_restarted]
         written_s, written = self._written
         if states == written and now_s - written_s < HEARTBEAT_S:
             return
@@ -462,7 +460,10 @@ class Supervisor:
             aside.replace(path)
         except OSError as exc:
             if self._could_write:
-                note(f"{path} cannot be written: {exc.strerror}. /readyz and Fleet are not up to date.")
+                note(
+                    f"{path} cannot be written: {exc.strerror}. Until it can, /readyz and Fleet "
+                    "do not know how the processes are."
+                )
             self._could_write = False
         else:
             self._written, self._could_write = (now_s, states), True
@@ -567,7 +568,7 @@ def answers(address: str, port: int, path: str, timeout_s: float = _PROBE_TIMEOU
         timeout_s: How long it may take to go on answering.
     """
     url = f"http://{reachable(address)}:{port}{path}"
-    request = urllib.request.Request(url, headers={"Host": "localhost"})  # noqa: S310 - built here
+    request = urllib.request.Request(url, headers={"Host": "localhost"})
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310 - the same
             return bool(response.status == 200)
@@ -576,7 +577,7 @@ def answers(address: str, port: int, path: str, timeout_s: float = _PROBE_TIMEOU
 
 
 def reachable(address: str) -> str:
-    """Return an address to listen on as a URL of this machine names it; of all of them, loopback."""
+    """Return an address to listen on as a URL names it; where it is every address, loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 - not bound here
     return f"[{host}]" if ":" in host else host
 

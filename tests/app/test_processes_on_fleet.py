@@ -69,8 +69,18 @@ def test_a_process_that_was_started_again_stays_for_an_hour(site, supervise):
     assert "Processes" not in texts(site.open("fleet"))
 
 
+def test_a_collector_that_never_read_a_cluster_is_shown(tmp_path, monkeypatch, supervise):
+    (tmp_path / "empty").mkdir()
+    empty = Site(tmp_path / "empty", clusters=("fleet",))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(empty.config))
+    supervise(is_up=False, since=now(), restarts=0, last_end="exit code 1")
+    app = empty.open("fleet")
+    assert "There is no snapshot of fleet" in texts(app)
+    assert table_of(app)["end"].tolist() == ["exit code 1"]
+
+
 def test_a_worker_of_its_own_that_went_silent_is_shown(site, monkeypatch):
     monkeypatch.delenv(SUPERVISOR_ENV, raising=False)
     site.worker_says(silent_s=60)
     (row,) = table_of(site.open("fleet")).to_dict("records")
-    assert (row["process"], row["cluster"], row["restarts"]) == ("Worker", "fleet", "–")
+    assert (row["process"], row["cluster"], row["restarts"]) == ("Worker", "fleet", "\u2013")

@@ -35,7 +35,9 @@ def reports(config: TrimtabConfig, place: str, **fields: object) -> None:
     path.write_text(json.dumps(fields, default=lambda one: one.isoformat()))
 
 
-def worker(config: TrimtabConfig, cluster: str = SECRET, *, silent_s: float, **more: object) -> None:
+def worker(
+    config: TrimtabConfig, cluster: str = SECRET, *, silent_s: float, **more: object
+) -> None:
     seen = ago(silent_s)
     reports(config, f"workers/{cluster}", cluster=cluster, worker="w", last_seen_at=seen, **more)
 
@@ -121,9 +123,7 @@ def test_of_a_supervised_process_that_runs_every_report_counts(
     supervise(monkeypatch, tmp_path, state("worker", log="logs/worker.log"), state("collector"))
     worker(config, silent_s=1)
     worker(config, "other", silent_s=90_000, stopped_at="2026-01-01T00:00:00+00:00")
-    reports(
-        config, "collectors/other", every_s=10, next_due_at=ago(1), stopped_at=services.now()
-    )
+    reports(config, "collectors/other", every_s=10, next_due_at=ago(1), stopped_at=services.now())
     assert down(config) == [("worker", "other", "ended"), ("collector", "other", "ended")]
     assert processes.down(config)[0].log == "logs/worker.log"
 

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster
 
-page = frame.open_fleet("Fleet")
+page = frame.open_fleet("Fleet", needs_snapshot=False)
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
+view.processes(page.config)
+if shown is None and not any(one.latest for one in saved.values()):
+    no_snapshot(page.config, page.choice)
+    st.stop()
 
 
 def stored_of(cluster: Cluster, held: SavedSnapshots) -> CachedSnapshot | None:
@@ -74,7 +78,6 @@ except OpsError:
     known_runs = None  # the figure says so
 words.title("Fleet", model.subtitle(rows))
 first_steps.draw(page)
-view.processes(page.config)
 figures.key_figures(
     model.key_figures(rows, known_runs, known_alerts, page.now),
     key="fleet",
