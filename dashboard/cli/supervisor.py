@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 import filelock
 import msgspec
@@ -188,7 +188,7 @@ class Child:
 
     def _start(self, now_s: float) -> None:
         with contextlib.suppress(OSError):  # a full disk: it starts all the same
-            with self.log.open("ab") as sink:
+            with _sink(self.log) as sink:
                 sink.write(_first_line(self.name, self.log_format))
             self._log_from = self.log.stat().st_size
         self.process, self._line = self.run()
@@ -292,10 +292,10 @@ class Supervisor:
         def run() -> tuple[subprocess.Popen[bytes], socket.socket]:
             ours, theirs = socket.socketpair()
             try:
-                with theirs, log.open("ab") as sink:
+                with theirs, _sink(log) as sink:
                     process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
                         list(command),
-                        stdin=theirs,
+                        stdin=theirs.fileno(),
                         stdout=sink,
                         stderr=subprocess.STDOUT,
                         env=variables,
@@ -467,6 +467,15 @@ class Supervisor:
             self._could_write = False
         else:
             self._written, self._could_write = (now_s, states), True
+
+
+def _sink(log: Path) -> BinaryIO:
+    """Open a log to add to it; where that cannot be, what we write to ourselves."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log.open("ab")
+    except OSError:
+        return os.fdopen(os.dup(2), "wb")
 
 
 def describe_end(code: int) -> str:

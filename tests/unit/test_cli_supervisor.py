@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -270,6 +271,21 @@ def test_a_restarted_child_that_is_killed_during_the_start_comes_back(
         child.process.kill()
         again = lambda: child.log.read_text().count("here") == 2  # noqa: E731
         supervisor.wait_until(again, "The dashboard", DEADLINE_S, [child])
+
+
+def test_a_child_is_started_again_without_its_logs(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_FIRST_WAIT_S", 0.1)
+    with Supervisor(tmp_path / "logs") as supervisor:
+        child = start(supervisor, STAY, "worker", is_restarted=True)
+        shutil.rmtree(tmp_path / "logs")
+        child.process.kill()
+        look_until(supervisor, lambda: child.restarts and last_line(child.log) == "here")
+        shutil.rmtree(tmp_path / "logs")
+        (tmp_path / "logs").write_text("a file in their place")
+        child.process.kill()
+        look_until(supervisor, lambda: child.restarts == 2)
+        assert not child.has_ended
+        (tmp_path / "logs").unlink()
 
 
 class Broken(io.RawIOBase):

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.config.model import TrimtabConfig
 from dashboard import services
+from dashboard.queries import runs
 from dashboard.services import metrics, processes
 from dashboard.services.processes import ProcessState, Supervision
 
@@ -151,6 +152,15 @@ def test_a_supervisor_that_is_silent_is_down(config, monkeypatch, tmp_path) -> N
     supervise(monkeypatch, tmp_path, state("pages"), silent_s=60)
     assert down(config) == [("supervisor", "", "")]
     assert metrics.readiness(lambda: config)[0].startswith("The supervisor is down since")
+
+
+def test_a_worker_that_is_started_again_is_not_to_be_started_by_hand(
+    config, monkeypatch, tmp_path
+) -> None:
+    worker(config, silent_s=30)
+    assert runs.worker(config, SECRET).remedy.startswith("Start one")
+    supervise(monkeypatch, tmp_path, state("worker"))
+    assert "started again" in runs.worker(config, SECRET).remedy
 
 
 def test_supervised_processes_are_in_figures(config, monkeypatch, tmp_path) -> None:
