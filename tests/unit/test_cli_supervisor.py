@@ -33,6 +33,7 @@ from dashboard.cli.supervisor import (
     answers,
     free_port,
     last_line,
+    reachable,
     shutting_down,
 )
 from dashboard.services.processes import ProcessState, Supervision
@@ -402,6 +403,14 @@ def test_nobody_answers_on_a_closed_port() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         assert not answers("127.0.0.1", bound.getsockname()[1], "/")
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("10.1.2.3", "10.1.2.3"), ("::1", "[::1]")],
+)
+def test_pages_are_asked_on_the_address_that_they_listen_on(address, asked) -> None:
+    assert reachable(address) == asked
 
 
 @pytest.mark.parametrize(

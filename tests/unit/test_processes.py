@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from connectors import logs
 from connectors.config.model import TrimtabConfig
+from connectors.recording import collector
+from connectors.worker import worker as worker_module
 from dashboard import services
 from dashboard.queries import runs
 from dashboard.services import metrics, processes
@@ -161,6 +165,24 @@ def test_a_worker_that_is_started_again_is_not_to_be_started_by_hand(
     assert runs.worker(config, SECRET).remedy.startswith("Start one")
     supervise(monkeypatch, tmp_path, state("worker"))
     assert "started again" in runs.worker(config, SECRET).remedy
+
+
+@pytest.mark.parametrize("start", [services.run_collector, services.run_worker])
+def test_a_thread_that_is_lost_ends_its_process(config, monkeypatch, capsys, start) -> None:
+    def run(loop: object) -> None:
+        if (vars(loop).get("cluster") or vars(loop)["_cluster"]).name == "other":
+            raise RuntimeError("lost")
+        stop.wait(20)
+
+    stop = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(logs, "set_up_logging", lambda _: None)
+    monkeypatch.setattr(collector._Loop, "run", run)
+    monkeypatch.setattr(worker_module._Loop, "run", run)
+    more = [60.0] if start is services.run_collector else []
+    start(config, config.clusters, *more, stop, print)
+    assert stop.is_set()
+    assert "RuntimeError: lost" in capsys.readouterr().err
 
 
 def test_supervised_processes_are_in_figures(config, monkeypatch, tmp_path) -> None:
