@@ -42,7 +42,8 @@ SLOWLY = replace(HASTE, pace_per_min=60.0)
 WELL_S = 61.0
 """A process that ran so long is started again after a second."""
 READY_S = 240.0
-END_S = 12.0
+END_S = 40.0
+"""Children have 8 s, twice, before they are killed; the rest is for a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -286,10 +287,8 @@ def test_a_command_that_is_killed_leaves_nobody_behind_and_the_next_one_goes_on(
         command.wait_until(lambda: site.view(run_id).state in ENDED_RUNS, "the end of the run")
         command.wait_until(command.is_ready, "all processes")
         left = children_of(command)
-        began = monotonic()
         command.process.send_signal(signal.SIGTERM)
         assert command.process.wait(END_S) == 0
-        assert monotonic() - began < END_S
         assert not [one for one in left if one.is_running()]
     tally = Tally()
     tally.add(sandbox, site, site.view(run_id), [])
@@ -307,5 +306,5 @@ def test_processes_of_a_demo_come_back_and_all_end_with_it(tmp_path: Path) -> No
         command.wait_until(command.is_ready, "all processes again")
         left = children_of(command)
         command.process.send_signal(signal.SIGINT)
-        assert command.process.wait(2 * END_S) == 0
+        assert command.process.wait(END_S) == 0
         assert not [one for one in left if one.is_running()]
