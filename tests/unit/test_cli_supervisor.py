@@ -270,8 +270,9 @@ def test_a_restarted_child_that_is_killed_during_the_start_comes_back(
     with Supervisor(tmp_path) as supervisor:
         child = start(supervisor, STAY, "pages", is_restarted=True)
         child.process.kill()
-        again = lambda: child.log.read_text().count("here") == 2  # noqa: E731
-        supervisor.wait_until(again, "The dashboard", DEADLINE_S, [child])
+        supervisor.wait_until(
+            lambda: child.log.read_text().count("here") == 2, "The dashboard", DEADLINE_S, [child]
+        )
 
 
 def test_a_child_is_started_again_without_its_logs(tmp_path, monkeypatch) -> None:
