@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import html
+import logging
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from dashboard.services import Config
+
+_LOG = logging.getLogger("trimtab.pages")
 
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
@@ -189,7 +193,11 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
         sentence = "These pages are served through their proxy only ([access.proxy]).\n"
         return PlainTextResponse(sentence, 403)
     named = len(headers.getlist(proxy.user_header))
-    if named != 1 or access.proxied_identity(config, headers) is None:
+    try:
+        identity = access.proxied_identity(config, headers) if named == 1 else None
+    except ForbiddenError as error:
+        return PlainTextResponse(f"{error}\n", 403)
+    if identity is None:
         return PlainTextResponse(f"The proxy names nobody in {proxy.user_header}.\n", 401)
     if len(headers.getlist(proxy.groups_header)) > 1:  # one of them may be the person's own
         return PlainTextResponse(f"The proxy sends {proxy.groups_header} twice.\n", 401)
@@ -277,16 +285,20 @@ def _cookie(config: Config, headers: Headers) -> str:
 
 
 def _address(config: Config, request: Request) -> str:
-    """Return where a request came from; a trusted proxy says it in a header.
+    """Return under which address attempts of a request are counted."""
+    sender = request.client.host if request.client else ""
+    lines = request.headers.getlist("x-forwarded-for")
+    if lines and not config.access.proxy.trusts(sender):
+        _warn_of_proxy()
+    return config.access.proxy.visitor(sender, ",".join(lines))
 
-    Only what the proxy itself added counts: the last address of the last such header.
-    """
-    address = request.client.host if request.client else ""
-    if config.access.proxy.trusts(address):
-        lines = request.headers.getlist("x-forwarded-for")
-        forwarded = ",".join(lines).rpartition(",")[2].strip()
-        return forwarded or address
-    return address
+
+@lru_cache(maxsize=1)
+def _warn_of_proxy() -> None:
+    _LOG.warning(
+        "a request to sign in has X-Forwarded-For and is not from a proxy of [access.proxy] "
+        "addresses: if it is from yours, all visitors count as one until it is named there"
+    )
 
 
 def _is_https(request: Request) -> bool:
