@@ -68,14 +68,15 @@ def _of_provider(config: Config) -> Identity:
     """
     claims: dict[str, Any] = st.user.to_dict()
     issuer, subject, email = (claims.get(name) for name in ("iss", "sub", "email"))
-    identity = subject_of(issuer, subject) if isinstance(issuer, str) else ""
-    if not isinstance(subject, str) or not is_subject(identity) or not _is_for_us(claims):
+    is_whole = isinstance(issuer, str) and isinstance(subject, str) and "#" not in issuer
+    identity = subject_of(issuer, subject) if is_whole else ""
+    if not is_subject(identity) or not _is_for_us(claims):
         raise ForbiddenError(
             "The OpenID provider does not identify you to Trimtab: the claims iss, sub or aud are "
             "missing or wrong.",
             hint="Correct the client at the provider, or client_id in secrets.toml.",
         )
-    is_verified = isinstance(email, str) and claims.get("email_verified") is True
+    is_verified = isinstance(email, str) and email and claims.get("email_verified") is True
     for name in (identity, email if is_verified else identity):
         if fault := name_fault(name):
             raise ForbiddenError(
