@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import logging
 import time
 from functools import lru_cache
@@ -16,8 +17,12 @@ from urllib.parse import parse_qs, quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from core.errors import ConfigError, ForbiddenError, OpsError
 from dashboard import services
@@ -35,6 +40,10 @@ SIGN_OUT: Final = "/sign-out"
 
 _OPEN: Final = frozenset({"/healthz", "/readyz", "/_stcore/health"})
 """Probes of a supervisor, which has no person; they say no more than that it works."""
+
+_OF_PEOPLE: Final = ("/media/", "/_stcore/upload_file/", "/_stcore/metrics")
+"""Streamlit's routes with what people load down and up; of an OpenID provider's people the others
+are open, since the page that leads to the provider needs them."""
 
 _METRICS: Final = "/metrics"
 SCRAPER: Final = "trimtab.scraper"
@@ -126,7 +135,9 @@ class SignInGuard:
             return _of_scraper(config, scope)
         if sign_in == "proxy":
             return _of_proxy(config, scope)
-        return await self._of_person(config, scope, receive) if sign_in == "users" else None
+        if sign_in == "oidc":
+            return _of_provider(config, scope)
+        return await self._of_person(config, scope, receive)
 
     def _read_config(self) -> Config | None:
         """Return the configuration; while it cannot be read the last one holds.
@@ -202,6 +213,24 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
     if len(headers.getlist(proxy.groups_header)) > 1:  # one of them may be the person's own
         return PlainTextResponse(f"The proxy sends {proxy.groups_header} twice.\n", 401)
     return None
+
+
+def _of_provider(config: Config, scope: Scope) -> Response | None:
+    """Serve downloads to whoever an OpenID provider has signed in: pages ask for themselves."""
+    if not scope["path"].startswith(_OF_PEOPLE):
+        return None
+    cookies, secret = HTTPConnection(scope).cookies, get_cookie_secret()
+
+    def read(name: str) -> bytes | None:
+        return decode_signed_value(secret, name, cookies.get(name, "").encode("latin-1"))
+
+    try:
+        claims = json.loads(get_cookie_with_chunks(read, USER_COOKIE_NAME) or b"{}")
+    except ValueError:
+        claims = {}
+    if access.is_signed_in(config, claims):
+        return None
+    return PlainTextResponse("Sign in first.\n", 401)
 
 
 async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.services import Config
-
-_AHEAD_S: Final = 300
-"""By so much the clock of an OpenID provider may be ahead."""
 
 
 def person(config: Config) -> Identity:
@@ -45,15 +42,8 @@ def person(config: Config) -> Identity:
 
 
 def is_signed_in(config: Config) -> bool:
-    """Return whether an OpenID provider has signed a person in, within the hours of a session.
-
-    Streamlit's own cookie lasts for 30 days.
-    """
-    signed_in_at = st.user.get("iat")  # every ID token has it, seconds since 1970
-    if not st.user.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
-        return False
-    age_s = services.now().timestamp() - signed_in_at
-    return -_AHEAD_S <= age_s < config.access.session_hours * 3600
+    """Return whether an OpenID provider has signed a person in, within the hours of a session."""
+    return access.is_signed_in(config, st.user.to_dict())
 
 
 def _of_provider(config: Config) -> Identity:

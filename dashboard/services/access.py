@@ -9,7 +9,7 @@ import os
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.access import Identity
 from core.actions.authority import is_genuine, plan_signature
@@ -35,6 +35,9 @@ TOKEN_ENV: Final = "TRIMTAB_TOKEN"  # noqa: S105  # the name of a variable
 
 TOKEN_FILE_ENV: Final = "TRIMTAB_TOKEN_FILE"  # noqa: S105  # the same
 """Names a file with the token, instead."""
+
+_AHEAD_S: Final = 300
+"""By so much the clock of an OpenID provider may be ahead."""
 
 
 # -- who asks --------------------------------------------------------------------------------------
@@ -113,6 +116,22 @@ def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | N
         groups=tuple(group for group in listed if not name_fault(group)),
         source="proxy",
     )
+
+
+def is_signed_in(config: Config, claims: Mapping[str, Any]) -> bool:
+    """Return whether an OpenID provider has signed a person in, within the hours of a session.
+
+    Streamlit's own cookie lasts for 30 days.
+
+    Args:
+        config: Has the hours.
+        claims: Of the ID token, as Streamlit stored them.
+    """
+    signed_in_at = claims.get("iat")  # every ID token has it, seconds since 1970
+    if not claims.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
+        return False
+    age_s = services.now().timestamp() - signed_in_at
+    return -_AHEAD_S <= age_s < config.access.session_hours * 3600
 
 
 # -- people ----------------------------------------------------------------------------------------

@@ -212,6 +212,7 @@ def test_a_person_sees_and_does_what_the_role_allows(
     assert bool(page.downloads) is may(held, "viewer")
     for path in page.downloads[:1]:
         assert browser.get(path).status_code == 200
+        assert Visitor(site.address).get(path).status_code == 401  # the address alone is no right
     assert browser.get("/metrics").status_code == 401  # for tokens only
     for button, kind in (("Stop this run", "ControlRequested"), ("Approve", "RunDecided")):
         run_id = site.request()
