@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import requests
 from fleet_builder import make_snapshot
@@ -63,6 +64,10 @@ class Site:
     address: str
     issuer: str
 
+    @property
+    def boss(self) -> Identity:
+        return Identity(name=BOSS, source="oidc", subject=f"{self.issuer}#boss")
+
     def visitor(self, login: str) -> Visitor:
         """A browser after its sign-in, whatever became of it."""
         browser = Visitor(self.address)
@@ -83,9 +88,8 @@ class Site:
             created_at=moment,
             expires_at=moment + timedelta(minutes=10),
         )
-        boss = Identity(name=BOSS, source="oidc", subject=f"{self.issuer}#boss")
-        options = RunOptions()
-        return services.request_run(self.config, "fleet", sealed(plan), "why", options, by or boss)
+        options, person = RunOptions(), by or self.boss
+        return services.request_run(self.config, "fleet", sealed(plan), "why", options, person)
 
     def written(self, run_id: str) -> list[tuple[str, str, str]]:
         """What people asked of a run: kind, name and subject."""
@@ -129,7 +133,8 @@ def journal() -> Iterator[str]:
 def served(folder: Path, issuer: str, journal: str, port: int) -> Iterator[Site]:
     config, address = configured(folder, issuer, journal), f"http://127.0.0.1:{port}"
     (folder / ".streamlit").mkdir()
-    (folder / ".streamlit" / "secrets.toml").write_text(secrets_of(issuer, address))
+    more = 'client_kwargs = { prompt = "login" }\n'  # else "select_account", which few know
+    (folder / ".streamlit" / "secrets.toml").write_text(secrets_of(issuer, address) + more)
     with pages_served(folder, config=config.file, port=port, start_in=folder):
         yield Site(config, address, issuer)
     assert SECRET not in (folder / "log").read_text()
@@ -211,7 +216,7 @@ def test_a_person_sees_and_does_what_the_role_allows(
         assert "has no role" in page.text
     assert bool(page.downloads) is may(held, "viewer")
     for path in page.downloads[:1]:
-        assert browser.get(path).status_code == 200
+        assert "broker" in browser.get(path).text
         assert Visitor(site.address).get(path).status_code == 401  # the address alone is no right
     assert browser.get("/metrics").status_code == 401  # for tokens only
     for button, kind in (("Stop this run", "ControlRequested"), ("Approve", "RunDecided")):
@@ -223,7 +228,7 @@ def test_a_person_sees_and_does_what_the_role_allows(
 
 def test_nobody_approves_their_own_run_under_another_address(site, buttons) -> None:
     """The provider changed the address between the request and the approval."""
-    before = Identity(name="old@example.org", source="oidc", subject=f"{site.issuer}#otto")
+    before = msgspec.structs.replace(site.boss, subject=f"{site.issuer}#otto")
     run_id = site.request(by=before)
     site.visitor("otto").page("run", f"run={run_id}", press=buttons["Approve"])
     assert site.written(run_id) == []
@@ -399,8 +404,7 @@ def test_a_token_of_the_command_line_does_what_its_role_allows(
         assert (code == 0) is may(held, "operator")
         entry = (kind, person, person if "#" in person else "")
         assert site.written(run_id) == ([entry] if may(held, "operator") else [])
-    boss = Identity(name=BOSS, source="oidc")
-    job_id = jobs.request_job(site.config, "health", {"clusters": ["fleet"]}, boss)
+    job_id = jobs.request_job(site.config, "health", {"clusters": ["fleet"]}, site.boss)
     assert (run(["jobs", "stop", job_id]) == 0) is may(held, "operator")
     assert "Traceback" not in capsys.readouterr().err
     headers = {"Authorization": f"Bearer {token}"}
