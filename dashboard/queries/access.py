@@ -57,25 +57,29 @@ def _of_provider(config: Config) -> Identity:
             is not one that people can tell from others.
     """
     claims: dict[str, Any] = st.user.to_dict()
-    issuer, subject, email = (claims.get(name) for name in ("iss", "sub", "email"))
-    is_whole = isinstance(issuer, str) and isinstance(subject, str) and "#" not in issuer
-    identity = subject_of(issuer, subject) if is_whole else ""
-    if not is_subject(identity) or not _is_for_us(claims):
+    issuer, subject, email = (_text(claims, name) for name in ("iss", "sub", "email"))
+    identity = subject_of(issuer, subject)
+    if "#" in issuer or not is_subject(identity) or not _is_for_us(claims):
         raise ForbiddenError(
             "The OpenID provider does not identify you to Trimtab: the claims iss, sub or aud are "
             "missing or wrong.",
             hint="Correct the client at the provider, or client_id in secrets.toml.",
         )
-    is_verified = isinstance(email, str) and email and claims.get("email_verified") is True
-    for name in (identity, email if is_verified else identity):
+    address = email if claims.get("email_verified") is True else ""
+    for name in (identity, address or identity):
         if fault := name_fault(name):
             raise ForbiddenError(
                 f"The OpenID provider gives you a name that {fault}.",
                 hint="Correct the name there.",
             )
-    name = email if is_verified and is_address(email) else identity
+    name = address if is_address(address) else identity
     groups = groups_of(claims, config.access.groups_claim)
     return Identity(name=name, groups=groups, source="oidc", subject=identity)
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    found = claims.get(name)
+    return found if isinstance(found, str) else ""
 
 
 def _is_for_us(claims: Mapping[str, Any]) -> bool:
@@ -86,7 +90,8 @@ def _is_for_us(claims: Mapping[str, Any]) -> bool:
     auth = st.secrets.get("auth", {})
     client = auth.get(claims.get("provider"), auth).get("client_id")
     audience = claims.get("aud")
-    return client in (audience if isinstance(audience, list) else [audience])
+    listed = audience if isinstance(audience, list) else [audience]
+    return bool(client) and client in listed
 
 
 def groups_of(claims: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -155,11 +155,12 @@ def unnamed_proxy(config: Config) -> list[str]:
     access = config.access
     if access.sign_in != "users" or access.proxy.addresses or not config.pages.allowed_hosts:
         return []
-    return [
+    sentence = (
         "The pages answer hosts of a proxy (allowed_hosts under [pages]), whose address is not "
         "configured: twenty wrong passwords of one visitor keep everybody out for a quarter of an "
         "hour. Add it as addresses under [access.proxy]."
-    ]
+    )
+    return [sentence]
 
 
 def unsigned(config: Config, entries: Iterable[Entry]) -> list[int]:

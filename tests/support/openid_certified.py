@@ -1,4 +1,4 @@
-"""A certified OpenID provider: ``oidc-provider`` for Node.js, from the npm registry, on loopback."""
+"""A certified OpenID provider: ``oidc-provider`` for Node.js, from npm, on loopback."""
 
 from __future__ import annotations
 
@@ -95,4 +95,3 @@ def _answers(address: str) -> bool:
         return requests.get(f"{address}/.well-known/openid-configuration", timeout=5).ok
     except requests.ConnectionError:
         return False
-

@@ -19,7 +19,7 @@ WAIT_S = 60.0
 
 @dataclass
 class Seen:
-    """What a page sent: all of it as text, its buttons, paths of its downloads, and where it leads."""
+    """What a page sent: all as text, its buttons, paths of its downloads, where it leads."""
 
     text: str = ""
     buttons: dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -338,9 +338,7 @@ def test_a_session_of_another_installation_is_none(sessions, users, wall, tmp_pa
 MAIL = {"sub": "7", "email": "ann@x.example"}
 
 
-def provided(
-    monkeypatch, claims, age: timedelta = timedelta(hours=1), **access_values
-) -> Identity:
+def provided(monkeypatch, claims, age: timedelta = timedelta(hours=1), **access_values) -> Identity:
     """Whom a provider's claims name that were made a while ago."""
     monkeypatch.setattr(services, "now", lambda: NOW)
     issued = int((NOW - age).timestamp())
@@ -493,12 +491,8 @@ def test_a_name_that_does_not_look_as_it_is_is_refused(monkeypatch, name) -> Non
         provided(monkeypatch, {"sub": name})
     assert str(refused.value).isprintable()
     for email in (name, f"{name}@x.example", f"{name} <ann@x.example>", f"ann@{name}"):
-        try:
-            found = provided(monkeypatch, {"email": email, "email_verified": True}).name
-        except ForbiddenError as error:
-            assert str(error).isprintable()
-        else:
-            assert found == ME
+        with suppress(ForbiddenError):
+            assert provided(monkeypatch, {"email": email, "email_verified": True}).name == ME
     mail = {"email": "zoë@x.example", "email_verified": True}
     assert provided(monkeypatch, mail).name == "zoë@x.example"
 
