@@ -1,7 +1,7 @@
 """Who an OpenID provider's people are, and what each may do: pages, messages, downloads, commands.
 
 Sound people come from a certified provider (``oidc-provider``), everything else from one that
-signs whatever it is told to. The journal is PostgreSQL. Every person opens a page over HTTP and
+signs any claims. The journal is PostgreSQL. Every person opens a page over HTTP and
 over the WebSocket, presses *Stop this run* and *Approve* with messages of the test's own, which
 need no button on the page, and downloads a table. The command line does the same with API tokens.
 """
@@ -163,7 +163,7 @@ PEOPLE: dict[str, tuple[dict[str, Any], Role | None]] = {
     "vic": ({}, "viewer"),
     "sub": ({}, None),
     "group": (roles("admins"), "admin"),
-    # a subject or address that reads like somebody else
+    # a subject or address that reads like that of another person
     ADMIN: ({}, None),
     "root": ({}, None),
     "label": ({"email": "127.0.0.1#vic", **VERIFIED}, None),
@@ -252,7 +252,7 @@ def test_whoever_signed_out_or_changed_the_cookie_is_nobody(site, buttons) -> No
     assert "Sign in" in browser.page("brokers").buttons
 
 
-# -- a provider that signs what it is told to ------------------------------------------------------
+# -- a hostile provider: it signs any claims ------------------------------------------------------
 
 
 def none_signed(content: dict[str, Any], _: RSAKey) -> str:
@@ -316,20 +316,20 @@ FORGERIES = {
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
+def next_token() -> dict[str, Any]:
     """What the next ID token says, and how it is signed."""
     return {"claims": {}, "forge": None}
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory, journal, told) -> Iterator[Site]:
+def hostile(tmp_path_factory, journal, next_token) -> Iterator[Site]:
     folder, port = tmp_path_factory.mktemp("hostile"), free_port()
 
     def forge(content: dict[str, Any], key: RSAKey) -> str:
-        content = {**content, **told["claims"]}
+        content = {**content, **next_token["claims"]}
         content = {name: one for name, one in content.items() if one is not None}
-        if told["forge"] is not None:
-            return str(told["forge"](content, key))
+        if next_token["forge"] is not None:
+            return str(next_token["forge"](content, key))
         return jwt.encode({"alg": "RS256", "kid": "k1"}, content, key)
 
     with openid_provider({}, forge) as issuer:
@@ -346,20 +346,20 @@ def is_let_in(site: Site) -> bool:
     return "3 brokers" in text or bool(site.written(run_id))
 
 
-def test_a_sound_token_lets_its_person_in(hostile, told) -> None:
-    told |= {"claims": SOUND, "forge": None}
+def test_a_sound_token_lets_its_person_in(hostile, next_token) -> None:
+    next_token |= {"claims": SOUND, "forge": None}
     assert is_let_in(hostile)
 
 
 @pytest.mark.parametrize("case", BAD_CLAIMS)
-def test_a_token_with_wrong_claims_lets_nobody_in(hostile, told, case) -> None:
-    told |= {"claims": {**SOUND, **BAD_CLAIMS[case]}, "forge": None}
+def test_a_token_with_wrong_claims_lets_nobody_in(hostile, next_token, case) -> None:
+    next_token |= {"claims": {**SOUND, **BAD_CLAIMS[case]}, "forge": None}
     assert not is_let_in(hostile)
 
 
 @pytest.mark.parametrize("case", FORGERIES)
-def test_a_token_that_the_provider_did_not_sign_lets_nobody_in(hostile, told, case) -> None:
-    told |= {"claims": SOUND, "forge": FORGERIES[case]}
+def test_a_token_that_the_provider_did_not_sign_lets_nobody_in(hostile, next_token, case) -> None:
+    next_token |= {"claims": SOUND, "forge": FORGERIES[case]}
     assert not is_let_in(hostile)
 
 

@@ -295,7 +295,7 @@ def attempt_directly(site: Site, name: str, forwarded: str) -> int:
 
 
 def test_a_visitor_names_nobody_through_the_proxy(tmp_path) -> None:
-    """With the shipped file only the proxy's own sign-in says who somebody is."""
+    """With the shipped file only the proxy's own sign-in names a person."""
     with people_behind_nginx(tmp_path, f'sign_in = "proxy"\n{shipped_proxy()}') as site:
         place = "/_stcore/host-config"
         for name in ("X-Forwarded-User", "x-forwarded-user", "X_Forwarded_User"):

@@ -35,7 +35,7 @@ def certified_provider(
         port: On which it listens.
     """
     home = _installed()
-    script = home / _SCRIPT.name  # imports are looked for beside it
+    script = home / _SCRIPT.name  # imports are looked for next to it
     script.write_text(_SCRIPT.read_text())
     file = folder / "accounts.json"
     redirect = f"{pages}/oauth2callback"

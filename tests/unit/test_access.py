@@ -279,7 +279,7 @@ def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path)
 
 
 def rows_of(folder: Path, *statements: str) -> None:
-    """Write the sessions as somebody does who reaches the database."""
+    """Write the sessions directly, as an intruder in the database does."""
     with closing(sqlite3.connect(folder / "journal.db")) as database:
         for statement in statements:
             database.execute(statement)
