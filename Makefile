@@ -18,6 +18,7 @@ test: setup-dev check ## set up, then everything CI runs (checks and tests)
 
 test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
 	@.ci/browser
+	@.ci/servers
 	@$(PYTEST)
 
 faults: setup-dev ## run plans under every fault and print one table (an hour)

@@ -19,9 +19,9 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from filelock import FileLock
 
-from core.access import Identity
+from core.access import Identity, is_subject
 from core.errors import ConfigError, ForbiddenError, InputError, UnknownNameError
-from core.units import one_line
+from core.units import name_fault, one_line
 
 MIN_PASSWORD: Final = 12
 """Characters; length is what makes a password hard to guess."""
@@ -163,10 +163,10 @@ class UserFile:
         """
         if not 0 < days <= MAX_TOKEN_DAYS:
             raise InputError(f"A token lasts at most {MAX_TOKEN_DAYS} days, not {days:g}.")
-        if not _NAME.match(person):
+        if not _NAME.match(person) and (not is_subject(person) or name_fault(person)):
             raise InputError(
                 f"{one_line(person)!r} cannot be a person's name.",
-                hint="Use up to 64 letters, digits and . _ @ + -.",
+                hint="Use up to 64 letters, digits and . _ @ + -, or ISSUER#SUBJECT.",
             )
         key, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         with self._changing() as content:
@@ -215,7 +215,8 @@ class UserFile:
             )
         user = content.users.get(token.person)
         groups = user.groups if user else token.groups
-        return Identity(name=token.person, groups=groups, source="token")
+        subject = token.person if is_subject(token.person) else ""
+        return Identity(name=token.person, groups=groups, source="token", subject=subject)
 
     # -- file -----------------------------------------------------------------------------------
 

@@ -319,6 +319,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _SEEN_LATER: Final = {"topics": None, "clients": None}
 _ADDED_LATER: Final[Mapping[tuple[str, ...], Mapping[str, Any]]] = {
     (): {"unassigned": None},
+    ("identity",): {"subject": ""},
     ("options",): {"max_unassigned": 1},
     ("observed",): _SEEN_LATER,
     ("result", "after"): _SEEN_LATER,

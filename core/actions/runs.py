@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from core.access import is_same_person
+from core.access import Identity, is_same_person
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
@@ -87,6 +87,7 @@ def _begun(entry: Entry) -> RunView:
         options=event.options,
         reason=event.reason,
         requested_by=record.actor,
+        requester=_author(record, event.identity),
         requested_at=record.at,
         undoes=event.undoes,
         steps=tuple(
@@ -95,6 +96,11 @@ def _begun(entry: Entry) -> RunView:
         last_seq=entry.seq,
         last_at=record.at,
     )
+
+
+def _author(record: Record, identity: Identity | None) -> Identity:
+    """Return who wrote a request; earlier versions recorded the name only."""
+    return identity or Identity(name=record.actor)
 
 
 def _grown(view: RunView, entry: Entry) -> RunView:
@@ -170,8 +176,8 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
     if view.is_ended or view.decision is not None:  # the first word counts
         return view
-    if is_same_person(record.actor, view.requested_by):  # no person approves their own request
-        return view
+    if is_same_person(_author(record, event.identity), view.requester):
+        return view  # no person approves their own request
     decision = Decision(
         is_approved=event.is_approved,
         decided_by=record.actor,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.access import Identity
 from core.actions.events import ExternalMove, PurposeChecked, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
@@ -148,7 +149,8 @@ class RunView:
         plan: What is executed.
         options: How.
         reason: Why.
-        requested_by: Who requested it.
+        requested_by: Name of who requested it.
+        requester: The same person with what a provider says of the identity.
         requested_at: When, aware UTC.
         undoes: The run that it undoes.
         state: Its state.
@@ -179,6 +181,7 @@ class RunView:
     options: RunOptions
     reason: str
     requested_by: str
+    requester: Identity
     requested_at: datetime
     undoes: RunId | None
     state: RunState = "QUEUED"

@@ -45,7 +45,7 @@ from dashboard.cli.supervisor import (
     shutting_down,
 )
 from dashboard.cli.systems import captured
-from dashboard.services import alerts
+from dashboard.services import access, alerts
 from dashboard.services.history import check_history, check_journal, record_stored
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def check(config: Config = None, as_json: Json = False) -> int:
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
     history, journal = check_history(loaded), check_journal(loaded)
-    warnings = services.exposed_secrets(loaded)
+    warnings = services.exposed_secrets(loaded) + access.unnamed_proxy(loaded)
     for warning in warnings:
         note(f"Warning: {warning}")
     all_fine = (

@@ -433,7 +433,7 @@ def decide(
     view = run_view(config, run_id)
     rules = config.cluster(view.cluster).approval.rules()
     config.access.rules().check(by, rules.role, view.cluster, "approve runs")
-    check_decision(view, rules, by.name, now())
+    check_decision(view, rules, by, now())
     if not is_approved and not comment.strip():
         raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
     event = RunDecided(is_approved=is_approved, comment=one_line(comment)[:2_000], identity=by)

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 
 from dashboard import services
 from dashboard.cli.main import app
+from dashboard.services import access
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 CHART = DEPLOY / "helm" / "trimtab"
@@ -48,6 +50,24 @@ def test_every_service_of_the_compose_file_starts_a_command() -> None:
         assert one["cap_drop"] == ["ALL"]
 
 
+def test_the_compose_file_and_its_configuration_name_the_same_proxy() -> None:
+    """Without its address wrong passwords of one visitor would keep everybody out."""
+    folder = DEPLOY / "container"
+    config = services.load_config(folder / "trimtab.toml", {})
+    found = yaml.safe_load((folder / "compose.yaml").read_text())
+    address = found["services"]["proxy"]["networks"]["default"]["ipv4_address"]
+    (network,) = found["networks"]["default"]["ipam"]["config"]
+    assert config.access.sign_in == "users"
+    assert config.access.proxy.addresses == [address]
+    assert ip_address(address) in ip_network(network["subnet"])
+    assert access.unnamed_proxy(config) == []
+    (name,) = re.findall(r"server_name (\S+);", (DEPLOY / "proxy" / "nginx.conf").read_text())
+    assert config.pages.allowed_hosts == [name]
+    assert config.pages.address == "0.0.0.0"
+    (mounted,) = {one for one in found["services"]["pages"]["volumes"] if "trimtab.toml" in one}
+    assert mounted.startswith("./trimtab.toml:")
+
+
 @pytest.mark.parametrize("word", ["requirements.lock", "core", "connectors", "dashboard"])
 def test_the_image_is_built_of_what_there_is(word) -> None:
     text = (DEPLOY / "container" / "Dockerfile").read_text()
@@ -73,6 +93,7 @@ def test_the_configuration_of_the_chart_is_one_that_pages_in_a_pod_can_start_wit
     config = services.load_config(file, {})
     assert config.pages.address == "0.0.0.0"
     assert config.access.sign_in == "users"
+    assert access.unnamed_proxy(config) == []
     assert config.clusters  # no process starts without one
     assert values["ingress"]["host"] in config.pages.allowed_hosts
     mounts = (CHART / "templates" / "_helpers.tpl").read_text()
