@@ -115,6 +115,11 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         """Unloads after it are checked under the policy."""
         return True
 
+    @property
+    def not_undone(self) -> str:
+        """What brokers and clients did under the policy."""
+        return policy_kind(self.policy).not_undone
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:
