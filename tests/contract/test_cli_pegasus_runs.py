@@ -60,7 +60,7 @@ def partition(config: Path, gpid: str) -> dict[str, Any]:
 
 def applied(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> dict[str, Any]:
     """Carry a command out and return its run."""
-    more = ["--reason", "a test", "--config", str(config), "--json"]
+    more = ["--reason", "a test", "--yes", "--config", str(config), "--json"]
     code = run([*words, *more])
     told = capsys.readouterr()
     assert code == 0, told.out + told.err
@@ -127,7 +127,7 @@ def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
     code = run(
         [
             *("pegasus", "rolling-update", NAME, node, "--apply"),
-            *("--reason", "a test", "--config", str(config)),
+            *("--reason", "a test", "--yes", "--config", str(config)),
         ]
     )
     hand.join(timeout=60)
@@ -153,7 +153,8 @@ def test_a_dry_run_says_what_would_be_sent(capsys, config):
 
 def test_a_read_only_cluster_is_left_alone(capsys, sandbox, tmp_path):
     config = written(sandbox, tmp_path, "read_only = true")
-    words = ["level", NAME, "set", "blind", "--reason", "a test", "--config", str(config)]
+    words = ["level", NAME, "set", "blind", "--reason", "a test", "--yes"]
+    words += ["--config", str(config)]
     assert run(["pegasus", *words]) == 1
     assert "read-only" in capsys.readouterr().err
     assert captured(config).settings["level.stored"] == "400"

@@ -35,7 +35,7 @@ def _execute(capsys, fleet: Fleet, folder: Path, *words: str) -> str:
     whole = ("policy", words[0], "sandbox", *words[1:], "--config", fleet.config, "--plan", plan)
     code, body = answer(capsys, *whole)
     assert code == 0, body
-    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test")
+    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
     code, body = answer(capsys, "apply", plan, *more)
     assert code == 0, body
     assert body["run"]["counts"] == {"DONE": 1}
@@ -165,7 +165,7 @@ def test_bundles_of_an_isolated_namespace_end_where_the_preview_said(
     assert own["after"] == [wanted.broker_id]
     said = {one["bundle"]: set(one["to"]) for one in impact["expected"]}
     assert set(own["must_move"]) <= set(said)
-    apply = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test")
+    apply = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
     code, body = answer(capsys, "apply", tmp_path / "plan.json", *apply)
     assert code == 0, body
     assert set(body["run"]["counts"]) == {"DONE"}
