@@ -110,9 +110,7 @@ class PegasusSystem:
         """Return the replicas of the nodes that the run touched."""
         return measured(view, snapshot, disturbed_by)
 
-    def count_moved(
-        self, view: RunView, start: PegasusSnapshot, snapshot: PegasusSnapshot
-    ) -> int:
+    def count_moved(self, view: RunView, start: PegasusSnapshot, snapshot: PegasusSnapshot) -> int:
         """Return how many partitions others moved since the run began."""
         return len(moved_since(view, start, snapshot))
 

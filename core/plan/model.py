@@ -151,7 +151,7 @@ class Expected:
     nodes: tuple[NodeExpectation, ...] = ()
     copied_mb: float | None = None
     unloaded_by_cluster: int | UnsetType = UNSET
-    limited_clients: int | None | UnsetType = UNSET
+    limited_clients: int | UnsetType | None = UNSET
 
 
 def combined(one: Expected, other: Expected) -> Expected:

@@ -133,9 +133,7 @@ class PulsarSystem:
         """Return the load of the brokers that the run touched."""
         return measured(view, snapshot, disturbed_by)
 
-    def count_moved(
-        self, view: RunView, start: PulsarSnapshot, snapshot: PulsarSnapshot
-    ) -> int:
+    def count_moved(self, view: RunView, start: PulsarSnapshot, snapshot: PulsarSnapshot) -> int:
         """Return how many bundles others moved since the run began."""
         return len(moved_since(view, start, snapshot))
 

@@ -91,7 +91,8 @@ Detach = Annotated[
     bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Apply without confirmation; needed where there is no terminal.")
+    bool,
+    typer.Option("--yes", help="Apply without confirmation; needed where there is no terminal."),
 ]
 
 _MAX_STEPS_SHOWN: Final = 10

@@ -51,7 +51,7 @@ def plan_of(kind: str) -> Plan:
     if kind == "policy":
         host = broker_names(6)[2].rpartition(":")[0].replace(".", r"\.")
         body = {
-            "namespaces": ["globex/.*", "initech/.*"],
+            "namespaces": ["globex/.*", "acme/.*"],
             "primary": [host],
             "auto_failover_policy": {
                 "policy_type": "min_available",
@@ -62,10 +62,12 @@ def plan_of(kind: str) -> Plan:
         seen = change_policies(fleet, desired, PlanOptions(now=now))
         assert not seen.plan.errored, seen.plan.diagnostics
         return seen.plan
-    owned = [row for row in fleet.bundles.to_pylist() if row["owner"] and row["topic_count"]]
-    row = min(owned, key=lambda one: one["producer_count"] + one["consumer_count"])
-    target = next(one for one in broker_names(6)[2:] if one != row["owner"])
-    return build_unload_plan(fleet, [row["bundle"]], destination=target, now=now)
+    row = next(
+        one
+        for one in fleet.bundles.to_pylist()
+        if one["owner"] and one["namespace"].startswith("acme/") and one["topic_count"]
+    )
+    return build_unload_plan(fleet, [row["bundle"]], now=now)
 
 
 @pytest.fixture

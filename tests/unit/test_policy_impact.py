@@ -52,9 +52,7 @@ def spaces(fleet: PulsarSnapshot) -> list[str]:
     """Namespaces that no policy governs."""
     governed = json.loads(next(iter(policies_of(fleet, "isolation").values())))["namespaces"]
     names = set(fleet.bundles["namespace"].to_pylist())
-    return sorted(
-        name for name in names if name not in governed and not name.startswith("pulsar/")
-    )
+    return sorted(name for name in names if name not in governed and not name.startswith("pulsar/"))
 
 
 def planned(
