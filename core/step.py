@@ -321,6 +321,14 @@ class Step:
         return ""
 
     @property
+    def lets_others_move(self) -> bool:
+        """Whether the cluster may move something because of it, also after it has ended.
+
+        An undo then counts what moved, and can plan it back.
+        """
+        return self.starts_balancer
+
+    @property
     def confirmation(self) -> str:
         """Why the cluster's name must be typed, be it one step only; empty: no such reason."""
         return ""

@@ -41,7 +41,6 @@ from core.actions.model import ENDED_RUNS, Refusal, RunId, StepResult
 from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
 from core.actions.runs import fold
-from core.actions.undo import has_consequences
 from core.actions.views import RunView
 from core.errors import InvariantError, OpsError, RemoteError, SnapshotError
 from core.plan.describe import whether
@@ -312,7 +311,7 @@ class _Loop:
 
     def _keep_start(self, plan: Plan, snapshot: Any) -> None:
         """Store the snapshot on which a run begins, if others may move something because of it."""
-        if not any(has_consequences(step) for step in plan.steps):
+        if not any(step.lets_others_move for step in plan.steps):
             return
         try:
             run_starts(self._config.state_dir).put(snapshot, RUN_STARTS)

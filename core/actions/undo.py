@@ -9,7 +9,6 @@ from typing import Final
 from core.actions.views import RunView
 from core.errors import PlanConflictError
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
-from core.step import Step
 from core.units import pluralize
 
 LEFT: Final = "undo_leaves"
@@ -51,23 +50,26 @@ def reason_of_undo(view: RunView) -> str:
 # -- what stays ------------------------------------------------------------------------------------
 
 
-def left_behind(view: RunView) -> Iterator[Diagnostic]:
+def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagnostic]:
     """Yield what an undo of a run does not bring back, a sentence for each kind of step.
 
     Args:
         view: The run.
+        is_moved_back: All that others moved goes back.
     """
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
-    for sentence in dict.fromkeys(step.not_undone for step in done if step.not_undone):
+    left = [step for step in done if not (is_moved_back and step.lets_others_move)]
+    for sentence in dict.fromkeys(step.not_undone for step in left if step.not_undone):
         yield Diagnostic(severity="info", code=LEFT, sentence=sentence)
 
 
 def left_moved(
-    what: str, began_at: datetime, *, back: int = 0, is_asked: bool = False
+    run_id: str, what: str, began_at: datetime, *, back: int = 0, is_asked: bool = False
 ) -> Diagnostic:
     """Return what is elsewhere than when a run began.
 
     Args:
+        run_id: The run.
         what: Counted, with its verb: ``12 primaries moved``.
         began_at: When the snapshot that it is compared with was taken, aware UTC.
         back: How many moves the plan has for it.
@@ -75,12 +77,16 @@ def left_moved(
     """
     head = f"Since the run began ({began_at:%H:%M:%S} UTC) {what}"
     if is_asked:
-        return Diagnostic(severity="info", code=MOVED, sentence=f"{head}: {back:,} moves back.")
+        moves = pluralize(back, "move")
+        return Diagnostic(
+            severity="info", code=MOVED, sentence=f"{head}: {moves} back are planned."
+        )
     return Diagnostic(
         severity="info",
         code=MOVED,
         sentence=f"{head}: the undo leaves them there.",
-        hint="`trimtab undo RUN --with-moves`, or the switch on the page Undo, plans moves back.",
+        hint=f"`trimtab undo {run_id} --with-moves`, or the switch on the page Undo, plans moves "
+        "back.",
     )
 
 
@@ -120,9 +126,11 @@ def not_in_plan(count: int, thing: str, max_moves: int) -> Iterator[Diagnostic]:
         )
 
 
-def left_unknown() -> Diagnostic:
-    """Return that nothing is known of what moved since a run began."""
-    return Diagnostic(
+def left_unknown(view: RunView) -> Iterator[Diagnostic]:
+    """Yield that it is unknown what moved since a run began, if something may have."""
+    if not any(one.step.lets_others_move for one in view.steps if one.state == "DONE"):
+        return
+    yield Diagnostic(
         severity="info",
         code=LEFT,
         sentence="How much moved since the run began is unknown: no snapshot of that moment is "
@@ -157,11 +165,6 @@ def is_left(item: Diagnostic) -> bool:
 
 
 # -- the moment before a run -----------------------------------------------------------------------
-
-
-def has_consequences(step: Step) -> bool:
-    """Return whether a cluster may move something because of a step, after it has ended."""
-    return step.starts_balancer or (step.setting is not None and step.wait is None)
 
 
 def began_at(view: RunView) -> datetime:

@@ -185,3 +185,53 @@ def test_bundles_of_an_isolated_namespace_end_where_the_preview_said(
     code, body = answer(capsys, "undo", run, "--config", fleet.config, "--yes", "--reason", "back")
     assert code == 0, body
     assert "apart" not in _told(capsys, fleet, "isolation")
+
+
+def test_what_moved_for_a_policy_is_counted_by_its_undo_and_moved_back(
+    fleet: Fleet, capsys, tmp_path: Path
+) -> None:
+    """Set, its bundles moved; undone, they stay, are counted, and go back where asked for."""
+    state = fleet.sandbox.state
+    space = next(
+        name for name in state.namespaces if name.startswith("initech/") and _owners(fleet, name)
+    )
+    before = _owners(fleet, space)
+    value = json.dumps(_isolation(space, state.brokers[1].host.replace(".", r"\.")))
+    words = ("policy", "set", "sandbox", "isolation", "narrow", value, "--unload")
+    plan = tmp_path / "plan.json"
+    code, body = answer(capsys, *words, "--plan", plan, "--config", fleet.config)
+    assert code == 0, body
+    impact = body["impact"]
+    own = next(one for one in impact["namespaces"] if one["namespace"] == space)
+    assert own["bundles"] == len(before)
+    assert len(own["must_move"]) + own["staying"] <= own["bundles"]
+    assert {one["broker"] for one in impact["brokers"]} >= {state.brokers[1].broker_id}
+    assert body["plan"]["expected"]["unloaded_by_cluster"] == len(impact["unloaded"])
+    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
+    code, body = answer(capsys, "apply", plan, *more)
+    assert code == 0, body
+    moved = _owners(fleet, space)
+    assert set(moved.values()) == {state.brokers[1].broker_id}
+
+    undo = ("undo", body["run"]["run_id"], "--config", fleet.config, "--reason", "back")
+    code, plain = answer(capsys, *undo, "--plan", tmp_path / "undo.json")
+    assert code == 0, plain
+    codes = [one["code"] for one in plain["plan"]["diagnostics"]]
+    assert "undo_leaves" in codes
+    code, body = answer(capsys, *undo, "--with-moves", "--yes")
+    assert code == 0, body
+    assert "narrow" not in _told(capsys, fleet, "isolation")
+    assert any("moved under the policy" in one for one in body["run"]["not_brought_back"])
+    after = _owners(fleet, space)
+    back = [name for name in before if after.get(name) == before[name]]
+    assert len(back) > sum(moved[name] == before[name] for name in before)
+
+
+def _owners(fleet: Fleet, space: str) -> dict[str, str]:
+    """Bundle to owner, of a namespace."""
+    state = fleet.sandbox.state
+    return {
+        state.names[at]: state.brokers[owner].broker_id
+        for at, owner in enumerate(state.owner.tolist())
+        if owner >= 0 and state.names[at].startswith(f"{space}/")
+    }

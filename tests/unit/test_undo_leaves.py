@@ -99,7 +99,8 @@ def test_moves_back_are_a_plan_that_brings_every_replica_back() -> None:
     assert kinds == ["set_meta_level", *["move_replica"] * 4]
     assert plan.applyable
     (counted,) = [item for item in plan.diagnostics if item.code == MOVED]
-    assert "4 moves back" in counted.sentence
+    assert "4 moves back are planned" in counted.sentence
+    assert not any("stay where they are" in one for one in not_brought_back(plan))
     world.entries.clear()
     world.sent_steps.clear()
     world.sent_attempts.clear()

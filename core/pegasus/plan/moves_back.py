@@ -78,12 +78,13 @@ def describe_moved(moved: Sequence[Former]) -> str:
 
 
 def add_moves_back(
-    draft: Draft, moved: Sequence[Former], start: PegasusSnapshot, max_moves: int
+    draft: Draft, view: RunView, moved: Sequence[Former], start: PegasusSnapshot, max_moves: int
 ) -> list[Diagnostic]:
     """Add the moves that bring replicas back, and return what stays.
 
     Args:
         draft: The plan, with the level that its earlier steps leave.
+        view: The run.
         moved: Of :func:`moved_since`.
         start: The snapshot that they were found by.
         max_moves: Most moves; 0: none is asked for.
@@ -92,7 +93,7 @@ def add_moves_back(
         return []
     text, at = describe_moved(moved), start.manifest.taken_at
     if not max_moves:
-        return [left_moved(text, at)]
+        return [left_moved(view.run_id, text, at)]
     before = len(draft.steps)
     refused: list[tuple[str, str]] = []
     left = 0
@@ -102,7 +103,7 @@ def add_moves_back(
         except OpsError as exc:
             refused.append((former.gpid, exc.message))
     return [
-        left_moved(text, at, back=len(draft.steps) - before, is_asked=True),
+        left_moved(view.run_id, text, at, back=len(draft.steps) - before, is_asked=True),
         *cannot_go_back(refused, "partition"),
         *not_in_plan(left, "partition", max_moves),
     ]

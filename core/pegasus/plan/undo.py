@@ -6,7 +6,7 @@ run are back already; what cannot be undone is named.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -15,7 +15,6 @@ from core.actions.describe import why_nothing_lasts
 from core.actions.undo import (
     MOVED,
     check_undo,
-    has_consequences,
     left_behind,
     left_unknown,
     reason_of_undo,
@@ -23,7 +22,7 @@ from core.actions.undo import (
 from core.actions.views import RunView, StepView
 from core.errors import InvariantError, OpsError, PlanConflictError
 from core.pegasus.plan.draft import Draft
-from core.pegasus.plan.moves_back import add_moves_back, moved_since
+from core.pegasus.plan.moves_back import Former, add_moves_back, moved_since
 from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Plan, sealed
 from core.plan.options import PlanOptions
@@ -94,14 +93,17 @@ class _Undo:
     def add_moves_back(self) -> None:
         """Add what was asked for of the moves back, and report what the undo leaves behind."""
         view, start, draft = self._view, self._context.start, self._draft
-        self._left += left_behind(view)
-        if start is not None:
+        moved: Sequence[Former] = ()
+        if start is None:
+            found = list(left_unknown(view))
+        else:
             moved = moved_since(view, start, self._context.snapshot)
             if moved and self._context.max_moves:
                 self._check_level()
-            self._left += add_moves_back(draft, moved, start, self._context.max_moves)
-        elif any(has_consequences(one.step) for one in view.steps if one.state == "DONE"):
-            self._left.append(left_unknown())
+            found = add_moves_back(draft, view, moved, start, self._context.max_moves)
+        has_all = bool(moved and self._context.max_moves)
+        has_all = has_all and not any(item.severity == "warning" for item in found)
+        self._left += [*left_behind(view, is_moved_back=has_all), *found]
         for item in self._left:
             if item.severity == "warning":
                 self._stays.append((item.sentence, item.hint))

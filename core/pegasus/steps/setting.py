@@ -79,6 +79,11 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
         return False
 
     @property
+    def lets_others_move(self) -> bool:
+        """Servers do, as the value has it."""
+        return self.temporary_value is None
+
+    @property
     def not_undone(self) -> str:
         """What servers did while they followed the value."""
         if self.temporary_value is not None:

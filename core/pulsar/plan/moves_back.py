@@ -53,6 +53,7 @@ def describe_moved(count: int) -> str:
 
 
 def moves_back(
+    view: RunView,
     moved: dict[str, str],
     start: PulsarSnapshot,
     now: PulsarSnapshot,
@@ -62,6 +63,7 @@ def moves_back(
     """Return which bundles can go back, the busiest first.
 
     Args:
+        view: The run.
         moved: Of :func:`moved_since`, without those that the plan moves already.
         start: The snapshot that they were found by.
         now: A fresh one.
@@ -70,7 +72,7 @@ def moves_back(
     """
     at = start.manifest.taken_at
     if not max_moves or not moved:
-        found = [left_moved(describe_moved(len(moved)), at)] if moved else []
+        found = [left_moved(view.run_id, describe_moved(len(moved)), at)] if moved else []
         return MovesBack({}, tuple(found))
     refused: list[tuple[str, Diagnostic]] = []
     able: list[str] = []
@@ -83,7 +85,7 @@ def moves_back(
     chosen = busiest(now, able, max_moves)
     back = {bundle: moved[bundle] for bundle in chosen}
     found = [
-        left_moved(describe_moved(len(moved)), at, back=len(back), is_asked=True),
+        left_moved(view.run_id, describe_moved(len(moved)), at, back=len(back), is_asked=True),
         *cannot_go_back([(name, why.sentence) for name, why in refused], "bundle"),
         *not_in_plan(len(able) - len(chosen), "bundle", max_moves),
     ]

@@ -15,7 +15,6 @@ from core.actions.runs import RunView, StepView
 from core.actions.undo import (
     MOVED,
     check_undo,
-    has_consequences,
     left_behind,
     left_unknown,
     reason_of_undo,
@@ -82,17 +81,15 @@ def undo_plan(
         exclusions=frozenset(context.exclusions),
     )
     back, found = _sorted_out(basis, view)
-    stays = list(left_behind(view))
-    if start is not None:
-        stays += _move_others(back, basis, view, start, max_moves)
-    elif any(has_consequences(one.step) for one in view.steps if one.state == "DONE"):
-        stays.append(left_unknown())
+    moved = _move_others(back, basis, view, start, max_moves)
+    is_moved_back = bool(back.others) and not any(one.severity == "warning" for one in moved)
+    stays = [*left_behind(view, is_moved_back=is_moved_back), *moved]
     if back.is_empty:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
-        moved = next((item for item in stays if item.code == MOVED), None)
-        sentences = [why.sentence if why else "It moved nothing.", moved.sentence if moved else ""]
-        hints = [why.hint if why else "", moved.hint if moved else ""]
+        more = next((item for item in stays if item.code == MOVED), None)
+        sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
+        hints = [why.hint if why else "", more.hint if more else ""]
         raise PlanConflictError(
             f"Nothing of run {view.run_id} can be undone. {' '.join(filter(None, sentences))}",
             hint=" ".join(filter(None, hints)),
@@ -106,9 +103,11 @@ def undo_plan(
 
 
 def _move_others(
-    back: _Back, basis: Basis, view: RunView, start: PulsarSnapshot, max_moves: int
+    back: _Back, basis: Basis, view: RunView, start: PulsarSnapshot | None, max_moves: int
 ) -> list[Diagnostic]:
     """Add the moves back of what no step of the run moved, and return what stays of it."""
+    if start is None:
+        return list(left_unknown(view))
     moved = moved_since(view, start, basis.snapshot)
     moved = {name: broker for name, broker in moved.items() if name not in back.bundles}
     after = with_policies(basis.snapshot, back.policies) if back.policies else basis.snapshot
@@ -118,7 +117,7 @@ def _move_others(
     checks = SnapshotChecks(
         replace(basis, snapshot=after, view=LoadView.of(after, basis.settings)), was_live=True
     )
-    others = moves_back(moved, start, basis.snapshot, checks, max_moves)
+    others = moves_back(view, moved, start, basis.snapshot, checks, max_moves)
     back.others = others.destinations
     return [*placed[:1], *others.findings]
 

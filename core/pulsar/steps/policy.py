@@ -116,6 +116,11 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return True
 
     @property
+    def lets_others_move(self) -> bool:
+        """Brokers do where it is about placement."""
+        return not policy_kind(self.policy).is_limit
+
+    @property
     def not_undone(self) -> str:
         """What brokers and clients did under the policy."""
         return policy_kind(self.policy).not_undone

@@ -73,6 +73,11 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return _SWITCHES.get(self.key, "") if sets_going else ""
 
     @property
+    def lets_others_move(self) -> bool:
+        """Brokers do, as the value has it."""
+        return self.temporary_value is None
+
+    @property
     def not_undone(self) -> str:
         """What brokers did while they followed the value."""
         if self.temporary_value is not None:

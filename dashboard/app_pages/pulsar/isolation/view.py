@@ -525,7 +525,7 @@ def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any
                 key=f"_iso_scope_{at}",
                 width=220,
                 help="\n\n".join(f"{key}: {text}." for key, text in SCOPE_WORDS.items())
-                + "\n\ndefault means changed.",
+                + "\n\ndefault: as changed.",
             )
             entered["unload_scope"] = "" if scope in (None, _NOT_SAID) else scope
     return entered
