@@ -318,7 +318,7 @@ def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
 def sentence(answer: ChangeAnswer) -> str:
     """Return what the pending changes would do, for the dialog that applies them."""
     planned = unload.answer(answer.change.plan, answer.preview)
-    return f"{planned} {impact_sentence(answer.change)}"
+    return f"{impact_sentence(answer.change)} {planned}"
 
 
 def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
