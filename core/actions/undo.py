@@ -17,8 +17,11 @@ LEFT: Final = "undo_leaves"
 MOVED: Final = "undo_leaves_moved"
 """Code of what moved since the run began, and by no step of it."""
 
-_DETAILS: Final = frozenset({"undo_not_needed", "undo_by_brokers"})
-"""Findings of inverses that leave nothing behind."""
+MOVES_BACK: Final = "undo_moves_back"
+"""Code of the same where it is planned back."""
+
+_DETAILS: Final = frozenset({"undo_not_needed", "undo_by_brokers", MOVES_BACK})
+"""Findings that leave nothing behind."""
 
 
 def check_undo(view: RunView, cluster: str) -> None:
@@ -79,7 +82,7 @@ def left_moved(
     if is_asked:
         moves = pluralize(back, "move")
         return Diagnostic(
-            severity="info", code=MOVED, sentence=f"{head}: {moves} back are planned."
+            severity="info", code=MOVES_BACK, sentence=f"{head}: {moves} back are planned."
         )
     return Diagnostic(
         severity="info",

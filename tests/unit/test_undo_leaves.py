@@ -21,7 +21,7 @@ from pegasus_world import (
 from test_actions_other_steps import carried, plan_context, setting_of, split_of
 
 from core.actions.model import RunOptions
-from core.actions.undo import LEFT, MOVED, not_brought_back
+from core.actions.undo import LEFT, MOVED, MOVES_BACK, not_brought_back
 from core.actions.views import RunView
 from core.errors import PlanConflictError
 from core.pegasus.plan.moves_back import Former, describe_moved, moved_since, next_move
@@ -98,7 +98,7 @@ def test_moves_back_are_a_plan_that_brings_every_replica_back() -> None:
     kinds = [step.kind for step in plan.steps]
     assert kinds == ["set_meta_level", *["move_replica"] * 4]
     assert plan.applyable
-    (counted,) = [item for item in plan.diagnostics if item.code == MOVED]
+    (counted,) = [item for item in plan.diagnostics if item.code == MOVES_BACK]
     assert "4 moves back are planned" in counted.sentence
     assert not any("stay where they are" in one for one in not_brought_back(plan))
     world.entries.clear()
