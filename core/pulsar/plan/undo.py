@@ -119,7 +119,22 @@ def _move_others(
     )
     others = moves_back(view, moved, start, basis.snapshot, checks, max_moves)
     back.others = others.destinations
-    return [*placed[:1], *others.findings]
+    return [*_placed_by_brokers(len(placed)), *others.findings]
+
+
+def _placed_by_brokers(count: int) -> list[Diagnostic]:
+    """Return the finding about bundles that need no move back: brokers place them again."""
+    if not count:
+        return []
+    what = "1 moved bundle" if count == 1 else f"{count:,} of the moved bundles"
+    return [
+        Diagnostic(
+            severity="info",
+            code="undo_by_brokers",
+            sentence=f"Brokers unload {what} by themselves when the policy goes back, and place "
+            f"{'it' if count == 1 else 'them'} again.",
+        )
+    ]
 
 
 @dataclass
