@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from structlog.contextvars import bound_contextvars
 
@@ -42,9 +42,10 @@ from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
 from core.actions.runs import fold
 from core.actions.views import RunView
-from core.errors import InvariantError, OpsError, RemoteError
+from core.errors import InvariantError, OpsError, RemoteError, SnapshotError
 from core.plan.describe import whether
-from core.snapshot.store import SnapshotStore
+from core.plan.model import Plan
+from core.snapshot.store import RUN_STARTS, SnapshotStore, run_starts
 from core.systems import steps_of
 
 _POLL_S: Final = 0.5
@@ -305,7 +306,17 @@ class _Loop:
             worker=self._name,
             refusal_of=self._refusal_of,
             sign=self._signed,
+            keep_start=self._keep_start,
         )
+
+    def _keep_start(self, plan: Plan, snapshot: Any) -> None:
+        """Store the snapshot on which a run begins, if others may move something because of it."""
+        if not any(step.lets_others_move for step in plan.steps):
+            return
+        try:
+            run_starts(self._config.state_dir).put(snapshot, RUN_STARTS)
+        except (SnapshotError, OSError) as exc:  # an undo then says that it does not know
+            self._report("start", f"The snapshot on which the run begins is not saved: {exc}")
 
     def _signed(self, record: Record) -> Record:
         return signed(record, installation_key(self._limits.access()))

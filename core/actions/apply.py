@@ -232,6 +232,9 @@ def _renew(session: Session, _result: GuardResult) -> GuardResult | None:
         return unreadable(session, exc)
     session.could_read()
     found: Mapping[int, Diagnostic] = {}
+    is_begun = any(step.begun_at is not None for step in session.view.steps)
+    if session.snapshot is None and not is_begun:
+        session.ports.keep_start(session.plan, fresh)
     is_new = fresh is not session.snapshot  # the very same one (a rehearsal) has nothing new
     if is_new:
         reopen_undone(session, fresh)

@@ -186,7 +186,7 @@ def why_nothing_lasts(view: RunView) -> str:
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
             f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
-            "they cannot be undone."
+            "an undo leaves them, or plans moves back."
         )
     return f"{head}, and nothing else was changed."
 

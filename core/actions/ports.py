@@ -252,6 +252,7 @@ class Ports:
         refusal_of: Says why an entry of the journal is not obeyed: it is not signed, or who
             requested it lacks the role.
         sign: Signs what the worker writes.
+        keep_start: Stores the snapshot on which a run begins: an undo compares with it.
     """
 
     journal: Journal
@@ -261,3 +262,4 @@ class Ports:
     worker: str
     refusal_of: Callable[[Record], Refusal | None] = lambda _: None
     sign: Callable[[Record], Record] = lambda record: record
+    keep_start: Callable[[Plan, Any], None] = lambda _plan, _snapshot: None

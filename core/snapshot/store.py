@@ -251,6 +251,15 @@ class SnapshotStore:
         return CachedSnapshot(taken_at, snapshot.snapshot_id, path)
 
 
+RUN_STARTS: Final = Retention(max_count=100, max_age_s=30 * 86_400.0)
+"""How much is retained of the snapshots on which runs began."""
+
+
+def run_starts(state_dir: Path) -> SnapshotStore:
+    """Return the store of the snapshots on which runs began; an undo compares with them."""
+    return SnapshotStore(state_dir / "runs")
+
+
 def current(entries: Sequence[CachedSnapshot], now: datetime) -> list[CachedSnapshot]:
     """Return the entries (oldest first) without those that a wrong clock put into the future.
 

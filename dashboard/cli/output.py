@@ -135,15 +135,34 @@ def note(text: str) -> None:
         sys.stderr.flush()
 
 
-def confirm(question: str) -> None:
-    """Ask a person, and go on only with a yes.
+def require_terminal(*, as_json: bool, hint: str) -> None:
+    """Refuse to go on where a person has to confirm and cannot be asked.
 
+    Args:
+        as_json: The answer is for a program.
+        hint: What to add to the command.
+    Raises:
+        UsageFaultError: There is no terminal, or the answer is for a program.
+    """
+    if as_json:
+        raise UsageFaultError("With --json no confirmation is asked for.", hint=hint)
+    if not sys.stdin.isatty():
+        raise UsageFaultError("There is no terminal to confirm on.", hint=hint)
+
+
+def confirm(question: str, name: str = "") -> None:
+    """Ask a person, and go on only with a yes, or with a name.
+
+    Args:
+        question: What is about to be done.
+        name: That has to be typed; empty: a yes will do.
     Raises:
         StoppedError: The answer is another one.
     """
-    note(f"{question} Type yes:")
+    note(f"{question} Type {name or 'yes'}:")
     STATUS.stop()  # nothing may be written into what is typed
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    typed = sys.stdin.readline().strip()
+    if typed != name if name else typed.lower() not in ("y", "yes"):
         raise StoppedError("Nothing was changed.")
 
 

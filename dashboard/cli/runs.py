@@ -22,6 +22,7 @@ from core.actions.describe import (
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.pace import pace_of
+from core.actions.undo import not_brought_back
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.step import SettingChange
@@ -238,6 +239,8 @@ def _say_head(view: RunView) -> None:
     say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
+        for sentence in not_brought_back(view.plan):
+            say(f"Not brought back: {sentence}")
     if view.state == "RUNNING":
         say(f"The pace is {pace_of(view).sentence}.")
     if view.worker:
@@ -458,6 +461,7 @@ def _summary_json(view: RunView) -> dict[str, Any]:
         "sentence": view.sentence,
         "plan_id": view.plan.plan_id,
         "undoes": view.undoes,
+        "not_brought_back": not_brought_back(view.plan),
         "reason": view.reason,
         "requested_by": view.requested_by,
         "requested_at": _plain(view.requested_at),

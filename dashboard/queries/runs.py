@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pandas as pd
 
 from core.actions.events import Entry
 from core.actions.model import RunId, RunOptions
 from core.actions.views import RunView
-from core.errors import UnknownNameError
+from core.errors import SnapshotError, UnknownNameError
 from core.plan.model import Plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
@@ -36,6 +37,7 @@ MAX_RUNS: Final = 400
 
 MAX_OF_CLUSTER: Final = 100
 _RECENT: Final = 30
+S = TypeVar("S")
 
 _REQUESTING: Final = Lock()
 
@@ -50,6 +52,8 @@ class UndoRequest:
         last_seq: Its latest entry in the journal.
         view: What is known of it up to there.
         exclusions: Namespaces that the configuration keeps out of plans.
+        start: The snapshot of when the run began; ``None``: none is saved.
+        max_moves: Most moves back of what no step of the run moved.
     """
 
     stored: CachedSnapshot
@@ -57,6 +61,16 @@ class UndoRequest:
     last_seq: int
     view: RunView = field(compare=False, repr=False)
     exclusions: tuple[str, ...] = ()
+    start: CachedSnapshot | None = None
+    max_moves: int = 0
+
+
+def saved_start(saved: CachedSnapshot | None, load: Callable[[Path], S]) -> S | None:
+    """Return the snapshot of when a run began; ``None``: none is saved, or it cannot be read."""
+    try:
+        return None if saved is None else load(saved.path)
+    except SnapshotError:  # removed meanwhile: the undo reports that it is unknown
+        return None
 
 
 def worker(config: Config, cluster: str) -> WorkerState:

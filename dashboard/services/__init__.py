@@ -36,10 +36,17 @@ from core.actions.request import (
     reason_of,
 )
 from core.actions.runs import RunView, run_id_at
+from core.actions.undo import began_at
 from core.actions.windows import window_refusal
-from core.errors import GuardRefusedError, InputError, OpsError, PlanConflictError
+from core.errors import (
+    GuardRefusedError,
+    InputError,
+    OpsError,
+    PlanConflictError,
+    SnapshotError,
+)
 from core.plan.model import Plan
-from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
+from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable, run_starts
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -364,6 +371,30 @@ def request_run(
         PlanError: The plan cannot be applied (``GuardRefusedError``: the cluster is read-only).
         RemoteError: The journal cannot be written.
     """
+    check_run(config, cluster, plan, reason, options, by)
+    moment = now()
+    run_id = run_id_at(moment, secrets.token_hex(3))
+    undoes = RunId(plan.undoes) if plan.undoes else None
+    event = RunRequested(
+        plan=plan, options=options, reason=reason_of(reason), undoes=undoes, identity=by
+    )
+    _append(config, run_id, cluster, moment, event)
+    return run_id
+
+
+def check_run(
+    config: TrimtabConfig,
+    cluster: str,
+    plan: Plan,
+    reason: str,
+    options: RunOptions,
+    by: Identity,
+) -> None:
+    """Check that a run may be requested; see :func:`request_run`.
+
+    Raises:
+        OpsError: As :func:`request_run` does.
+    """
     settings = config.cluster(cluster)
     config.access.rules().check(by, needed_role(plan), cluster, "apply this plan")
     limits = RunLimits(
@@ -379,13 +410,7 @@ def request_run(
     check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
     _check_rules(settings, reason, moment)
-    run_id = run_id_at(moment, secrets.token_hex(3))
-    undoes = RunId(plan.undoes) if plan.undoes else None
-    event = RunRequested(
-        plan=plan, options=options, reason=reason_of(reason), undoes=undoes, identity=by
-    )
-    _append(config, run_id, cluster, moment, event)
-    return run_id
+    reason_of(reason)
 
 
 def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
@@ -561,6 +586,37 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
         return []
     load = connector_of(config, config.cluster(name)).system.record.load
     return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
+
+
+def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
+    """Return the saved snapshot of a cluster from when a run began; ``None``: there is none.
+
+    It is the one on which the worker began the run, else the newest one before its first step.
+
+    Args:
+        config: The configuration.
+        view: The run.
+    """
+    moment = began_at(view) + timedelta(milliseconds=1)  # names of snapshots are cut to that
+    own = run_starts(config.state_dir).before(view.cluster, moment, 1)
+    own = [one for one in own if one.taken_at > view.requested_at]
+    found = own or snapshot_store(config).before(view.cluster, moment, 1)
+    return found[0] if found else None
+
+
+def max_moves_back(cluster: ClusterConfig, view: RunView) -> int:
+    """Return how many moves back the undo of a run has room for next to its own steps."""
+    return max(1, cluster.apply.max_steps - 2 * len(view.steps))
+
+
+def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> Storable | None:
+    """Return a saved snapshot; ``None``: it was removed meanwhile, or cannot be read."""
+    try:
+        system = system_of(config, config.cluster(cluster))
+        found: Storable = system.record.load(saved.path)
+    except SnapshotError:
+        return None
+    return found
 
 
 def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.actions.describe import describe_unsigned
 from core.actions.external_changes import FURTHER
+from core.actions.undo import not_brought_back
 from core.actions.views import RunView
 from core.plan.describe import things
 from core.units import pluralize
@@ -65,6 +66,9 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
         done = presenter.progress(view, now)
         st.progress(done.ratio, text=done.text)
     notice(config, view)
+    if left := not_brought_back(view.plan):
+        words.section("Not brought back", "What this undo leaves as it is.")
+        words.notes(left)
     _trouble(config, view)
     next_moves(view)
 
