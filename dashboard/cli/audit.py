@@ -10,6 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from core.files import whole_text
 from core.actions.describe import KINDS, describe_event
 from core.actions.events import Entry, EntryFilter
 from core.errors import InputError
@@ -93,7 +94,7 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
         raise UsageFaultError(f"{path} is neither .jsonl nor .csv.", hint="Name one of the two.")
     write = _csv if path.suffix == ".csv" else _json_lines
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with whole_text(path, newline="") as file:
             write(file, entries)
     except OSError as exc:
         raise InputError(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.errors import InputError, OpsError, is_near
+from core.files import PRIVATE_UMASK
 from dashboard.cli.commands import COMMANDS
 from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
@@ -23,9 +24,11 @@ from dashboard.cli.output import (
     EXIT_STOPPED,
     StoppedError,
     UsageFaultError,
+    discard,
     fail,
     forget_warnings,
     report_bug,
+    unwritable_output,
 )
 from dashboard.cli.registry import CONNECTORS, group_of
 from dashboard.cli.signatures import RunNeededError, only_signatures
@@ -100,6 +103,8 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
     except typer.TyperException as error:
         return fail(_bad_usage(error), as_json=as_json)
     except OSError as error:
+        if (unwritable := unwritable_output()) is not None:
+            return fail(unwritable, as_json=False)
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         outcome = EXIT_STOPPED
@@ -114,12 +119,14 @@ def _outcome(arguments: list[str]) -> object:
     command = typer.main.get_command(app)
     try:
         # not app(...): that would put Typer's own hook for tracebacks in the place of ours
-        return command(arguments, "trimtab", standalone_mode=False)
+        outcome: object = command(arguments, "trimtab", standalone_mode=False)
+        sys.stdout.flush()  # what help and version print, too
     except (BrokenPipeError, SystemExit) as error:  # Typer exits after a broken pipe
         if not isinstance(error.__context__ or error, BrokenPipeError):
             raise
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return EXIT_DONE
+        discard(1)
+        return EXIT_DONE
+    return outcome
 
 
 def _bad_usage(error: typer.TyperException) -> UsageFaultError:
@@ -188,9 +195,24 @@ class _WithoutPandas(MetaPathFinder):
         return None
 
 
+def _open_standard_streams() -> None:
+    """Let no file get the number of a standard stream that the caller has closed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # the least free number is this one; what cannot be read or written is an error there
+            is_read = number == 1
+            os.open(os.devnull, os.O_RDONLY if is_read else os.O_WRONLY)
+            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: PTH123, SIM115  # a number
+            setattr(sys, name, stream)
+
+
 def main() -> None:
     """Entry point of the ``trimtab`` command."""
     sys.excepthook = _unexpected
+    os.umask(PRIVATE_UMASK)  # whatever a command writes is for its user only
+    _open_standard_streams()
     sys.meta_path.insert(0, _WithoutPandas())
     if COMPLETION_VARIABLE in os.environ:
         from typer._completion_classes import completion_init  # noqa: PLC0415  # only a shell needs it

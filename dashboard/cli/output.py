@@ -7,6 +7,7 @@ could not be read or is not as it was written, 130 ended with Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from core.errors import InvariantError, OpsError
+from core.errors import InputError, InvariantError, OpsError
 from core.units import MISLEADING, visible
 from dashboard.cli.progress import STATUS
 
@@ -109,10 +110,41 @@ def _escaped(found: re.Match[str]) -> str:
 def fail(error: OpsError, *, as_json: bool) -> int:
     """Print what is wrong and the fix, and return the exit code."""
     if as_json:
-        print_json({"error": error.as_json()})
+        try:
+            print_json({"error": error.as_json()})
+            sys.stdout.flush()
+        except OSError:
+            unwritable = unwritable_output()
+            note(f"trimtab: {unwritable}" if unwritable else f"trimtab: {error}")
     else:
         note(f"trimtab: {error}")
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
+
+
+def unwritable_output() -> InputError | None:
+    """Return why standard output cannot be written, and discard what is left for it.
+
+    ``None``: it can be, or its reader has closed it and needs no answer.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        discard(1)
+        if isinstance(error, BrokenPipeError):
+            return None
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
+        return InputError(
+            f"Standard output cannot be written: {why}.",
+            hint="Make room where it goes, or send it elsewhere.",
+        )
+    return None
+
+
+def discard(number: int) -> None:
+    """Send a standard stream nowhere: Python would fail once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def say(text: str = "", *, is_prose: bool = False) -> None:
@@ -128,9 +160,12 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 def note(text: str) -> None:
     """Print a line to standard error."""
-    STATUS.clear()
-    sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
-    sys.stderr.flush()
+    try:
+        STATUS.clear()
+        sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
+        sys.stderr.flush()
+    except OSError:  # closed or full: the exit code is all that is left
+        discard(2)
 
 
 def confirm(question: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.files import write_whole
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +43,7 @@ def demo_of(config: Config) -> Demo | None:
     try:
         content = (config.state_dir / _FILE).read_bytes()
         return msgspec.json.decode(content, type=Demo)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
 
 
@@ -55,6 +56,4 @@ def dismiss_first_steps(config: Config) -> None:
 
 
 def _write(path: Path, demo: Demo) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(msgspec.json.encode(demo))
-    partial.replace(path)
+    write_whole(path, msgspec.json.encode(demo), is_durable=False)
