@@ -193,8 +193,10 @@ def _verified(config: TrimtabConfig, file: Path) -> tuple[int, str]:
     finally:
         journal.close()
     if found.damage is not None or found.database:
+        damage = found.damage
+        where = f" at entry {damage.seq}: {damage.what}" if damage else f". {found.database[0]}"
         raise InputError(
-            f"The journal in {file.parent} is damaged. {' '.join(found.problems)}",
+            f"The journal in {file.parent} is damaged{where}",
             hint="Check the journal with `trimtab runs --verify`, or use another backup.",
         )
     return found.entries, found.newest_digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import sys
@@ -23,12 +24,14 @@ from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_STOPPED,
     StoppedError,
+    OutputError,
+    StandardOutput,
     UsageFaultError,
     discard,
     fail,
     forget_warnings,
     report_bug,
-    unwritable_output,
+    unwritable,
 )
 from dashboard.cli.registry import CONNECTORS, group_of
 from dashboard.cli.signatures import RunNeededError, only_signatures
@@ -102,9 +105,10 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
         return fail(_bad_usage(error), as_json=as_json)
+    except OutputError as error:
+        discard()
+        return fail(unwritable(error), as_json=False)
     except OSError as error:
-        if (unwritable := unwritable_output()) is not None:
-            return fail(unwritable, as_json=False)
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         outcome = EXIT_STOPPED
@@ -124,7 +128,7 @@ def _outcome(arguments: list[str]) -> object:
     except (BrokenPipeError, SystemExit) as error:  # Typer exits after a broken pipe
         if not isinstance(error.__context__ or error, BrokenPipeError):
             raise
-        discard(1)
+        discard()
         return EXIT_DONE
     return outcome
 
@@ -196,7 +200,10 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def _open_standard_streams() -> None:
-    """Let no file get the number of a standard stream that the caller has closed."""
+    """Let no file get the number of a standard stream that the caller has closed.
+
+    And let standard output name itself when it cannot be written.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -206,6 +213,10 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDONLY if is_read else os.O_WRONLY)
             stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: PTH123, SIM115  # a number
             setattr(sys, name, stream)
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        form = {"encoding": out.encoding, "errors": out.errors, "line_buffering": out.isatty()}
+        sys.stdout = StandardOutput(out.detach(), **form)
 
 
 def main() -> None:

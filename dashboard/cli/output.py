@@ -7,7 +7,9 @@ could not be read or is not as it was written, 130 ended with Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -15,7 +17,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
@@ -113,38 +115,63 @@ def fail(error: OpsError, *, as_json: bool) -> int:
         try:
             print_json({"error": error.as_json()})
             sys.stdout.flush()
-        except OSError:
-            unwritable = unwritable_output()
-            note(f"trimtab: {unwritable}" if unwritable else f"trimtab: {error}")
+        except OSError as unwritable:
+            note(f"trimtab: {error}")
+            discard(unwritable)
     else:
         note(f"trimtab: {error}")
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
 
 
-def unwritable_output() -> InputError | None:
-    """Return why standard output cannot be written, and discard what is left for it.
+class OutputError(OSError):
+    """Standard output cannot be written; no other error of a file is one of these."""
 
-    ``None``: it can be, or its reader has closed it and needs no answer.
-    """
+
+class StandardOutput(io.TextIOWrapper):
+    """Standard output that names itself when it cannot be written."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; see :class:`io.TextIOWrapper`."""
+        with _named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Write what is left; see :class:`io.TextIOWrapper`."""
+        with _named():
+            super().flush()
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
     try:
-        sys.stdout.flush()
+        yield
+    except BrokenPipeError:  # its reader has seen enough
+        raise
     except OSError as error:
-        discard(1)
-        if isinstance(error, BrokenPipeError):
-            return None
-        why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        return InputError(
-            f"Standard output cannot be written: {why}.",
-            hint="Make room where it goes, or send it elsewhere.",
-        )
-    return None
+        raise OutputError(error.errno, error.strerror) from error
 
 
-def discard(number: int) -> None:
-    """Send a standard stream nowhere: Python would fail once more when it ends."""
+def unwritable(error: OutputError) -> InputError:
+    """Return the sentence for people."""
+    why = "it is closed" if error.errno == errno.EBADF else error.strerror
+    return InputError(
+        f"Standard output cannot be written: {why}.",
+        hint="Make room where it goes, or send it elsewhere.",
+    )
+
+
+def discard(error: OSError | None = None, *, number: int = 1) -> None:
+    """Send a standard stream nowhere: Python would fail once more when it ends.
+
+    Args:
+        error: Of standard output; one that no reader has closed is named.
+        number: Of the stream: 1, or 2 for standard error.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)
+    if isinstance(error, OutputError):
+        note(f"trimtab: {unwritable(error)}")
 
 
 def say(text: str = "", *, is_prose: bool = False) -> None:
@@ -165,7 +192,7 @@ def note(text: str) -> None:
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
         sys.stderr.flush()
     except OSError:  # closed or full: the exit code is all that is left
-        discard(2)
+        discard(number=2)
 
 
 def confirm(question: str) -> None:

@@ -55,24 +55,27 @@ FULL = "trimtab: Standard output cannot be written: No space left on device."
 CLOSED = "trimtab: Standard output cannot be written: it is closed."
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["audit", "audit --json", "--help", "--version", "runs --help", "runs --verify", "nonsense --json"],
-)
+@pytest.mark.parametrize("words", ["audit", "audit --json", "--help", "runs --verify"])
 @pytest.mark.parametrize(("target", "said"), [("> /dev/full", FULL), (">&-", CLOSED)])
 def test_output_that_cannot_be_written_is_one_sentence(home, words, target, said) -> None:
     done = shell(home, f"trimtab {words} {target}")
     lines = done.stderr.strip().splitlines()
-    assert done.returncode in (1, 2), done
+    assert done.returncode == 1, done
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith(said), done.stderr
 
 
-@pytest.mark.parametrize("words", ["audit", "audit --json", "--help", "runs --verify"])
-def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(home, words) -> None:
-    done = shell(home, f"trimtab {words} | head -c 1")
-    assert (done.returncode, done.stderr) == (0, "")
-    done = shell(home, f"trimtab {words} | true")
+def test_an_error_is_said_even_so(home) -> None:
+    done = shell(home, "trimtab nonsense --json > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].startswith("trimtab: trimtab has no command 'nonsense'.")
+    assert done.stderr.splitlines()[1].startswith(FULL)
+
+
+@pytest.mark.parametrize("words", ["audit --json", "--help", "runs --verify"])
+@pytest.mark.parametrize("reader", ["head -c 1", "true"])
+def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(home, words, reader) -> None:
+    done = shell(home, f"trimtab {words} | {reader}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -80,7 +83,6 @@ def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(home, words) ->
 def test_the_exit_code_stays_where_errors_cannot_be_written(home, target) -> None:
     assert shell(home, f"trimtab runs none {target}").returncode == 1
     assert shell(home, f"trimtab runs --nonsense {target}").returncode == 2
-    assert shell(home, f"trimtab runs --verify {target}").returncode == 0
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(home) -> None:
@@ -92,17 +94,14 @@ def test_no_file_gets_the_number_of_a_closed_stream(home) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["runs --export OUT", "audit --export OUT.jsonl", "audit --export OUT.csv", "backup OUT"],
+    ["runs --export OUT", "audit --export OUT.csv", "backup OUT"],
 )
 def test_what_is_written_is_private_whatever_the_umask_is(home, tmp_path, words) -> None:
-    done = shell(home, f"trimtab {words.replace('OUT', str(tmp_path / 'sub' / 'out'))}")
-    assert done.returncode in (0, 1)
-    (tmp_path / "sub").mkdir(exist_ok=True)
-    done = shell(home, f"trimtab {words.replace('OUT', str(tmp_path / 'sub' / 'new'))}")
+    done = shell(home, f"trimtab {words.replace('OUT', str(tmp_path / 'new'))}")
     assert done.returncode == 0, done.stderr
-    made = [path for path in (tmp_path / "sub").rglob("*") if path.name.startswith("new")]
+    made = list(tmp_path.rglob("*"))
     assert made
-    for path in (*made, *(one for each in made if each.is_dir() for one in each.iterdir())):
+    for path in made:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
@@ -115,12 +114,12 @@ def test_the_state_of_a_command_is_private_whatever_the_umask_is(home, tmp_path)
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-@pytest.mark.parametrize("words", ["runs --export OUT", "audit --export OUT.csv", "backup OUT"])
+@pytest.mark.parametrize("words", ["runs --export OUT", "audit --export OUT.jsonl", "backup OUT"])
 def test_a_full_disk_leaves_nothing(home, tmp_path, words) -> None:
-    """Files may have 4 KiB here, as on a disk with no more room."""
+    """Files may have 40 KiB here, as on a disk with no more room."""
     out = tmp_path / "out"
-    done = shell(home, f"ulimit -f 4; trap '' XFSZ; trimtab {words.replace('OUT', str(out))}")
+    done = shell(home, f"ulimit -f 40; trap '' XFSZ; trimtab {words.replace('OUT', str(out))}")
     assert done.returncode == 1, done
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert "File too large" in done.stderr or "full" in done.stderr, done.stderr
+    assert str(out) in done.stderr
     assert list(tmp_path.iterdir()) == []
