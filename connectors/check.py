@@ -58,6 +58,7 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
     from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
     from connectors.journal.anchor import add_anchor, read_anchors  # noqa: PLC0415  # the same
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
+    from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # the same
 
     what = "Journal"
     file = config.audit.anchor_file
@@ -65,7 +66,9 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
         journal = SqlJournal(config.journal_address)
         try:
             what = f"Journal {journal.place}"
-            damage = journal.recent_damage()
+            damage, lost = journal.recent_damage(), ""
+            if journal.newest()[0] == 0:  # of a new installation, or lost
+                lost = journal.verify(recorded=recorded_entries(config)).lost
             if file is not None:
                 key = installation_key(config.access)
                 add_anchor(file, journal, key)
@@ -74,6 +77,9 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
             journal.close()
     except OpsError as exc:
         return fault(what, exc)
+    if lost:
+        remedy = "Stop every process, and restore the journal from a copy."
+        return CheckResult(what=what, ok=False, detail=lost, remedy=remedy)
     if damage is not None:
         return CheckResult(
             what=what,
