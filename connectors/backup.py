@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,11 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
                 hint="Stop every process of Trimtab, and move it away first.",
             )
     entries, digest = _verified(config, folder / _JOURNAL) if _JOURNAL in wanted else (None, "")
+    _put_back(folder, wanted)
+    return Backup(files=tuple(wanted), entries=entries, digest=digest)
+
+
+def _put_back(folder: Path, wanted: Mapping[str, Path]) -> None:
     done: list[Path] = []
     try:
         for name, path in wanted.items():
@@ -146,7 +151,6 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
             f"{folder} cannot be put back: {exc.strerror}. Nothing of it was put back.",
             hint="Check state_dir, its owner and the room on its disk.",
         ) from exc
-    return Backup(files=tuple(wanted), entries=entries, digest=digest)
 
 
 def _files(config: TrimtabConfig) -> list[tuple[str, Path]]:

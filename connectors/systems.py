@@ -28,7 +28,7 @@ def systems_of(config: TrimtabConfig) -> tuple[KnownSystem, ...]:
 
 
 def open_journal(config: TrimtabConfig) -> SqlJournal:
-    """Open the journal of a configuration; entries without this installation's signature are marked.
+    """Open the journal of a configuration; its forged entries are marked.
 
     Raises:
         ConfigError: ``journal_url`` is none, or its driver is not installed.

@@ -18,9 +18,9 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from filelock import FileLock
 
-from core.files import make_private, write_whole
 from core.access import Identity
 from core.errors import ConfigError, ForbiddenError, InputError, UnknownNameError
+from core.files import make_private, write_whole
 from core.units import one_line
 
 MIN_PASSWORD: Final = 12

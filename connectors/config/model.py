@@ -573,9 +573,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return values
 
 
-def _depth(values: object) -> int:
+def _depth(values: dict[str, Any]) -> int:
     """Return how deeply arrays and tables are nested; up to one more than is allowed."""
-    level, depth = [values], 0
+    level: list[dict[str, Any] | list[Any]] = [values]
+    depth = 0
     while level and depth <= _MAX_DEPTH:
         inner = [item.values() if isinstance(item, dict) else item for item in level]
         level = [one for items in inner for one in items if isinstance(one, dict | list)]

@@ -31,8 +31,8 @@ from connectors.jobs.record import ENDED, RESULT, Answer, Job, JobRequest, State
 from connectors.journal.engine import Database
 from connectors.journal.errors import translated
 from connectors.journal.lease import SqlLease
-from core.files import write_whole
 from core.errors import ComputeError, ConfigError, InputError, UnknownNameError
+from core.files import write_whole
 from core.progress import JobStoppedError
 
 MAX_JOBS: Final = 200

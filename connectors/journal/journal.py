@@ -223,7 +223,7 @@ class SqlJournal:
                 found.update(connection.execute(query).scalars())
         return found
 
-    def _counting(self, query: sa.Select[Any], operation: str) -> list[sa.Row[Any]]:
+    def _counting(self, query: sa.Select[Any], operation: str) -> list[Any]:
         """Return the rows of a query whose entries are not forged.
 
         Args:
@@ -236,7 +236,7 @@ class SqlJournal:
             rows = connection.execute(query).all()
         return self._not_forged(rows)
 
-    def _not_forged(self, rows: Sequence[sa.Row[Any]]) -> list[sa.Row[Any]]:
+    def _not_forged(self, rows: Sequence[Any]) -> list[Any]:
         if self._is_genuine is None:
             return list(rows)
         with self._lock:
@@ -315,7 +315,7 @@ class SqlJournal:
                 self._open[cluster] = (rows[-1].seq, workers)
         return tuple(RunId(run_id) for run_id in workers)
 
-    def _forged_turns(self, rows: Sequence[sa.Row[Any]]) -> set[int]:
+    def _forged_turns(self, rows: Sequence[Any]) -> set[int]:
         """Return the places of forged claims and ends of runs whose request is genuine.
 
         A run that was requested long ago is past its plan's time: it cannot be executed again, so

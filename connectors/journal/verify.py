@@ -97,7 +97,9 @@ class Verification:
             )
         if self.forged:
             verb = "is" if len(self.forged) == 1 else "are"
-            count = f"{pluralize(len(self.forged), 'entry')} of {self.entries:,} {verb} not genuine."
+            count = (
+                f"{pluralize(len(self.forged), 'entry')} of {self.entries:,} {verb} not genuine."
+            )
             found.append(f"{count} {describe_forged(self.forged)}")
         if not self.is_sealed:
             found.append(_NOT_SEALED)

@@ -27,8 +27,8 @@ from connectors.connector import Collector, Observer
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
-from core.files import write_whole
 from core.errors import InvariantError, OpsError
+from core.files import write_whole
 from core.snapshot.store import SnapshotStore
 
 _log = logging.getLogger("trimtab.collector")

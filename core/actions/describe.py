@@ -10,6 +10,7 @@ from typing import Final, assert_never
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
+    Entry,
     Event,
     ExternalMove,
     PurposeChecked,
@@ -131,10 +132,11 @@ def describe_forged(seqs: Sequence[int], *, is_run_forged: bool = False) -> str:
         if is_run_forged
         else f"{'It has' if is_one else 'They have'} no effect."
     )
+    copies = "is a copy of an earlier entry" if is_one else "are copies of earlier entries"
     return (
-        f"{what} not have this installation's signature, or {'is a copy' if is_one else 'are copies'}"
-        f" of earlier entries: an earlier version, an installation with another key, or whoever can "
-        f"write the journal's database wrote {'it' if is_one else 'them'}. {effect}"
+        f"{what} not have this installation's signature, or {copies}: an earlier version, an "
+        "installation with another key, or whoever can write the journal's database wrote "
+        f"{'it' if is_one else 'them'}. {effect}"
     )
 
 

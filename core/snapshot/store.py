@@ -19,8 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.files import make_private, open_private
 from core.errors import SnapshotError
+from core.files import make_private, open_private
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
 from core.snapshot.clock import ClockJump, clock_jump, is_ahead

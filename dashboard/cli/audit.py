@@ -10,10 +10,10 @@ from typing import Annotated, TextIO
 
 import typer
 
-from core.files import whole_text
 from core.actions.describe import KINDS, describe_event
 from core.actions.events import Entry, EntryFilter
 from core.errors import InputError
+from core.files import whole_text
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal

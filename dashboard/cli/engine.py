@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.files import make_private, whole_file
 from core.errors import InputError, UnknownNameError
+from core.files import make_private, whole_file
 from dashboard import services
 from dashboard.cli.output import UsageFaultError, note
 from dashboard.services import spark

@@ -23,9 +23,9 @@ from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_STOPPED,
-    StoppedError,
     OutputError,
     StandardOutput,
+    StoppedError,
     UsageFaultError,
     discard,
     fail,
@@ -211,12 +211,14 @@ def _open_standard_streams() -> None:
             # the least free number is this one; what cannot be read or written is an error there
             is_read = number == 1
             os.open(os.devnull, os.O_RDONLY if is_read else os.O_WRONLY)
-            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: PTH123, SIM115  # a number
+            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115  # a number
             setattr(sys, name, stream)
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper):
-        form = {"encoding": out.encoding, "errors": out.errors, "line_buffering": out.isatty()}
-        sys.stdout = StandardOutput(out.detach(), **form)
+        encoding, errors, is_terminal = out.encoding, out.errors, out.isatty()
+        sys.stdout = StandardOutput(
+            out.detach(), encoding=encoding, errors=errors, line_buffering=is_terminal
+        )
 
 
 def main() -> None:

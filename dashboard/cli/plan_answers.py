@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.files import write_whole
 from core.errors import OpsError, PlanError
+from core.files import write_whole
 from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize

@@ -168,9 +168,11 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
 def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
     """Return what of the journal is not as it was written: of these runs, and at its end."""
     found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
-    for view in views:
-        if forged := describe_forged(view.forged, is_run_forged=view.is_request_forged):
-            found.append(f"Run {view.run_id}: {forged}")
+    found += [
+        f"Run {view.run_id}: {describe_forged(view.forged, is_run_forged=view.is_request_forged)}"
+        for view in views
+        if view.forged
+    ]
     damage = journal.recent_damage()
     if damage is not None and not any(f"Entry {damage.seq} " in one for one in found):
         found.append(
@@ -425,10 +427,9 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         "unsigned": list(found.forged),
         "problems": [*found.problems, *found.unchecked],
     }
+    code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
     if not found.is_sound:
         code = EXIT_REFUSED
-    else:
-        code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
     return emit(Answer(body, show, code), as_json=as_json)
 
 

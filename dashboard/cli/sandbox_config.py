@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from core.files import make_private, write_whole
 from core.errors import ConfigError
+from core.files import make_private, write_whole
 
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""

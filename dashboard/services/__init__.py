@@ -168,9 +168,7 @@ def _journal_at(
 
 
 @lru_cache(maxsize=8)
-def _runbook_at(
-    address: SecretStr, connectors: tuple[Connector, ...], key_file: Path
-) -> RunBook:
+def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...], key_file: Path) -> RunBook:
     return RunBook(_journal_at(address, connectors, key_file))
 
 

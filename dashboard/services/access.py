@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.access import Identity
 from core.actions.authority import plan_signature
-from core.errors import ConfigError, ForbiddenError, UnusablePlanError
+from core.errors import ForbiddenError, UnusablePlanError
 from core.plan.codec import dump_plan, load_plan, signature_of
 from core.systems import steps_of
 from core.units import one_line

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from core.files import write_whole
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from core.files import write_whole
 
 if TYPE_CHECKING:
     from dashboard.services import Config

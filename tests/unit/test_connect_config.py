@@ -68,7 +68,9 @@ def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('[[clusters]]\nname = "a"\nadmin_urls = ["http://u:hush@x"]', "auth"),
         ('[[clusters]]\nname = "a"\nzookeeper = "z:1"\n' * 2, "two clusters"),
         (
-            "".join(f'[[clusters]]\nname = "{name}"\nzookeeper = "z:1"\n' for name in ("b", "a", "A")),
+            "".join(
+                f'[[clusters]]\nname = "{name}"\nzookeeper = "z:1"\n' for name in ("b", "a", "A")
+            ),
             "clusters a and A differ in case only",
         ),
         (f"a = {'[' * 10_000}{']' * 10_000}", "nested too deeply"),

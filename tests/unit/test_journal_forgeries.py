@@ -13,7 +13,6 @@ import pytest
 from journal_entries import RUN, WORKER, begun, claimed, ended, plan_of, record_of, requested
 
 from connectors.access.key import signature_check
-from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.systems import open_journal
@@ -99,7 +98,7 @@ def answer(capsys, *words: object) -> tuple[int, dict]:
 @pytest.mark.parametrize("is_signed", [False, True], ids=["unsigned", "another key"])
 @pytest.mark.parametrize("name", FORGED)
 def test_a_waiting_run_still_waits(
-    journal: SqlJournal, plain: SqlJournal, name: str, is_signed: bool
+    journal: SqlJournal, plain: SqlJournal, name: str, *, is_signed: bool
 ) -> None:
     plain.append(genuine(requested()))
     assert journal.open_runs("prod") == (RUN,)
@@ -260,8 +259,10 @@ def test_pages_of_the_file_that_cannot_be_read_are_damage(config, plain, tmp_pat
     "statement",
     [
         "DROP TRIGGER trimtab_no_update",
-        "DROP TRIGGER trimtab_no_delete; CREATE TRIGGER trimtab_no_delete BEFORE DELETE ON "
-        "trimtab_entries BEGIN SELECT 1; END",
+        (
+            "DROP TRIGGER trimtab_no_delete; CREATE TRIGGER trimtab_no_delete BEFORE DELETE ON "
+            "trimtab_entries BEGIN SELECT 1; END"
+        ),
     ],
 )
 def test_a_database_that_allows_changes_is_named(

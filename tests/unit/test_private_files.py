@@ -65,9 +65,14 @@ def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
         out.write(b"other")
     assert file.read_text() == "mine"
     late = tmp_path / "late"
-    with pytest.raises(FileExistsError), whole_file(late, is_new=True) as out:
-        late.write_text("mine")  # by another program, meanwhile
-        out.write(b"other")
+
+    def write() -> None:
+        with whole_file(late, is_new=True) as out:
+            late.write_text("mine")  # by another program, meanwhile
+            out.write(b"other")
+
+    with pytest.raises(FileExistsError):
+        write()
     assert late.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["late", "out"]
 

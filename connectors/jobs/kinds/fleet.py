@@ -13,9 +13,9 @@ from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
-from core.files import whole_file
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
+from core.files import whole_file
 from core.findings.request import HealthRequest
 from core.planning.drill.request import DrillRequest
 from core.snapshot.store import SnapshotStore

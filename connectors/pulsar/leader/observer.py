@@ -36,8 +36,8 @@ from connectors.pulsar.leader.recording import (
 from connectors.pulsar.leader.watch import ZnodeWatcher
 from connectors.pulsar.topics.capture import TABLE_VIEW
 from connectors.pulsar.topics.reader import MissingExtraError, require_client
-from core.files import make_private, write_whole
 from core.errors import ConfigError, InputError, OpsError
+from core.files import make_private, write_whole
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.accuracy import (

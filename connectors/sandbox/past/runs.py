@@ -58,7 +58,12 @@ class PastRuns:
     """
 
     def __init__(
-        self, journal: SqlJournal, cluster: str, runs: tuple[PastRun, ...], start_ms: int, key: bytes
+        self,
+        journal: SqlJournal,
+        cluster: str,
+        runs: tuple[PastRun, ...],
+        start_ms: int,
+        key: bytes,
     ) -> None:
         self._journal, self._cluster, self._key = journal, cluster, key
         self._runs = [run for run in runs if run.at_ms >= start_ms]

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from core.files import whole_file
 from core.errors import InputError, SnapshotError, UnknownNameError
+from core.files import whole_file
 from core.history.backtest.advice import describe_advice
 from core.history.backtest.convergence import simulated_candidates
 from core.history.backtest.model import Grid, Stretch, Unit, backtest_units, window_key

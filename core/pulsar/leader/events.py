@@ -14,8 +14,8 @@ from typing import Final, Self
 
 import msgspec
 
-from core.files import open_private
 from core.errors import InputError
+from core.files import open_private
 
 _MS_PER_S: Final = 1000.0
 _GZIP_MAGIC: Final = b"\x1f\x8b"

@@ -26,8 +26,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from core.files import whole_file
 from core.errors import InputError
+from core.files import whole_file
 from core.pulsar.java.maps import concurrent_order, natural_order, spread_hashes
 from core.pulsar.leader import reports as decode
 from core.pulsar.leader.averages import LEADER, BundleAverages
