@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connectors.config.model import TrimtabConfig
@@ -53,12 +54,17 @@ def check_history(config: TrimtabConfig) -> CheckResult:
     return CheckResult(what=what, ok=True, detail="It can be written and read.")
 
 
-def check_journal(config: TrimtabConfig) -> CheckResult:
-    """Try whether the journal can be read, its end is sound and its anchors agree; never raises."""
+def check_journal(config: TrimtabConfig, recorded: Callable[[], Mapping[int, str]]) -> CheckResult:
+    """Try whether the journal can be read, its end is sound and its anchors agree; never raises.
+
+    Args:
+        config: Where it is.
+        recorded: Returns the entries that the history has recorded, by place their runs; called
+            when the journal is empty.
+    """
     from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
     from connectors.journal.anchor import add_anchor, read_anchors  # noqa: PLC0415  # the same
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
-    from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # the same
 
     what = "Journal"
     file = config.audit.anchor_file
@@ -68,7 +74,7 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
             what = f"Journal {journal.place}"
             damage, lost = journal.recent_damage(), ""
             if journal.newest()[0] == 0:  # of a new installation, or lost
-                lost = journal.verify(recorded=recorded_entries(config)).lost
+                lost = journal.verify(recorded=recorded()).lost
             if file is not None:
                 key = installation_key(config.access)
                 add_anchor(file, journal, key)

@@ -211,7 +211,7 @@ def _open_standard_streams() -> None:
             # the least free number is this one; what cannot be read or written is an error there
             is_read = number == 1
             os.open(os.devnull, os.O_RDONLY if is_read else os.O_WRONLY)
-            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115  # a number
+            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115  # it stays open
             setattr(sys, name, stream)
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper):

@@ -70,11 +70,11 @@ def test_the_build_backend_is_the_one_of_the_lock_and_never_downloaded_for_a_bui
     (wanted,) = project["build-system"]["requires"]
     assert re.fullmatch(r"setuptools==[\d.]+", wanted)
     assert project["dependency-groups"]["build"] == [wanted]
-    lock = (root / "requirements-build.lock").read_text()
+    lock = (root / ".ci" / "build.lock").read_text()
     assert lock.startswith(f"{wanted} \\\n    --hash=sha256:")
     for path in (DEPLOY / "container" / "Dockerfile", root / ".ci" / "setup"):
         text = path.read_text()
-        assert "requirements-build.lock" in text
+        assert "build.lock" in text
         builds = re.findall(r"^.*install .*--no-deps.*$", text, re.MULTILINE)
         assert builds
         assert all("--no-build-isolation" in line for line in builds), builds

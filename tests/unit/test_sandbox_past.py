@@ -10,7 +10,6 @@ import pytest
 from history_worlds import pulsar_minutes
 from pegasus_snapshots import generated
 
-from connectors.check import check_journal
 from connectors.config.access import AccessConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
@@ -40,6 +39,7 @@ from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.past import write
+from dashboard.services import history as services_history
 from dashboard.services.demo import PAST_ACTOR
 from dashboard.services.sandbox import SandboxRequest
 
@@ -212,7 +212,7 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
         path.unlink()
     found = services.verify_journal(config)
     assert "The journal is empty, but the history has entry" in found.lost
-    assert check_journal(config).detail == found.lost
+    assert services_history.check_journal(config).detail == found.lost
     services._journal_at.cache_clear()
 
 
