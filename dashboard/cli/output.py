@@ -186,13 +186,14 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error."""
+    """Print a line to standard error; one that is closed or full ends nothing."""
     try:
         STATUS.clear()
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
         sys.stderr.flush()
-    except OSError:  # closed or full: the exit code is all that is left
-        discard(number=2)
+    except (OSError, ValueError):  # the exit code is all that is left
+        with contextlib.suppress(OSError):
+            discard(number=2)
 
 
 def confirm(question: str) -> None:

@@ -392,6 +392,17 @@ def test_a_bundle_of_one_topic_is_not_told_to_split() -> None:
     assert "cannot help" in finding.hint
 
 
+@pytest.mark.parametrize(("known", "is_judged"), [(1, False), (2, True)])
+def test_a_bundle_is_hot_for_any_broker_only_where_half_of_them_report(known, is_judged) -> None:
+    unheard = {one: {"msg_throughput_in": None, "msg_throughput_out": None} for one in BROKERS}
+    for name in BROKERS[:known]:
+        del unheard[name]
+    some = edited(
+        edited(sound(), "brokers", unheard), "bundles", {FIRST: {"msg_throughput_in": 9e6}}
+    )
+    assert ("hot_bundle" in found(some)) == is_judged
+
+
 def test_a_bundle_count_near_the_limit_is_an_info() -> None:
     fleet = make_snapshot()
     most = max(Counter(fleet.bundles["namespace"].to_pylist()).values())

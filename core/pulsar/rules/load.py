@@ -212,10 +212,10 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
 
 def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Bundles that are too big for any broker: moving one only moves the hot spot."""
-    traffic = context.measures.throughput
-    if not traffic.mean:
+    mean = _mean_traffic(context)
+    if not mean:
         return
-    ceiling = traffic.mean * (1 + context.target.bound)
+    ceiling = mean * (1 + context.target.bound)
     hot = context.bundles.hot(ceiling)
     for row in hot.rows.to_pylist():
         name, topics = row["bundle"], row["topic_count"]
@@ -248,12 +248,19 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
         yield Unlisted("hot_bundle", hot.unlisted)
 
 
+def _mean_traffic(context: HealthContext) -> float | None:
+    """Return the mean traffic of a broker, bytes/s; ``None``: most that live report none."""
+    traffic = context.measures.throughput
+    alive = len(set(traffic.brokers) - context.liveness.dead.keys())
+    return traffic.mean if 2 * traffic.known_count >= alive else None
+
+
 def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
-    traffic = context.measures.throughput
-    if not traffic.mean:
+    mean = _mean_traffic(context)
+    if not mean:
         return
-    floor = traffic.mean * SINGLE_BUNDLE_SHARE
+    floor = mean * SINGLE_BUNDLE_SHARE
     alone = context.bundles.alone(floor)
     for row in alone.rows.to_pylist():
         yield Finding(
