@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from filelock import FileLock
 
 from core.access import Identity, is_subject
 from core.errors import ConfigError, ForbiddenError, InputError, UnknownNameError
+from core.files import make_private, write_whole
 from core.units import name_fault, one_line
 
 MIN_PASSWORD: Final = 12
@@ -240,7 +240,7 @@ class UserFile:
             return msgspec.json.decode(self._path.read_bytes(), type=_Content)
         except OSError as exc:
             raise self._unusable(exc.strerror or "unknown") from exc
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, RecursionError) as exc:
             raise self._unusable(f"it is damaged ({exc})") from exc
 
     def _unusable(self, fault: str) -> ConfigError:
@@ -253,19 +253,13 @@ class UserFile:
     def _changing(self) -> Iterator[_Content]:
         """Give the content to change; it is written whole when nothing went wrong."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=10, mode=_PRIVATE):
                 saved = self._content()
                 content = _Content(users=dict(saved.users), tokens=dict(saved.tokens))
                 yield content
                 text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
-                written = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-                handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                written.replace(self._path)
+                write_whole(self._path, text)
         except (OSError, TimeoutError) as exc:
             raise self._unusable(getattr(exc, "strerror", None) or str(exc)) from exc
 

@@ -46,6 +46,9 @@ from core.errors import ConfigError, UnknownNameError
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
+_MAX_DEPTH: Final = 16
+"""Arrays and tables in each other; settings have four."""
+
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOST: Final = r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
@@ -450,9 +453,17 @@ class TrimtabConfig(BaseSettings):
 
     @model_validator(mode="after")
     def _distinct(self) -> TrimtabConfig:
-        names = [cluster.name for cluster in self.clusters]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"two clusters are named {min(twice)}")
+        known: dict[str, str] = {}
+        for cluster in self.clusters:
+            other = known.get(cluster.name.casefold())
+            if other == cluster.name:
+                raise ValueError(f"two clusters are named {other}")
+            if other is not None:  # each names files and addresses, where case may not count
+                raise ValueError(
+                    f"the names of clusters {other} and {cluster.name} differ in case only: "
+                    "rename one"
+                )
+            known[cluster.name.casefold()] = cluster.name
         return self
 
     @model_validator(mode="after")
@@ -540,7 +551,7 @@ class TrimtabConfig(BaseSettings):
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as exc:
         raise ConfigError(
             f"There is no configuration file {path}.",
@@ -550,6 +561,27 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not TOML: {exc}.", hint="Correct that line.") from exc
+    except RecursionError:
+        depth = _MAX_DEPTH + 1
+    else:
+        depth = _depth(values)
+    if depth > _MAX_DEPTH:
+        raise ConfigError(
+            f"{path} is nested too deeply: more than {_MAX_DEPTH} arrays or tables in each other.",
+            hint="docs/configuration.md lists every setting; none is nested like that.",
+        )
+    return values
+
+
+def _depth(values: dict[str, Any]) -> int:
+    """Return how deeply arrays and tables are nested; up to one more than is allowed."""
+    level: list[dict[str, Any] | list[Any]] = [values]
+    depth = 0
+    while level and depth <= _MAX_DEPTH:
+        inner = [item.values() if isinstance(item, dict) else item for item in level]
+        level = [one for items in inner for one in items if isinstance(one, dict | list)]
+        depth += 1
+    return depth
 
 
 def _anchored(values: Any, folder: Path) -> Any:

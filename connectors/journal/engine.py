@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,15 +17,31 @@ from filelock import FileLock, Timeout
 from pydantic import SecretStr
 from sqlalchemy import event, exc
 
-from connectors.journal.errors import place_of, translated
+from connectors.journal.errors import as_remote_error, place_of, translated
 from connectors.journal.migrations import FIRST, HEAD, KNOWN, revision_of, upgrade
 from connectors.journal.schema import SEALS, UNSEALS
-from core.errors import ConfigError, RemoteTimeoutError
+from core.errors import ConfigError, ProtocolError, RemoteTimeoutError
 
 BUSY_TIMEOUT_S: Final = 15.0
 """How long SQLite waits for another writer."""
 
 _WRITES: Final = "trimtab_writes"
+_MAX_FAULTS: Final = 20
+_TRIGGERS: Final = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
+_PAGE_FAILURES: Final = (
+    "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
+)
+_IS_SEALED: Final = (
+    "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+    "WHERE t.tgrelid = 'trimtab_entries'::regclass AND t.tgname = 'trimtab_append_only' "
+    "AND t.tgenabled IN ('O', 'A') AND p.proname = 'trimtab_refuse' "
+    "AND p.prosrc LIKE '%%RAISE EXCEPTION%%'"
+)
+_HAS_AMCHECK: Final = "SELECT 1 FROM pg_extension WHERE extname = 'amcheck'"
+_AMCHECK: Final = (
+    "SELECT bt_index_check(indexrelid, true) FROM pg_index "
+    "WHERE indrelid = 'trimtab_entries'::regclass AND indisvalid"
+)
 
 
 class Database:
@@ -86,6 +102,33 @@ class Database:
             for statement in SEALS.get(dialect, ()):
                 connection.exec_driver_sql(statement)
 
+    def faults(self) -> list[str]:
+        """Return what the database's own check finds wrong with the journal, sentences.
+
+        SQLite reads all of the file; PostgreSQL reports pages whose checksums failed and, where its
+        extension ``amcheck`` is installed and this user may call it, indexes that lack entries.
+
+        Raises:
+            RemoteError: The database cannot be reached.
+        """
+        check = _CHECKS.get(self.engine.dialect.name)
+        return [] if check is None else check(self)
+
+    def is_sealed(self) -> bool:
+        """Return whether the database still refuses changes of entries, where it ever did.
+
+        Raises:
+            RemoteError: The database cannot be read.
+        """
+        dialect = self.engine.dialect.name
+        with self.reading("check") as connection:
+            if dialect == "postgresql":
+                return connection.exec_driver_sql(_IS_SEALED).first() is not None
+            if dialect == "sqlite":
+                triggers = set(connection.exec_driver_sql(_TRIGGERS).scalars())
+                return {one.replace("IF NOT EXISTS ", "") for one in SEALS[dialect]} <= triggers
+        return True
+
     def add_tables(self, metadata: sa.MetaData) -> None:
         """Make the tables of something else that is stored next to the journal, if they lack.
 
@@ -136,6 +179,39 @@ class Database:
             plain.cursor().execute("PRAGMA journal_mode=WAL")
         finally:
             plain.close()
+
+
+def _sqlite_problems(database: Database) -> list[str]:
+    try:
+        with database.reading("check") as connection:
+            lines = connection.exec_driver_sql(f"PRAGMA integrity_check({_MAX_FAULTS})").scalars()
+            return [f"SQLite reports: {line.rstrip('.')}." for line in lines if line != "ok"]
+    except ProtocolError as error:
+        return [error.message]
+
+
+def _postgres_problems(database: Database) -> list[str]:
+    with database.reading("check") as connection:
+        failures = connection.exec_driver_sql(_PAGE_FAILURES).scalar_one_or_none()
+        has_amcheck = connection.exec_driver_sql(_HAS_AMCHECK).first() is not None
+    found = []
+    if failures:
+        found.append(f"PostgreSQL reports pages with a wrong checksum: {failures:,}.")
+    if has_amcheck:
+        try:
+            with database.engine.connect() as connection:
+                connection.exec_driver_sql(_AMCHECK).all()
+        except exc.ProgrammingError:
+            pass  # this user may not: `pg_amcheck` of an administrator does the same
+        except exc.DatabaseError as error:
+            found.append(as_remote_error(error, database.place, "check", "not_sent").message)
+    return found
+
+
+_CHECKS: Final[dict[str, Callable[[Database], list[str]]]] = {
+    "sqlite": _sqlite_problems,
+    "postgresql": _postgres_problems,
+}
 
 
 def _parsed(text: str) -> sa.URL:

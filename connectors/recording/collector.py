@@ -28,6 +28,7 @@ from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
 from core.errors import InvariantError, OpsError
+from core.files import write_whole
 from core.snapshot.store import SnapshotStore
 
 _log = logging.getLogger("trimtab.collector")
@@ -267,11 +268,9 @@ class _Loop:
     def _write_status(self) -> None:
         """Replace the status file; a reader never sees half of it."""
         path = self._folder / f"{self._cluster.name}.json"
-        aside = path.with_suffix(".partial")
         with self._writing:  # the recording thread writes its part as well
             try:
-                aside.write_bytes(msgspec.json.encode(self._status))
-                aside.replace(path)
+                write_whole(path, msgspec.json.encode(self._status), is_durable=False)
             except OSError as exc:
                 self._report("failed", f"{path} cannot be written: {exc.strerror}.")
 

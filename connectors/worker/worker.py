@@ -28,7 +28,7 @@ from connectors.connector import OpenCluster
 from connectors.journal.anchor import keep_anchored
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
-from connectors.systems import open_cluster, systems_of
+from connectors.systems import open_cluster, open_journal
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
@@ -46,7 +46,6 @@ from core.errors import InvariantError, OpsError, RemoteError, SnapshotError
 from core.plan.describe import whether
 from core.plan.model import Plan
 from core.snapshot.store import RUN_STARTS, SnapshotStore, run_starts
-from core.systems import steps_of
 
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
@@ -142,15 +141,11 @@ def run_worker(
         thread.join()
 
 
-def _journal_of(config: TrimtabConfig) -> SqlJournal:
-    return SqlJournal(config.journal_address, steps_of(systems_of(config)))
-
-
 def _anchoring(config: TrimtabConfig, file: Path, stop: threading.Event) -> threading.Thread:
     """Return the thread that stores hashes of the journal's end elsewhere."""
     key = installation_key(config.access)
     every_s = 60 * config.audit.anchor_every_min
-    arguments = (file, every_s, partial(_journal_of, config), key, stop)
+    arguments = (file, every_s, partial(open_journal, config), key, stop)
     return threading.Thread(target=keep_anchored, args=arguments, name="anchors")
 
 
@@ -438,7 +433,7 @@ class _Loop:
 
     def _open_journal(self) -> SqlJournal:
         if self._journal is None:
-            self._journal = _journal_of(self._config)
+            self._journal = open_journal(self._config)
         return self._journal
 
     def _new_lease(self, journal: SqlJournal) -> Lease:

@@ -14,7 +14,7 @@ from typing import Final
 
 from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
-from core.actions.describe import describe_unserved
+from core.actions.describe import describe_forged_settings, describe_unserved
 from core.actions.events import (
     RunClaimed,
     RunEnded,
@@ -157,15 +157,16 @@ def _carry(session: Session) -> None:
         return
     if waits_for_approval(view, ports.cluster.approval, ports.clock.now()):
         return
-    # a claim that no worker of ours wrote admits nothing
-    refusal = None if session.is_admitted else run_refusal(session)
-    if refusal is not None and not view.worker:
-        session.record(RunRefused(code=refusal.code, sentence=refusal.sentence, hint=refusal.hint))
+    refusal = None if view.worker else run_refusal(session)
+    if refusal is not None:
+        left = describe_forged_settings(session.forged_settings)
+        sentence = f"{refusal.sentence} {left}".rstrip()
+        session.record(RunRefused(code=refusal.code, sentence=sentence, hint=refusal.hint))
         return
     _claim(session)
     is_over = is_restored = False
     try:
-        is_over = _work(session) if refusal is None else _end(session, refusal)
+        is_over = _work(session)
     finally:
         with suppress(LeaseLostError):
             is_restored = session.is_ours() and restore(session)
@@ -214,13 +215,6 @@ def _verify(session: Session) -> GuardResult | None:
         return None
     session.retry_at_s = session.ports.clock.monotonic() + refusal.retry_s
     return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
-
-
-def _end(session: Session, refusal: Refusal) -> bool:
-    """Begin nothing of a run that was claimed and may not be executed."""
-    reconcile_begun(session)
-    _skip_rest(session, refusal)
-    return True
 
 
 def _renew(session: Session, _result: GuardResult) -> GuardResult | None:

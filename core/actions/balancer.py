@@ -116,8 +116,6 @@ def _restore(session: Session, saved: SettingView) -> bool:
 
 def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
     cluster = session.ports.cluster
-    if saved.key in session.forged_settings:
-        return "not_restored", _not_known(session, saved)
     current = cluster.dynamic_setting(saved.key)
     if saved.is_as_before(current):
         return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
@@ -156,14 +154,6 @@ def _by_hand(session: Session, saved: SettingView) -> str:
 def give_up(session: Session, saved: SettingView, current: str | None) -> None:
     """Record an external change of a setting: it is left so."""
     _write(session, saved, "changed_by_others", _theirs(session, saved, current))
-
-
-def _not_known(session: Session, saved: SettingView) -> str:
-    return (
-        f"{saved.key} of {session.view.cluster} is left as it is: what it was before the run is "
-        "written in an entry of the journal that does not have this installation's signature. "
-        "Check it by hand."
-    )
 
 
 def _theirs(session: Session, saved: SettingView, current: str | None) -> str:

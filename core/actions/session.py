@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.actions.authority import Request, obeyed
+from core.actions.authority import obeyed
 from core.actions.events import (
     ControlRequested,
     Entry,
     Event,
     Record,
-    RunClaimed,
     SettingSaved,
 )
 from core.actions.model import Refusal, RunId, StepState
@@ -82,9 +81,7 @@ class Session:
         interrupted_at: When the run was last taken over or resumed.
         has_checked_settings: The temporary settings were checked since the last snapshot.
         is_quiet: The cluster's own shedding is off, as the run's options request.
-        is_admitted: A worker has checked the run as a whole and claimed it.
-        forged: Why the first entry of a worker that is not one does not count; ``None``: all do.
-        forged_settings: Settings of which such an entry says what they were before the run.
+        forged_settings: Settings that a forged entry says the run has changed.
         is_after_end: The run had ended when this session began: steps are only reconciled.
         is_shutting_down: This process ends as soon as no step is running.
     """
@@ -102,16 +99,14 @@ class Session:
         self.has_checked_settings = False
         self.is_quiet = False
         self.is_shutting_down = False
-        self.is_admitted = False
-        self.forged: Refusal | None = None
         self.forged_settings: set[str] = set()
-        self._controls: set[str] = set()
+        self._signatures: set[str] = set()
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
         self._lacking_since_s: float | None = None
-        entries = self._obeyed(ports.journal.entries(run_id=run_id))
+        entries = self._obeyed(ports.journal.entries(run_id=run_id), is_requested=False)
         if not entries:
             raise InputError(
                 f"There is no run {run_id!r} in the journal.", hint="List them: trimtab runs."
@@ -152,7 +147,8 @@ class Session:
             RemoteError: The journal cannot be read.
         """
         entries = self._obeyed(
-            self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+            self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq),
+            is_requested=True,
         )
         if entries:
             self.view = fold(entries, onto=self.view)
@@ -249,32 +245,25 @@ class Session:
             self._unreadable_since_s = now_s
         return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
 
-    def _obeyed(self, entries: Sequence[Entry]) -> list[Entry]:
-        found = obeyed(entries, self.ports.refusal_of)
-        return [entry for entry in found if not self._is_repeated(entry.record.event)]
+    def _obeyed(self, entries: Sequence[Entry], *, is_requested: bool) -> list[Entry]:
+        found = obeyed(entries, self.ports.refusal_of, is_requested=is_requested)
+        dropped = {entry.seq for entry in entries} - {entry.seq for entry in found}
+        for entry in entries:
+            event = entry.record.event
+            if entry.seq in dropped and isinstance(event, SettingSaved):
+                self.forged_settings.add(event.key)
+        return [entry for entry in found if not self._is_copy(entry.record.event)]
 
-    def _is_repeated(self, event: Event) -> bool:
-        """Return whether a control is a copy of an earlier one: a signature holds once."""
-        if not isinstance(event, ControlRequested) or not event.signature:
+    def _is_copy(self, event: Event) -> bool:
+        """Return whether an entry is a copy of an earlier one: a signature holds once."""
+        if not event.signature:
             return False
-        is_repeated = event.signature in self._controls
-        self._controls.add(event.signature)
-        return is_repeated
+        is_copy = event.signature in self._signatures
+        self._signatures.add(event.signature)
+        return is_copy
 
     def _note(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             event = entry.record.event
-            if isinstance(event, ControlRequested):
-                if event.control == "stop" and self.stop is None:
-                    self.stop = entry.record
-            elif not isinstance(event, Request):
-                self._note_of_worker(entry.record)
-
-    def _note_of_worker(self, record: Record) -> None:
-        event, refusal = record.event, self.ports.refusal_of(record)
-        if refusal is None:
-            self.is_admitted = self.is_admitted or isinstance(event, RunClaimed)
-            return
-        self.forged = self.forged or refusal
-        if isinstance(event, SettingSaved):
-            self.forged_settings.add(event.key)
+            if isinstance(event, ControlRequested) and event.control == "stop":
+                self.stop = self.stop or entry.record

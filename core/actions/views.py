@@ -171,7 +171,11 @@ class RunView:
         ended_at: When it ended or was refused.
         last_seq: Place of the latest entry in the journal.
         last_at: When that was written.
-        disregarded: Places of entries that do not count: their writer had lost the run already.
+        disregarded: Places of entries that do not count: their writer had lost the run already, or
+            they are forged.
+        forged: Places of forged entries: not signed by this installation, or copies.
+        is_request_forged: Its request is one of them: no worker executes it, and every entry is
+            shown as it was written.
         damage: Why later entries could not be read; empty in a sound journal.
     """
 
@@ -203,6 +207,8 @@ class RunView:
     last_seq: int
     last_at: datetime
     disregarded: tuple[int, ...] = ()
+    forged: tuple[int, ...] = ()
+    is_request_forged: bool = False
     damage: str = ""
 
     @property

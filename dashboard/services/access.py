@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core.access import Identity
-from core.actions.authority import is_genuine, plan_signature
-from core.errors import ConfigError, ForbiddenError, UnusablePlanError
+from core.actions.authority import plan_signature
+from core.errors import ForbiddenError, UnusablePlanError
 from core.plan.codec import dump_plan, load_plan, signature_of
 from core.systems import steps_of
 from core.units import name_fault
 from dashboard import services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pydantic import SecretStr
 
     from connectors.access.sessions import Sessions
     from connectors.access.users import UserFile
-    from core.actions.events import Entry
     from core.plan.model import Plan
     from dashboard.services import Config
 
@@ -161,22 +160,6 @@ def unnamed_proxy(config: Config) -> list[str]:
         "hour. Add it as addresses under [access.proxy]."
     )
     return [sentence]
-
-
-def unsigned(config: Config, entries: Iterable[Entry]) -> list[int]:
-    """Return the places of entries without this installation's signature.
-
-    Where its key cannot be read, as by another user of the machine, nothing is known of any.
-    """
-    from connectors.access.key import installation_key, key_path  # noqa: PLC0415  # commands must start fast
-
-    if not key_path(config.access).exists():  # who only looks makes none
-        return []
-    try:
-        key = installation_key(config.access)
-    except ConfigError:
-        return []
-    return [one.seq for one in entries if not one.damage and not is_genuine(one.record, key)]
 
 
 def user_file(config: Config) -> UserFile:

@@ -276,6 +276,6 @@ def _read(path: Path) -> Mapping[str, Any]:
     """Return a status file; empty: it is not there, or being written."""
     try:
         found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -399,5 +399,5 @@ def _unquoted(text: str) -> str:
     """Return a name that is answered as JSON or as it is."""
     try:
         return msgspec.json.decode(text, type=str)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text

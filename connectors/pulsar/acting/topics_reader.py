@@ -103,7 +103,7 @@ class RestTopicsReader:
             return bool(msgspec.json.decode(body, type=list[str]))
         except NotFoundError:
             return False
-        except (RemoteError, msgspec.MsgspecError):
+        except (RemoteError, msgspec.MsgspecError, RecursionError):
             return None
 
 

@@ -37,6 +37,7 @@ from connectors.pulsar.leader.watch import ZnodeWatcher
 from connectors.pulsar.topics.capture import TABLE_VIEW
 from connectors.pulsar.topics.reader import MissingExtraError, require_client
 from core.errors import ConfigError, InputError, OpsError
+from core.files import make_private, write_whole
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.accuracy import (
@@ -548,7 +549,7 @@ class LeaderObserver:
             return
         try:
             unit = msgspec.json.decode(event.value, type=UnitState)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return
         if unit.state == "Releasing" and unit.source_broker and event.key:
             self._judge.gave_up(event.key, event.at_s)
@@ -699,7 +700,7 @@ def read_forecast(path: Path) -> Forecast | None:
     """Return the forecast that was published last, ``None`` where there is none to read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Forecast)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
 
 
@@ -712,14 +713,11 @@ def last_round(path: Path) -> RoundPrediction | None:
 def _read_rounds(path: Path) -> list[JudgedRound]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[JudgedRound])[-MAX_ROUNDS:]
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return []
 
 
 def _replace(path: Path, raw: bytes) -> None:
     """Write a file so that a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = path.with_suffix(".partial")
-    aside.write_bytes(raw)
-    aside.chmod(0o600)
-    aside.replace(path)
+    make_private(path.parent)
+    write_whole(path, raw, is_durable=False)
