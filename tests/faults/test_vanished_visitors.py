@@ -1,0 +1,123 @@
+"""Fifty browsers that vanish, killed or frozen with their machine: the pages keep nothing of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from child_process import running, until
+from fleet_builder import make_snapshot
+from pages_server import ask, free_port
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import connect
+
+from core.snapshot.store import SnapshotStore
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+VISITORS = 50
+GONE_WITHIN_S = 180.0
+"""How long a frozen browser is waited for, and then the minute in which it may come back."""
+POOLS = 25
+"""Files that stay open for whoever comes next: the journal's, those of thread pools."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds."""
+
+    threads: int
+    files: int
+    megabytes: float
+
+    @classmethod
+    def by(cls, pid: int) -> Held:
+        found = psutil.Process(pid)
+        return cls(found.num_threads(), found.num_fds(), found.memory_info().rss / 1e6)
+
+
+async def _visit(port: int, arrived: list[int]) -> None:
+    """Open the first page, as a browser does, and stay."""
+    async with connect(
+        f"ws://127.0.0.1:{port}/_stcore/stream",
+        subprotocols=["streamlit"],
+        origin=f"http://127.0.0.1:{port}",
+        max_size=None,
+    ) as visitor:
+        request = BackMsg()
+        request.rerun_script.query_string = "refresh=1s"
+        await visitor.send(request.SerializeToString())
+        while True:
+            message = ForwardMsg.FromString(await visitor.recv(decode=False))
+            if message.WhichOneof("type") == "script_finished":
+                arrived.append(1)
+                if len(arrived) == VISITORS:
+                    sys.stdout.write("all\n")
+                    sys.stdout.flush()
+
+
+async def _visits(port: int) -> None:
+    arrived: list[int] = []
+    await asyncio.gather(*(_visit(port, arrived) for _ in range(VISITORS)))
+
+
+@contextmanager
+def visitors(port: int) -> Iterator[subprocess.Popen[str]]:
+    """Fifty browsers in one process, all of which have their page."""
+    command = [sys.executable, __file__, str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "all\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_nothing_is_left_of_visitors_that_vanish(tmp_path: Path) -> None:
+    config, port = tmp_path / "trimtab.toml", free_port()
+    config.write_text('state_dir = "state"\n[[clusters]]\nname = "c"\nzookeeper = "127.0.0.1:1"\n')
+    SnapshotStore(tmp_path / "state" / "snapshots").put(make_snapshot(cluster="c"))
+
+    def is_up() -> bool:
+        try:
+            return ask(port, "/healthz", host="127.0.0.1").status == 200
+        except OSError:
+            return False
+
+    words = ("127.0.0.1", str(port))
+    with running(tmp_path / "log", *words, module="dashboard.serve", config=config) as server:
+        until(is_up, "the pages", 120)
+        before = Held.by(server.pid)
+        held: list[Held] = []
+        for fate in (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
+            with visitors(port) as browsers:
+                during = Held.by(server.pid)
+                assert during.files >= before.files + VISITORS
+                os.kill(browsers.pid, fate)
+                until(
+                    lambda: Held.by(server.pid).files <= before.files + POOLS,
+                    f"the end of {fate.name} visitors (before {before}, with them {during})",
+                    GONE_WITHIN_S,
+                )
+                held.append(Held.by(server.pid))
+        sys.stderr.write(f"\nafter each fifty: {held}\n")
+        assert max(one.threads for one in held) <= held[0].threads + 5
+        assert held[-1].megabytes <= held[0].megabytes * 1.2 + 20
+        assert is_up()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+if __name__ == "__main__":
+    asyncio.run(_visits(int(sys.argv[1])))
