@@ -485,10 +485,10 @@ def _stamp(moment: datetime) -> str:
 def _moment(job_id: str) -> datetime | None:
     """Return when a job was queued, by its name; ``None``: it has another form."""
     try:
-        stamp = datetime.strptime(job_id.partition("-")[0], "%Y%m%dT%H%M%S%f")
+        text = f"{job_id.partition('-')[0]}+0000"
+        return datetime.strptime(text, "%Y%m%dT%H%M%S%f%z")
     except ValueError:
         return None
-    return stamp.replace(tzinfo=UTC)
 
 
 def _queue_id(home: Path) -> str:

@@ -12,7 +12,6 @@ from core.actions.approval import ApprovalRules
 from core.actions.windows import Window
 from core.errors import ConfigError, OpsError, UnknownNameError
 
-
 _WRITTEN_S: Final = 1.0
 """A file that changed so short a while ago may be half written: editors empty it first."""
 

@@ -128,7 +128,7 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error; what runs goes on while that is full, and later lines come."""
+    """Print a line to standard error; while that is full, what runs goes on without its lines."""
     with contextlib.suppress(OSError):
         STATUS.clear()
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,10 @@ from connectors.journal.journal import SqlJournal
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot.store import SnapshotStore
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 FULL_S = 3.0
+WITHIN_S = 240.0
 
 
 @pytest.fixture
@@ -60,15 +63,19 @@ def minutes(folder: Path) -> int:
 def test_collector_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, config: Path) -> None:
     state, log = tmp_path / "state", tmp_path / "log"
     with running(log, "collect", "--every", "300ms", "--config", str(config)) as process:
-        until(lambda: minutes(state) >= 2, "two minutes recorded")
+        until(lambda: minutes(state) >= 2, "two minutes recorded", WITHIN_S)
         with full_disk(process):
             wait_s(FULL_S)
             assert process.poll() is None, log.read_text()
-            seen = len(SnapshotStore(state / "snapshots").entries("c"))
+            seen = len(SnapshotStore(state / "snapshots", WITHIN_S).entries("c"))
         kept = minutes(state)
         files = open_files(process)
-        until(lambda: minutes(state) >= kept + 3, "minutes recorded again")
-        until(lambda: len(SnapshotStore(state / "snapshots").entries("c")) > seen, "snapshots")
+        until(lambda: minutes(state) >= kept + 3, "minutes recorded again", WITHIN_S)
+        until(
+            lambda: len(SnapshotStore(state / "snapshots", WITHIN_S).entries("c")) > seen,
+            "snapshots",
+            WITHIN_S,
+        )
         assert open_files(process) <= files + 8
         assert process.poll() is None
     words = log.read_text()
@@ -89,7 +96,7 @@ def test_worker_and_job_server_on_a_full_disk_go_on_when_there_is_room(
         running(tmp_path / "jobs", "jobs", "serve", *words) as jobs,
     ):
         for name in ("workers/c.json", "jobs/server.json"):
-            until((state / name).is_file, name)
+            until((state / name).is_file, name, WITHIN_S)
         with full_disk(worker), full_disk(jobs):
             wait_s(FULL_S)
             with closing(queue_of(TrimtabConfig.load(config, ()))) as queue:
@@ -97,7 +104,7 @@ def test_worker_and_job_server_on_a_full_disk_go_on_when_there_is_room(
             wait_s(FULL_S)
             assert (worker.poll(), jobs.poll()) == (None, None)
         with closing(queue_of(TrimtabConfig.load(config, ()))) as queue:
-            until(lambda: queue.find(job).is_ended, "the job's end")
+            until(lambda: queue.find(job).is_ended, "the job's end", WITHIN_S)
     for name in ("worker", "jobs"):
         text = (tmp_path / name).read_text()
         assert "Traceback" not in text
@@ -124,7 +131,9 @@ def test_collector_with_few_descriptors_names_it_or_works(
     state, log = tmp_path / "state", tmp_path / "log"
     words = ("collect", "--every", "300ms", "--config", str(config))
     with running(log, *words, descriptors=descriptors) as process:
-        until(lambda: minutes(state) >= 5 or process.poll() is not None, "minutes or an end")
+        until(
+            lambda: minutes(state) >= 5 or process.poll() is not None, "minutes or an end", WITHIN_S
+        )
         assert process.poll() is None, log.read_text()
         assert open_files(process) < descriptors
     assert "Traceback" not in log.read_text()
@@ -135,10 +144,8 @@ def test_pages_with_few_descriptors_answer_again_when_visitors_have_left(
 ) -> None:
     port, log = free_port(), tmp_path / "log"
     words = ("127.0.0.1", str(port))
-    with running(
-        log, *words, module="dashboard.serve", descriptors=64, config=config
-    ) as process:
-        until(lambda: healthz(port) == 200, "the pages")
+    with running(log, *words, module="dashboard.serve", descriptors=64, config=config) as process:
+        until(lambda: healthz(port) == 200, "the pages", WITHIN_S)
         visitors = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
         for one in visitors:
             one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -149,5 +156,5 @@ def test_pages_with_few_descriptors_answer_again_when_visitors_have_left(
         assert cpu_s(process) - used < 1.0  # it does not spin meanwhile
         for one in visitors:
             one.close()
-        until(lambda: healthz(port) == 200, "an answer", within_s=20.0)
+        until(lambda: healthz(port) == 200, "an answer", WITHIN_S)
     assert log.read_text().count("Traceback") < 5

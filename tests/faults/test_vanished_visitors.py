@@ -1,8 +1,7 @@
-"""Fifty browsers that vanish, killed or frozen with their machine: the pages keep nothing of them."""
+"""Fifty browsers that vanish, killed or frozen with their machine: nothing of them is kept."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -17,14 +16,12 @@ import pytest
 from child_process import running, until
 from fleet_builder import make_snapshot
 from pages_server import ask, free_port
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.asyncio.client import connect
 
 from core.snapshot.store import SnapshotStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+PROGRAM = Path(__file__).parents[1] / "support" / "visitors.py"
 VISITORS = 50
 GONE_WITHIN_S = 180.0
 """How long a frozen browser is waited for, and then the minute in which it may come back."""
@@ -46,35 +43,10 @@ class Held:
         return cls(found.num_threads(), found.num_fds(), found.memory_info().rss / 1e6)
 
 
-async def _visit(port: int, arrived: list[int]) -> None:
-    """Open the first page, as a browser does, and stay."""
-    async with connect(
-        f"ws://127.0.0.1:{port}/_stcore/stream",
-        subprotocols=["streamlit"],
-        origin=f"http://127.0.0.1:{port}",
-        max_size=None,
-    ) as visitor:
-        request = BackMsg()
-        request.rerun_script.query_string = "refresh=1s"
-        await visitor.send(request.SerializeToString())
-        while True:
-            message = ForwardMsg.FromString(await visitor.recv(decode=False))
-            if message.WhichOneof("type") == "script_finished":
-                arrived.append(1)
-                if len(arrived) == VISITORS:
-                    sys.stdout.write("all\n")
-                    sys.stdout.flush()
-
-
-async def _visits(port: int) -> None:
-    arrived: list[int] = []
-    await asyncio.gather(*(_visit(port, arrived) for _ in range(VISITORS)))
-
-
 @contextmanager
 def visitors(port: int) -> Iterator[subprocess.Popen[str]]:
     """Fifty browsers in one process, all of which have their page."""
-    command = [sys.executable, __file__, str(port)]
+    command = [sys.executable, str(PROGRAM), str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -98,7 +70,7 @@ def test_nothing_is_left_of_visitors_that_vanish(tmp_path: Path) -> None:
 
     words = ("127.0.0.1", str(port))
     with running(tmp_path / "log", *words, module="dashboard.serve", config=config) as server:
-        until(is_up, "the pages", 120)
+        until(is_up, "the pages", 300)
         before = Held.by(server.pid)
         held: list[Held] = []
         for fate in (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
@@ -117,7 +89,3 @@ def test_nothing_is_left_of_visitors_that_vanish(tmp_path: Path) -> None:
         assert held[-1].megabytes <= held[0].megabytes * 1.2 + 20
         assert is_up()
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-if __name__ == "__main__":
-    asyncio.run(_visits(int(sys.argv[1])))

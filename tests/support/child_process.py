@@ -46,10 +46,6 @@ def running(
         config: The configuration of the pages.
     """
 
-    def limited() -> None:
-        if descriptors:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-
     environment = {name: text for name, text in os.environ.items() if "TRIMTAB" not in name}
     if config is not None:
         environment["TRIMTAB_CONFIG"] = str(config)
@@ -61,8 +57,9 @@ def running(
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            preexec_fn=limited,
         )
+    if descriptors:  # before it has opened much: its interpreter starts for longer than this
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
     try:
         yield process
     finally:
@@ -86,7 +83,7 @@ def full_disk(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def open_files(process: subprocess.Popen[bytes]) -> int:
-    return len(os.listdir(f"/proc/{process.pid}/fd"))
+    return sum(1 for _ in Path(f"/proc/{process.pid}/fd").iterdir())
 
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:

@@ -1,8 +1,8 @@
 """State folders that earlier versions left are opened, read, written and verified by this one.
 
-``tests/fixtures/state`` holds what the versions of those days wrote about one small cluster, 2026-11-21
-at noon: three snapshots, three minutes of history, a journal with an entry of each kind, a job, an
-alert; the later one a person with a token, too.
+``tests/fixtures/state`` holds what the versions of those days wrote about one small cluster at noon
+of 2026-11-21: three snapshots, three minutes of history, a journal with an entry of each kind, a
+job, an alert; the later one a person with a token, too.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def test_its_journal_is_read_verified_and_continued(state: Path) -> None:
 
 def test_its_snapshots_are_read(state: Path) -> None:
     saved = SnapshotStore(state / "snapshots").entries("prod")
-    assert [one.taken_at for one in saved] == [NOON - minute * timedelta(minutes=1) for minute in (2, 1, 0)]
+    assert [one.taken_at for one in saved] == [
+        NOON - minute * timedelta(minutes=1) for minute in (2, 1, 0)
+    ]
     for one in saved:
         snapshot = PULSAR.record.load(one.path)
         assert snapshot.brokers.num_rows == 3

@@ -15,8 +15,8 @@ import pytest
 
 from core.errors import InputError
 from core.pegasus.ids import is_gpid, parse_gpid
-from core.pegasus.settings import checked_value
 from core.pegasus.server_settings import changeable, desired_value
+from core.pegasus.settings import checked_value
 from core.pulsar.java.maps import natural_order
 from core.pulsar.placement.versions import version_key, version_ranks
 from core.pulsar.releases import version_number
@@ -33,7 +33,16 @@ PUMPS = (
     *("@", "@a", "@a.", "a@", "<", "< ", "<title>", "</", "http", "www", "www.", "'", '"', '"\\'),
     *("`", "``", "0x", "0x0_", "0x0_0x", "+", "e", "1e", "Caused by: ", "a.b.C: ", "    a: b\n"),
     *("namespaces=[", "min_limit=1", "data:image/svg+xml;base64,", "-Xmx1", "1 ", "1.1-", "-0.0"),
-    *("cluster=a/day=2026-01-01/", "\x1b[", "\x1b[0;", " 0: ", "Optional[", "\u202e", "é", "Ａ"),
+    *(
+        "cluster=a/day=2026-01-01/",
+        "\x1b[",
+        "\x1b[0;",
+        " 0: ",
+        "Optional[",
+        "\u202e",
+        "é",
+        "\uff21",
+    ),
     *("WARN", "2026-01-01 ", "Message: ", "# HELP a", "aA", "a+b", "a__b", "pulsar/", "unknown "),
 )
 ENDS = ("", "!", "\n\x00")
@@ -49,30 +58,30 @@ ELSEWHERE = {
 
 def named_patterns() -> Iterator[tuple[str, str, re.Pattern[str] | re.Pattern[bytes], list[str]]]:
     """Give every pattern that a module of the product names, and how the module applies it."""
-    for folder in ("core", "connectors", "dashboard"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if "re.compile(" not in (text := path.read_text()):
-                continue
-            tree = ast.parse(text)
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            used: dict[str, set[str]] = {}
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Attribute) and node.attr in METHODS:
-                    for part in ast.walk(node.value):
-                        if isinstance(part, ast.Name):
-                            used.setdefault(part.id, set()).add(node.attr)
-            loaded = importlib.import_module(module)
-            for name, value in vars(loaded).items():
-                several = value.values() if isinstance(value, dict) else [value]
-                for one in several:
-                    if isinstance(one, re.Pattern):
-                        applied = [each for each in METHODS if each in used.get(name, ())]
-                        yield (
-                            module,
-                            name,
-                            one,
-                            applied or ELSEWHERE.get(f"{module}.{name}", ["match", "search"]),
-                        )
+    files = [
+        one for each in ("core", "connectors", "dashboard") for one in (ROOT / each).rglob("*.py")
+    ]
+    for path in sorted(files):
+        if "re.compile(" not in (text := path.read_text()):
+            continue
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        used = applied_in(text)
+        for name, value in vars(importlib.import_module(module)).items():
+            for one in value.values() if isinstance(value, dict) else [value]:
+                if isinstance(one, re.Pattern):
+                    other = ELSEWHERE.get(f"{module}.{name}", ["match", "search"])
+                    yield module, name, one, sorted(used.get(name, other))
+
+
+def applied_in(text: str) -> dict[str, set[str]]:
+    """Return which methods a module calls on what it names."""
+    used: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+            for part in ast.walk(node.value):
+                if isinstance(part, ast.Name):
+                    used.setdefault(part.id, set()).add(node.attr)
+    return used
 
 
 def seconds(pattern: re.Pattern[str] | re.Pattern[bytes], method: str, text: str) -> float:
@@ -122,7 +131,7 @@ def test_a_pattern_that_backtracks_is_found() -> None:
     assert not slow_text(re.compile(r"\d+(\.\d*)?f\Z"), ["match"])
 
 
-# -- numbers of thousands of digits, which Python refuses to convert --------------------------------
+# -- numbers of thousands of digits, which Python refuses to convert -------------------------------
 
 DIGITS = "9" * 5_000
 

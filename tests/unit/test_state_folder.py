@@ -1,4 +1,4 @@
-"""A state folder that is not as it was: moved away, replaced, linked, full of folders, half written.
+"""A state folder that is not as it was: moved away, replaced, linked, half written.
 
 What cannot be used is named with its place and its remedy, and nothing is written where it is lost.
 """
@@ -251,7 +251,9 @@ def test_what_is_of_the_wrong_kind_is_named_and_no_command_breaks(
 def test_a_damaged_newest_snapshot_is_named_with_its_file(
     state: Path, capsys: pytest.CaptureFixture[str], part: str, damage: str
 ) -> None:
-    saved = SnapshotStore(state / "snapshots").put(make_snapshot(brokers=3, bundles=12, cluster="c"))
+    saved = SnapshotStore(state / "snapshots").put(
+        make_snapshot(brokers=3, bundles=12, cluster="c")
+    )
     file = saved.path / part
     body = file.read_bytes()
     if damage in ("cut", "garbage", "empty"):
