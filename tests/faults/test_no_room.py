@@ -67,12 +67,12 @@ def test_collector_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, con
         with full_disk(process):
             wait_s(FULL_S)
             assert process.poll() is None, log.read_text()
-            seen = len(SnapshotStore(state / "snapshots", WITHIN_S).entries("c"))
+            seen = len(SnapshotStore(state / "snapshots").entries("c"))
         kept = minutes(state)
         files = open_files(process)
         until(lambda: minutes(state) >= kept + 3, "minutes recorded again", WITHIN_S)
         until(
-            lambda: len(SnapshotStore(state / "snapshots", WITHIN_S).entries("c")) > seen,
+            lambda: len(SnapshotStore(state / "snapshots").entries("c")) > seen,
             "snapshots",
             WITHIN_S,
         )
