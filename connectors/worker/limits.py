@@ -21,7 +21,7 @@ class Limits:
 
     Only ``read_only``, ``exclusions``, ``apply``, ``approval``, ``windows`` and roles are followed;
     how the cluster is reached stays as it was when the worker began. While the file cannot be read,
-    and for a second after each change, the last limits hold.
+    and for a second after each change, the last limits hold; ``read_only = true`` holds at once.
 
     Args:
         config: Knows its file; one that came from none never changes.
@@ -44,9 +44,9 @@ class Limits:
     def now(self) -> ClusterConfig:
         """Return the cluster with the limits that hold now."""
         stamp = self._look()
-        if self._file is None or stamp == self._stamp or _is_being_written(stamp):
+        if self._file is None or stamp == self._stamp:
             return self._current
-        access = self._access
+        access, is_stop, is_young = self._access, False, _is_being_written(stamp)
         try:
             read = TrimtabConfig.load(self._file, self._connectors)
             access = read.access
@@ -54,9 +54,11 @@ class Limits:
         except UnknownNameError:  # taken out: whoever did that wants nothing done there
             changes: dict[str, object] = {"read_only": True}
         except ConfigError as exc:
-            self._complain(exc)
+            if not is_young:
+                self._complain(exc)
             return self._current
         else:
+            is_stop = fresh.read_only and "read_only" in fresh.model_fields_set
             changes = {
                 "read_only": fresh.read_only,
                 "exclusions": fresh.exclusions,
@@ -64,7 +66,7 @@ class Limits:
                 "approval": fresh.approval,
                 "windows": fresh.windows,
             }
-        if self._look() != stamp:  # it was written to meanwhile
+        if (is_young and not is_stop) or self._look() != stamp:
             return self._current
         self._stamp, self._reported, self._access = stamp, "", access
         self._current = self._current.model_copy(update=changes)

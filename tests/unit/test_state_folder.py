@@ -303,6 +303,13 @@ def test_a_configuration_that_stays_as_it_was_cut_is_followed(state: Path, tmp_p
     assert limits.now().read_only
 
 
+def test_a_cluster_that_is_made_read_only_is_so_at_once(state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "trimtab.toml"
+    limits = limits_of(file, [])
+    file.write_text(file.read_text().replace("read_only = false", "read_only = true"))
+    assert limits.now().read_only
+
+
 def test_an_anchor_after_one_that_was_cut_off_stands_on_its_own_line(
     state: Path, tmp_path: Path
 ) -> None:
