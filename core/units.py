@@ -152,12 +152,12 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = re.compile(r"([0-9]+)")
 
 
 def by_name(names: Iterable[str]) -> list[str]:
     """Return names in order, numbers in them compared as numbers: ``b-2`` before ``b-10``."""
-    return sorted(names, key=_parts)
+    return sorted(names, key=number_parts)
 
 
 @lru_cache(maxsize=32)
@@ -167,8 +167,27 @@ def ranks_by_name(names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(place[name] for name in names)
 
 
-def _parts(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
+def number_parts(name: str) -> list[tuple[int, str]]:
+    """Return the parts of a name to compare it by: words, and numbers as numbers.
+
+    Numbers are compared by their length and digits: Python converts none of thousands of digits,
+    and names come from clusters.
+    """
+    parts = _NUMBERS.split(name)  # words and numbers by turns
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return [(len(part), part) if at % 2 else (-1, part) for at, part in enumerate(parts)]
+
+
+MAX_DIGITS = 18
+"""So many digits fit into 64 bits."""
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number, 0 or more, that can be computed with.
+
+    Texts of clusters and people may be thousands of digits, or digits of another alphabet.
+    """
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal()
 
 
 def one_line(text: str) -> str:

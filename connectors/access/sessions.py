@@ -24,6 +24,7 @@ from connectors.journal.engine import Database
 from connectors.journal.errors import translated
 from core.access import Identity
 from core.errors import ForbiddenError
+from core.snapshot.clock import AHEAD_S
 from core.units import datetime_to_ms, one_line
 
 MAX_FAILURES: Final = 5
@@ -34,6 +35,8 @@ MAX_SPREAD: Final = 20
 
 WINDOW: Final = timedelta(minutes=15)
 _KEPT: Final = timedelta(days=90)
+_CLOCKS_APART_MS: Final = round(AHEAD_S * 1000)
+"""How far the clocks of several machines that serve pages may be apart."""
 
 METADATA: Final = sa.MetaData()
 
@@ -130,9 +133,13 @@ class Sessions:
         Raises:
             RemoteError: The database cannot be read.
         """
+        now_ms = datetime_to_ms(self._now())
+        lasts_ms = round(self._lasts / timedelta(milliseconds=1))
         query = sa.select(SESSIONS).where(
             SESSIONS.c.sha256 == _sha256(text),
-            SESSIONS.c.expires_ms > datetime_to_ms(self._now()),
+            SESSIONS.c.expires_ms > now_ms,
+            # one that lasts longer was opened on a clock that was ahead
+            SESSIONS.c.expires_ms <= now_ms + lasts_ms + _CLOCKS_APART_MS,
         )
         with self._database.reading("read a session") as connection:
             row = connection.execute(query).one_or_none()
@@ -171,9 +178,8 @@ class Sessions:
         Attempts from elsewhere do not keep a person out of the address of an earlier sign-in: else
         whoever knows a name could lock it.
         """
-        since = datetime_to_ms(self._now() - WINDOW)
         of_name, from_address = SIGN_INS.c.person == name, SIGN_INS.c.address == address[:64]
-        wrong = sa.and_(SIGN_INS.c.at_ms >= since, SIGN_INS.c.result == "wrong")
+        wrong = sa.and_(self._is_recent(), SIGN_INS.c.result == "wrong")
         query = sa.select(
             sa.func.count().filter(wrong, of_name, from_address),
             sa.func.count().filter(wrong, of_name),
@@ -186,10 +192,16 @@ class Sessions:
             both >= MAX_FAILURES or sent >= MAX_SPREAD or (named >= MAX_SPREAD and not known)
         )
 
+    def _is_recent(self) -> sa.ColumnElement[bool]:
+        """Select the attempts of a short while ago; those of a clock that was ahead are none."""
+        now = self._now()
+        until = datetime_to_ms(now) + _CLOCKS_APART_MS
+        return SIGN_INS.c.at_ms.between(datetime_to_ms(now - WINDOW), until)
+
     def _held(self, address: str) -> int:
         """Return how many attempts from an address were held up a short while ago."""
         query = sa.select(sa.func.count()).where(
-            SIGN_INS.c.at_ms >= datetime_to_ms(self._now() - WINDOW),
+            self._is_recent(),
             SIGN_INS.c.result == "held",
             SIGN_INS.c.address == address[:64],
         )

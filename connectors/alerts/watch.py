@@ -62,10 +62,18 @@ def watch(
         report: Called with what a person at the terminal wants to know.
     """
     lock = filelock.FileLock(config.state_dir / "alerts.lock", mode=0o600)
+    reported = ""
     while not stop.is_set():
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
+            stop.wait(_STANDBY_S)
+            continue
+        except OSError as error:
+            sentence = f"Alerts: {lock.lock_file} cannot be locked: {error.strerror or error}."
+            if sentence != reported:
+                report(sentence)
+            reported = sentence
             stop.wait(_STANDBY_S)
             continue
         try:

@@ -34,6 +34,7 @@ from connectors.journal.lease import SqlLease
 from core.errors import ComputeError, ConfigError, InputError, UnknownNameError
 from core.files import write_whole
 from core.progress import JobStoppedError
+from core.snapshot.clock import clock_jump
 
 MAX_JOBS: Final = 200
 MAX_AGE: Final = timedelta(days=30)
@@ -205,11 +206,16 @@ class JobQueue:
     def drop_old(self, now: datetime) -> list[str]:
         """Remove ended jobs that are too many or too old; return their names.
 
+        Age does not count until the clock has run on for a day after a gap that a jump of it
+        explains as well.
+
         Raises:
             RemoteError: The database cannot be written.
         """
         ended = [job for job in self.jobs() if job.is_ended]
-        oldest = _stamp((now - MAX_AGE).astimezone(UTC))
+        moments = [moment for job in ended if (moment := _moment(job.id)) is not None]
+        jump = clock_jump(moments, now, MAX_AGE, usual=timedelta(0))
+        oldest = _stamp((now - MAX_AGE).astimezone(UTC)) if jump is None else ""
         gone = [job.id for rank, job in enumerate(ended) if rank >= MAX_JOBS or job.id < oldest]
         if gone:
             self._remove(gone)
@@ -475,6 +481,15 @@ def _ended(status: Status, state: State, now: datetime, error: dict[str, str] | 
 def _stamp(moment: datetime) -> str:
     """Return the start of a job's name; names sort by time."""
     return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
+
+
+def _moment(job_id: str) -> datetime | None:
+    """Return when a job was queued, by its name; ``None``: it has another form."""
+    try:
+        text = f"{job_id.partition('-')[0]}+0000"
+        return datetime.strptime(text, "%Y%m%dT%H%M%S%f%z")
+    except ValueError:
+        return None
 
 
 def _queue_id(home: Path) -> str:

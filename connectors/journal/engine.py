@@ -20,7 +20,7 @@ from sqlalchemy import event, exc
 from connectors.journal.errors import as_remote_error, place_of, translated
 from connectors.journal.migrations import FIRST, HEAD, KNOWN, revision_of, upgrade
 from connectors.journal.schema import SEALS, UNSEALS
-from core.errors import ConfigError, ProtocolError, RemoteTimeoutError
+from core.errors import ConfigError, ProtocolError, RemoteTimeoutError, UnreachableError
 
 BUSY_TIMEOUT_S: Final = 15.0
 """How long SQLite waits for another writer."""
@@ -68,21 +68,30 @@ class Database:
             self.url = _read_only_url(file, self._copy)
             file = None
         self.engine = _engine(self.url)
+        self._file = file
+        self._inode: tuple[int, int] | None = None
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             with _alone(file, self.place) if file else nullcontext():
                 self._make_tables()
+            self._inode = _inode_of(file) if file else None
             on_failure.pop_all()
 
     @contextmanager
     def reading(self, operation: str) -> Iterator[sa.Connection]:
         """Give a connection to read with; what goes wrong is translated."""
+        self._check_file(operation)
         with translated(self.place, operation), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Give a connection in a transaction that is committed at the end; errors stay raw."""
+        """Give a connection in a transaction that is committed at the end; errors stay raw.
+
+        Raises:
+            RemoteError: The file of the database is not the one that was opened.
+        """
+        self._check_file("write")
         with self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
             with connection.begin():
@@ -148,6 +157,24 @@ class Database:
     def _add(self, metadata: sa.MetaData) -> None:
         with self.writing() as connection:
             metadata.create_all(connection)
+
+    def _check_file(self, operation: str) -> None:
+        """Check that the file is the one that was opened: what is written to another one is lost.
+
+        Raises:
+            RemoteError: It was moved, removed or replaced; connections still lead to the old one.
+        """
+        if self._file is None or self._inode is None or _inode_of(self._file) == self._inode:
+            return
+        raise UnreachableError(
+            f"The journal {self.place} was moved, removed or replaced while it was open "
+            f"({operation}).",
+            endpoint=self.place,
+            operation=operation,
+            outcome="not_sent",
+            hint="Stop every process of Trimtab, put the file back (`trimtab restore`), and start "
+            "them again.",
+        )
 
     def close(self) -> None:
         """Give back every connection."""
@@ -258,6 +285,15 @@ def _sqlite_file(url: sa.URL) -> Path | None:
     return Path(name) if is_file and url.get_backend_name() == "sqlite" else None
 
 
+def _inode_of(file: Path) -> tuple[int, int] | None:
+    """Return what tells a file from every other one; ``None``: it is not there."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _is_own_address(url: sa.URL) -> bool:
     return url.get_backend_name() == "sqlite" and (url.database or "").startswith("file:")
 
@@ -275,6 +311,7 @@ def _copied_with_its_log(file: Path) -> Path | None:
     Raises:
         ConfigError: It cannot be read, or there is no room for a copy.
     """
+    file = file.resolve()  # SQLite has its log next to what a link leads to
     log = file.with_name(f"{file.name}-wal")
     try:
         if not log.is_file() or not log.stat().st_size:
@@ -294,7 +331,7 @@ def _copied_with_its_log(file: Path) -> Path | None:
 def _read_only_url(file: Path, copy: Path | None) -> sa.URL:
     if copy is None:
         return sa.make_url(f"sqlite:///file:{quote(str(file))}?immutable=1&uri=true")
-    return sa.make_url(f"sqlite:///file:{quote(str(copy / file.name))}?mode=ro&uri=true")
+    return sa.make_url(f"sqlite:///file:{quote(str(copy / file.resolve().name))}?mode=ro&uri=true")
 
 
 @contextmanager

@@ -78,7 +78,7 @@ from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, TableManifest
 from core.snapshot.pegasus import KIND, PegasusSnapshot
 from core.snapshot.problems import ProblemLog
-from core.units import datetime_to_ms
+from core.units import datetime_to_ms, is_whole
 
 _SERVER: Entity = ("server", "server")
 _Rows = list[dict[str, Any]]
@@ -218,7 +218,7 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
         "copy_rate_mb_per_s": facts.rates.get(COPY_RATE),
         "send_rate_mb_per_s": facts.rates.get(SEND_RATE),
         "disk_min_available_ratio": None if ratio is None else ratio / 100,
-        "min_2pc_replica_count": int(minimum) if minimum.isdecimal() else None,
+        "min_2pc_replica_count": int(minimum) if is_whole(minimum) else None,
     }
 
 

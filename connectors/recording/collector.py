@@ -152,11 +152,6 @@ class _Loop:
 
     def run(self) -> None:
         """Wait for the lock, collect until the stop, write the end into the status."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            self._report("failed", f"{self._folder} cannot be made: {exc.strerror}.")
-            return
         lock = filelock.FileLock(self._folder / f"{self._cluster.name}.lock")
         if not self._acquire(lock):
             return
@@ -183,20 +178,24 @@ class _Loop:
             lock.release()
 
     def _acquire(self, lock: filelock.BaseFileLock) -> bool:
-        has_reported = False
+        """Wait for the lock; ``False``: the stop came first. Trouble is reported once in a row."""
+        reported = ""
         while not self._stop.is_set():
             try:
+                self._folder.mkdir(parents=True, exist_ok=True)
                 lock.acquire(timeout=0)
             except filelock.Timeout:
-                if not has_reported:
-                    self._report("waiting", "another collector reads this cluster; waiting for it.")
-                    has_reported = True
-                self._stop.wait(_LOCK_RETRY_S)
-            except OSError as exc:
-                self._report("failed", f"{lock.lock_file} cannot be locked: {exc.strerror or exc}.")
-                return False
+                kind = "waiting"
+                sentence = "another collector reads this cluster; waiting for it."
+            except OSError as exc:  # a disk that is full or read-only may not stay so
+                kind = "failed"
+                sentence = f"{lock.lock_file} cannot be locked: {exc.strerror or exc}."
             else:
                 return True
+            if sentence != reported:
+                self._report(kind, sentence)
+            reported = sentence
+            self._stop.wait(_LOCK_RETRY_S)
         return False
 
     def _collect_until_stopped(self) -> None:
@@ -270,6 +269,7 @@ class _Loop:
         path = self._folder / f"{self._cluster.name}.json"
         with self._writing:  # the recording thread writes its part as well
             try:
+                self._folder.mkdir(parents=True, exist_ok=True)  # it may have been removed
                 write_whole(path, msgspec.json.encode(self._status), is_durable=False)
             except OSError as exc:
                 self._report("failed", f"{path} cannot be written: {exc.strerror}.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime
-from time import monotonic
 
 _NEVER = threading.Event()
 
@@ -24,8 +24,12 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow."""
-        return monotonic()
+        """Return seconds that only ever grow, also while the machine sleeps where it counts them.
+
+        What was seen before a laptop was closed, or a virtual machine suspended, is old afterwards.
+        """
+        boot_time = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
+        return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
     def wait(self, seconds: float) -> bool:
         """Wait; ``True``, at once from then on, when the process was stopped."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
 from core.errors import InputError, InvariantError, OpsError
-from core.units import MISLEADING, visible
+from core.units import MISLEADING, is_whole, visible
 from dashboard.cli.progress import STATUS
 
 EXIT_DONE: Final = 0
@@ -288,7 +288,7 @@ def set_wide(value: bool) -> None:
 def terminal_width() -> int | None:
     """Return the columns that standard output has; ``None``: nothing limits them."""
     named = os.environ.get("COLUMNS", "")
-    if named.isdigit() and int(named):
+    if is_whole(named) and int(named):
         return int(named)
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 

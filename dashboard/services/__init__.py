@@ -106,8 +106,7 @@ def page_config() -> TrimtabConfig:
         ConfigError: It cannot be read or is contradictory.
     """
     path = os.environ.get(CONFIG_ENV)
-    changed_at = Path(path).stat().st_mtime if path and Path(path).is_file() else 0.0
-    return _loaded(path, changed_at)
+    return _loaded(path, _stamp(Path(path)) if path else None)
 
 
 def whole_config(config: TrimtabConfig) -> TrimtabConfig:
@@ -119,11 +118,20 @@ def whole_config(config: TrimtabConfig) -> TrimtabConfig:
     file = config.file
     if file is None or not file.is_file():
         return config
-    return _loaded(str(file), file.stat().st_mtime)
+    return _loaded(str(file), _stamp(file))
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Return what changes with a file; one that is half written may have the time of the whole."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
+def _loaded(path: str | None, stamp: tuple[int, int] | None) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
     return TrimtabConfig.load(Path(path) if path else None, ())

@@ -22,6 +22,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.system import PEGASUS
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
+from core.units import is_whole
 
 T = TypeVar("T")
 
@@ -193,7 +194,7 @@ class ReplicasOpen:
 
 def _closing_delay_s(client: HttpClient, address: str) -> float:
     value = client.fetch_flag(CLOSING_DELAY).value
-    if not value.isdecimal():
+    if not is_whole(value):
         raise ProtocolError(
             f"{address} reports {value} for {CLOSING_DELAY}.",
             endpoint=address,

@@ -28,6 +28,7 @@ from core.pegasus.levels import parse_level
 from core.pegasus.server_settings import Changeable, canonical, changeable, desired_value
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.steps.setting import EVERY_NODE, LEADER
+from core.units import is_whole
 
 DEFAULT: Final = "DEFAULT"
 _LISTS: Final = ("nodes", "tables")
@@ -126,7 +127,7 @@ class ServerSettings:
         """
         with self._http(self._leader()) as http:
             tick = http.fetch_flag(_TICK).value
-        return float(tick) / 1000 if tick.isdecimal() and int(tick) else None
+        return float(tick) / 1000 if is_whole(tick) and int(tick) else None
 
     def _to_leader(self, setting: Changeable, value: str) -> None:
         if setting.setting.how == "flag":

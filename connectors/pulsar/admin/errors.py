@@ -27,7 +27,7 @@ from core.errors import (
 _LONGEST: Final = 300
 _MESSAGE: Final = re.compile(r"^Message:[ \t]*(?!null\b)(\S.*)$", re.MULTILINE)
 _EXCEPTION: Final = re.compile(
-    r"^\s*(?:Caused by:\s*)?(?:[\w$]+\.)+([A-Z][\w$]*(?::.*)?)\s*$", re.MULTILINE
+    r"^[ \t]*(?:Caused by:[ \t]*)?(?:[\w$]+\.)+([A-Z][\w$]*(?::.*)?)\s*$", re.MULTILINE
 )
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MAX_TEXT: Final = 8_000

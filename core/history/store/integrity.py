@@ -228,7 +228,11 @@ def _removed(folder: Path) -> set[str]:
     """Paths that the log took out of its table: they stay on disk for a day."""
     gone: set[str] = set()
     for entry in (folder / _LOG).glob("*.json"):
-        for line in entry.read_text(errors="replace").splitlines():
+        try:
+            lines = entry.read_text(errors="replace").splitlines()
+        except OSError:
+            continue  # whoever reads the log names it
+        for line in lines:
             if '"remove"' in line:
                 try:
                     gone.add(unquote(json.loads(line)["remove"]["path"]))
