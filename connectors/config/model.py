@@ -46,6 +46,9 @@ from core.errors import ConfigError, UnknownNameError
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
+_MIB: Final = 2**20
+DECODED: Final = 8
+"""An answer may take so many times the bytes of the longest one when it is decoded."""
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOST: Final = r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
@@ -117,6 +120,46 @@ class Timeouts(Strict):
     zookeeper_s: float = Field(default=10.0, gt=0, le=300)
     session_s: float = Field(default=15.0, ge=2, le=300)
     capture_s: float = Field(default=50.0, gt=0, le=3600)
+
+
+class ReadLimits(Strict):
+    """How much is read of what a server answers, in MiB; more is refused, and the answer is named.
+
+    Decoded, an answer may take up to :data:`DECODED` times as much; one that would take more is
+    refused as well.
+
+    Attributes:
+        answer_mib: One answer of a broker, of a Prometheus server, or of a Pegasus server.
+        metrics_mib: One broker's own metrics, which may name every topic.
+        zookeeper_mib: One answer of ZooKeeper. Its servers have the same limit, ``jute.maxbuffer``:
+            1 MiB by default, 10 MiB in Pulsar's own start scripts.
+        capture_mib: All the answers of ZooKeeper in one capture, as they are decoded.
+    """
+
+    answer_mib: int = Field(default=64, ge=1, le=1024)
+    metrics_mib: int = Field(default=256, ge=1, le=1024)
+    zookeeper_mib: int = Field(default=16, ge=1, le=1024)
+    capture_mib: int = Field(default=2048, ge=16, le=65_536)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of one answer of a server that is no ZooKeeper."""
+        return self.answer_mib * _MIB
+
+    @property
+    def metrics_bytes(self) -> int:
+        """Bytes of one broker's own metrics."""
+        return self.metrics_mib * _MIB
+
+    @property
+    def zookeeper_bytes(self) -> int:
+        """Bytes of one answer of ZooKeeper."""
+        return self.zookeeper_mib * _MIB
+
+    @property
+    def capture_bytes(self) -> int:
+        """Bytes of all answers of ZooKeeper in one capture."""
+        return self.capture_mib * _MIB
 
 
 class ApplyLimits(Strict):
@@ -267,6 +310,7 @@ class ClusterConfig(Strict):
         pulsar_cluster: The cluster's own name; needed only where ``/admin/clusters`` holds several
             and no admin URL is given.
         read_budget: Most znodes read in one capture.
+        read_limits: How much is read of an answer.
         rest_fan_out: Most admin requests in flight at once.
         apply: How careful runs are; moving a primary is cheap in Pegasus, so its pace is 120 a
             minute there unless it says otherwise.
@@ -291,6 +335,7 @@ class ClusterConfig(Strict):
     timeouts: Timeouts = Timeouts()
     pulsar_cluster: str | None = None
     read_budget: int = Field(default=500_000, ge=100)
+    read_limits: ReadLimits = ReadLimits()
     rest_fan_out: int = Field(default=16, ge=1, le=32)
     apply: ApplyLimits = ApplyLimits()
     approval: Approval = Approval()

@@ -21,7 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.zookeeper.client import BROKE_CONNECTION, OVER_BUDGET, UNREAD, ZooKeeperReader
+from connectors.zookeeper.client import (
+    BROKE_CONNECTION,
+    OVER_BUDGET,
+    TOO_LARGE,
+    UNREAD,
+    ZooKeeperReader,
+)
 from connectors.zookeeper.multi_read import (
     GET_CHILDREN,
     GET_DATA,
@@ -362,7 +368,16 @@ class ZooKeeperCapture:
                 "protocol",
                 path,
                 "Reading it broke the connection to ZooKeeper every time.",
-                done="It is unknown; it may be larger than jute.maxbuffer allows.",
+                done="It is unknown; it may be larger than jute.maxbuffer, or "
+                "read_limits.zookeeper_mib, allows.",
+                severity="error",
+            )
+        elif error == TOO_LARGE:
+            self._problems.add(
+                "protocol",
+                path,
+                "It holds more than may be decoded (read_limits.zookeeper_mib).",
+                done="It is unknown; check what is in it.",
                 severity="error",
             )
         elif error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from time import monotonic
 
 import psutil
@@ -35,3 +36,17 @@ def bounded(within_s: float = EACH_WITHIN_S) -> Iterator[Bounds]:
     grown_mb = (process.memory_info().rss - before) / 2**20
     assert bounds.slowest_s <= within_s
     assert grown_mb <= GROWTH_MB
+
+
+@contextmanager
+def peak_mib() -> Iterator[Callable[[], float]]:
+    """Give a function that returns how far the memory of this process grew in the block, MiB."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak so far is forgotten
+    before = psutil.Process().memory_info().rss
+    highest = float(before)
+
+    yield lambda: (highest - before) / 2**20
+
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        highest = float(status.partition("VmHWM:")[2].split()[0]) * 1024

@@ -36,6 +36,7 @@ from connectors.pulsar.leader.recording import (
 from connectors.pulsar.leader.watch import ZnodeWatcher
 from connectors.pulsar.topics.capture import TABLE_VIEW
 from connectors.pulsar.topics.reader import MissingExtraError, require_client
+from connectors.transport.deadline import unless
 from core.errors import ConfigError, InputError, OpsError
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS
@@ -351,6 +352,11 @@ class LeaderObserver:
 
     def _run(self) -> None:
         self._has_snapshot.wait()
+        with unless(self._stop.is_set):
+            self._follow_until_stopped()
+        self._set("lost", "The collector has stopped.")
+
+    def _follow_until_stopped(self) -> None:
         while not self._stop.is_set():
             try:
                 reason = self._unsupported_reason()
@@ -366,7 +372,6 @@ class LeaderObserver:
                 _log.error("the leader observer ended in a way that it never should", exc_info=exc)
                 sentence = f"It failed by a fault of Trimtab itself ({type(exc).__name__}: {exc})."
                 self._failed({"code": "invariant", "message": sentence, "hint": ""}, sentence)
-        self._set("lost", "The collector has stopped.")
 
     def _unsupported_reason(self) -> str:
         """Return why this cluster's leader cannot be followed, a sentence; empty: it can."""

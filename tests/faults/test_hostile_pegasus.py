@@ -1,0 +1,77 @@
+"""Meta servers that are not to be trusted: every wait ends, memory, threads, files are bounded."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from time import monotonic
+
+import hostile_answers
+import psutil
+import pytest
+from bounded import peak_mib
+from hostile_answers import PEGASUS, forwards
+from hostile_server import HostileServer
+
+from connectors.config.model import DECODED
+from connectors.pegasus.rpc.client import MetaClient
+from connectors.transport.deadline import unless
+from core.errors import GivenUpError, RemoteError
+
+ANSWER_S = 1.0
+MAX_BYTES = 64 << 20
+PEAK_MIB = DECODED * MAX_BYTES / 2**20 + 300.0
+MAX_CONNECTIONS = 60
+"""Of one question: a pause comes after every few."""
+
+
+def ask(address: str, name: str) -> object:
+    with closing(MetaClient([address], timeout_s=ANSWER_S, max_bytes=MAX_BYTES)) as meta:
+        return meta.send_command("x") if "command" in name else meta.fetch_nodes()
+
+
+@pytest.mark.parametrize("name", PEGASUS)
+def test_a_question_ends_in_time_and_within_its_memory(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, files = threading.active_count(), psutil.Process().num_fds()
+    with HostileServer(PEGASUS[name]) as server, peak_mib() as peak:
+        monkeypatch.setattr(hostile_answers, "NAMED_PORT", [server.port])
+        began = monotonic()
+        if name == "answers a command nested deeply":  # a text as good as any other
+            assert str(ask(server.address, name)).startswith("[[")
+        else:
+            with pytest.raises(RemoteError) as caught:
+                ask(server.address, name)
+            assert caught.value.hint
+            assert len(caught.value.message) < 1_000
+        took_s = monotonic() - began
+    assert took_s < 2 * ANSWER_S + 1.0
+    assert peak() < PEAK_MIB
+    assert server.connections < MAX_CONNECTIONS
+    assert threading.active_count() <= threads
+    assert psutil.Process().num_fds() <= files
+
+
+@pytest.mark.parametrize(
+    "name", ["accepts and says nothing", "drips a reply", "never leads and names nobody"]
+)
+def test_a_question_that_is_given_up_ends_within_a_second(name: str) -> None:
+    stopped = threading.Event()
+    threading.Timer(0.3, stopped.set).start()
+    with HostileServer(PEGASUS[name]) as server, unless(stopped.is_set):
+        meta = MetaClient([server.address], timeout_s=60.0)
+        began = monotonic()
+        with closing(meta), pytest.raises(GivenUpError):
+            meta.fetch_nodes()
+        assert monotonic() - began < 1.3
+
+
+def test_a_follower_without_a_leader_is_asked_a_few_times_a_second() -> None:
+    with HostileServer(forwards(lambda: "")) as server:
+        with (
+            closing(MetaClient([server.address], timeout_s=2.0)) as meta,
+            pytest.raises(RemoteError),
+        ):
+            meta.fetch_nodes()
+        assert server.requests <= 2 * 2 * 2.0 / 0.2 + 4
