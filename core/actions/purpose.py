@@ -14,7 +14,7 @@ from core.actions.events import PurposeChecked, StepReopened
 from core.actions.model import Refusal
 from core.actions.session import RETRY_AFTER_S, Session
 from core.actions.views import StepView
-from core.errors import RemoteError, SnapshotError
+from core.errors import GivenUpError, RemoteError, SnapshotError
 from core.system import Snapshot
 
 MAX_ATTEMPTS: Final = 4
@@ -68,10 +68,15 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
     is_untouched = all(step.begun_at is None for step in session.view.steps)
     if not purpose or (is_untouched and not is_patient):  # it was cut short before it did anything
         return None
+    if session.stop is not None and not session.is_answering:
+        why = "The cluster did not answer when the run was stopped."
+        return _unread(session, purpose, why, is_patient=False)
     try:
         fresh = cluster.snapshot()
         lacking = cluster.system.lacking(session.view, fresh)
     except (RemoteError, SnapshotError) as exc:
+        if isinstance(exc, GivenUpError):
+            session.notice_given_up()
         return _unread(session, purpose, exc.message, is_patient=is_patient)
     if fresh is session.snapshot:  # a dry run: nothing was done
         return None

@@ -7,11 +7,13 @@ harmless. State-changing endpoints of tables are not offered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
 import requests
+import urllib3
 
 from connectors.pegasus.http import parse
 from connectors.pegasus.http.parse import (
@@ -22,9 +24,10 @@ from connectors.pegasus.http.parse import (
     Version,
 )
 from connectors.pegasus.rpc.parse import cluster_info_of
-from connectors.transport.addresses import GuardedAdapter
+from connectors.transport import deadline, http
 from core.errors import (
     ConflictError,
+    GivenUpError,
     GuardRefusedError,
     InputError,
     NotFoundError,
@@ -37,8 +40,6 @@ from core.errors import (
 from core.pegasus.answers import ClusterInfo
 from core.pegasus.metrics import MetricsSample
 
-LONGEST_BYTES: Final = 256 * 1024 * 1024
-_CHUNK_BYTES: Final = 256 * 1024
 _MAX_REDIRECTS: Final = 3
 _TEXT_SHOWN: Final = 200
 CHANGEABLE_FLAGS: Final = frozenset(
@@ -63,15 +64,13 @@ class HttpClient:
 
     Args:
         address: ``host:port``, the same as for remote procedure calls.
-        timeout_s: For connecting, and for each wait for bytes.
+        timeout_s: For a whole answer, redirects included, however its bytes come.
     """
 
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
         self._base = f"http://{address}"
         self._timeout_s = timeout_s
-        self._session = requests.Session()
-        self._session.mount("http://", GuardedAdapter())
-        self._session.trust_env = False  # no proxies, no netrc: these are servers of ours
+        self._session = http.session()
 
     def close(self) -> None:
         """Close every connection."""
@@ -206,8 +205,9 @@ class HttpClient:
 
     def _get(self, path: str) -> bytes:
         url = self._base + path
+        ends_at = monotonic() + self._timeout_s
         for _ in range(_MAX_REDIRECTS + 1):
-            status, body, location = self._once(url, path)
+            status, body, location = self._once(url, path, ends_at)
             if status != requests.codes.temporary_redirect:
                 break
             url = self._next(url, location, path)
@@ -217,18 +217,23 @@ class HttpClient:
             raise self._refusal(status, body, path)
         return body
 
-    def _once(self, url: str, path: str) -> tuple[int, bytes, str]:
+    def _once(self, url: str, path: str, ends_at: float) -> tuple[int, bytes, str]:
         try:
-            with self._session.get(
-                url, timeout=self._timeout_s, allow_redirects=False, stream=True
-            ) as answer:
-                body = bytearray()
-                for chunk in answer.iter_content(_CHUNK_BYTES):
-                    body += chunk
-                    if len(body) > LONGEST_BYTES:
-                        raise self._protocol(path, "more bytes than are ever taken")
-                return answer.status_code, bytes(body), answer.headers.get("Location", "")
-        except requests.Timeout as exc:
+            answer = http.send(
+                self._session,
+                "GET",
+                url,
+                ends_at=ends_at,
+                connect_s=self._timeout_s,
+                read_s=self._timeout_s,
+            )
+        except deadline.GivenUpError as exc:
+            raise GivenUpError.at(self._base, f"GET {path}") from exc
+        except deadline.TooLongError as exc:
+            raise self._protocol(path, "more bytes than are ever taken") from exc
+        except http.CutOffError as exc:
+            raise self._protocol(path, "it broke off its answer") from exc
+        except (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError) as exc:
             raise RemoteTimeoutError(
                 f"{url} did not answer in time.",
                 endpoint=self._base,
@@ -236,18 +241,15 @@ class HttpClient:
                 outcome="unknown",
                 hint="Try again, or raise the time allowed.",
             ) from exc
-        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as exc:
-            raise UnreachableError(
-                f"There is no connection to {url}, or it was lost.",
-                endpoint=self._base,
-                operation=f"GET {path}",
-                outcome="unknown",
-                hint="Check that the server runs and that this machine may reach that address.",
-            ) from exc
-        except requests.exceptions.InvalidURL as exc:
+        except (requests.exceptions.InvalidURL, UnicodeError) as exc:
             raise InputError(f"{url} is no address.", hint="Write host:port.") from exc
-        except requests.RequestException as exc:
+        except (requests.ConnectionError, urllib3.exceptions.ProtocolError) as exc:
+            raise self._lost(url, path) from exc
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as exc:
             raise self._protocol(path, str(exc)) from exc
+        except OSError as exc:
+            raise self._lost(url, path) from exc
+        return answer.status, answer.body, answer.headers.get("Location", "")
 
     def _next(self, url: str, location: str, path: str) -> str:
         """Return where the server that does not lead sends to: the leader, same path."""
@@ -259,6 +261,15 @@ class HttpClient:
         if not location or parts.scheme != "http" or "@" in parts.netloc or not is_same:
             raise self._no_leader(path, f"it sends on to {location[:_TEXT_SHOWN] or 'nowhere'}")
         return parts.geturl()
+
+    def _lost(self, url: str, path: str) -> UnreachableError:
+        return UnreachableError(
+            f"There is no connection to {url}, or it was lost.",
+            endpoint=self._base,
+            operation=f"GET {path}",
+            outcome="unknown",
+            hint="Check that the server runs and that this machine may reach that address.",
+        )
 
     def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:
         text = _one_line(body)

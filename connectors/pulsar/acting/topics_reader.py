@@ -16,6 +16,7 @@ from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.admin.parse import BrokerTopics, topics_table
+from connectors.transport.http import MAX_BYTES
 from core.errors import NotFoundError, RemoteError
 from core.ids import namespace_of
 from core.pulsar.snapshot.znodes.records import BundleStats
@@ -91,7 +92,8 @@ class RestTopicsReader:
             if stats is None:
                 return LoadedTopics(0, 0)
             return LoadedTopics(stats.topics, _sum(stats.producer_count, stats.consumer_count))
-        table = topics_table(self._client.get(url, _TOPICS, BrokerTopics), bundle)
+        found = self._client.get(url, _TOPICS, BrokerTopics, max_bytes=MAX_BYTES)
+        table = topics_table(found, bundle)
         clients = _sum(*(pc.sum(table[name]).as_py() or 0 for name in _CLIENTS))
         return LoadedTopics(table.num_rows, clients)
 

@@ -9,7 +9,7 @@ neither is ever used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ import msgspec
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient, NotRequestedError, quoted
 from connectors.pulsar.admin.parse import address_of, group_names, stub_report
+from connectors.transport.deadline import Pool
 from core.errors import (
     AuthError,
     InputError,
@@ -98,12 +99,12 @@ class RestCapture:
         silent: dict[str, RemoteError] = {}
         if not listed:
             return answers, silent
-        pool = ThreadPoolExecutor(
-            min(self._config.rest_fan_out, len(listed)), thread_name_prefix="trimtab-rest"
-        )
-        futures = {pool.submit(read, name): name for name in listed}
-        done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool = Pool(min(self._config.rest_fan_out, len(listed)), "trimtab-rest")
+        try:
+            futures = {pool.submit(read, name): name for name in listed}
+            done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
+        finally:
+            pool.give_up()
         for future in done:
             error = future.exception()
             if isinstance(error, RemoteError):
