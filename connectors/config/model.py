@@ -130,14 +130,14 @@ class ReadLimits(Strict):
 
     Attributes:
         answer_mib: One answer of a broker, of a Prometheus server, or of a Pegasus server.
-        metrics_mib: One broker's own metrics, which may name every topic.
+        bulk_mib: One answer that may name every topic of a broker: its own metrics, its topics.
         zookeeper_mib: One answer of ZooKeeper. Its servers have the same limit, ``jute.maxbuffer``:
             1 MiB by default, 10 MiB in Pulsar's own start scripts.
         capture_mib: All the answers of ZooKeeper in one capture, as they are decoded.
     """
 
-    answer_mib: int = Field(default=64, ge=1, le=1024)
-    metrics_mib: int = Field(default=256, ge=1, le=1024)
+    answer_mib: int = Field(default=32, ge=1, le=1024)
+    bulk_mib: int = Field(default=256, ge=1, le=1024)
     zookeeper_mib: int = Field(default=16, ge=1, le=1024)
     capture_mib: int = Field(default=2048, ge=16, le=65_536)
 
@@ -147,9 +147,9 @@ class ReadLimits(Strict):
         return self.answer_mib * _MIB
 
     @property
-    def metrics_bytes(self) -> int:
-        """Bytes of one broker's own metrics."""
-        return self.metrics_mib * _MIB
+    def bulk_bytes(self) -> int:
+        """Bytes of one answer that may name every topic of a broker."""
+        return self.bulk_mib * _MIB
 
     @property
     def zookeeper_bytes(self) -> int:

@@ -142,7 +142,11 @@ class PegasusCollector:
         self.changed = threading.Event()
         self._orders = OrderLearner()
         self._samples: dict[str, NodeSamples] = {}
-        self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
+        self._client = MetaClient(
+            config.meta_servers,
+            timeout_s=config.timeouts.answer_s,
+            max_bytes=config.read_limits.answer_bytes,
+        )
 
     def collect(self) -> PegasusSnapshot:
         """Take one snapshot.
@@ -638,7 +642,11 @@ class LeaderReading:
         leader = facts.info.leader if facts.info is not None else ""
         if not leader:
             return
-        client = HttpClient(leader, timeout_s=self._config.timeouts.answer_s)
+        client = HttpClient(
+            leader,
+            timeout_s=self._config.timeouts.answer_s,
+            max_bytes=self._config.read_limits.answer_bytes,
+        )
         try:
             flags = self._tried(f"flags of {leader}", client.fetch_flags) or {}
         finally:
@@ -753,7 +761,12 @@ class NodesReading:
         addresses = [node.name, *([node.address] if node.address else [])]
         connect_s = self._within_s / len(addresses)
         for address in addresses:
-            server = ServerClient(address, timeout_s=self._within_s, connect_s=connect_s)
+            server = ServerClient(
+                address,
+                timeout_s=self._within_s,
+                connect_s=connect_s,
+                max_bytes=self._config.read_limits.answer_bytes,
+            )
             try:
                 facts.disks = server.fetch_disks(node)
             except RemoteTimeoutError:
@@ -799,7 +812,11 @@ class NodesReading:
         was opened meanwhile. What changes slowly is read every few minutes.
         """
         known, now_s = self._remembered.get(name), monotonic()
-        client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
+        client = HttpClient(
+            address,
+            timeout_s=self._config.timeouts.answer_s,
+            max_bytes=self._config.read_limits.answer_bytes,
+        )
         try:
             after = _read(client, _METRICS) if known is not None else None
             if (

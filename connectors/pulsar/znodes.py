@@ -58,6 +58,26 @@ _LISTS: Final = (
 )
 
 
+_REFUSED: Final = {
+    NO_AUTH: (
+        "auth",
+        "ZooKeeper does not allow Trimtab to read it.",
+        "It is unknown; name zookeeper_auth, or grant read.",
+    ),
+    BROKE_CONNECTION: (
+        "protocol",
+        "Reading it broke the connection to ZooKeeper every time.",
+        "It is unknown; it may be larger than jute.maxbuffer or read_limits.zookeeper_mib allows.",
+    ),
+    TOO_LARGE: (
+        "protocol",
+        "It would take more memory than read_limits.zookeeper_mib allows.",
+        "It is unknown; check what is in it.",
+    ),
+}
+"""Code of the problem, what happened and what it means, by the error of a znode."""
+
+
 REREAD_S: Final = 60.0
 """An ownership value is at most so old: about what a normal unload takes at most."""
 
@@ -352,42 +372,14 @@ class ZooKeeperCapture:
             self._unread += 1
         elif error == OVER_BUDGET:
             self._over_budget += 1
-        elif error == NO_AUTH:
-            self._problems.add(
-                "auth",
-                path,
-                "ZooKeeper does not allow Trimtab to read it.",
-                done="It is unknown; name zookeeper_auth, or grant read.",
-                severity="error",
-            )
         elif error == NO_NODE:
             if listed:
                 self._vanished(path)
-        elif error == BROKE_CONNECTION:
-            self._problems.add(
-                "protocol",
-                path,
-                "Reading it broke the connection to ZooKeeper every time.",
-                done="It is unknown; it may be larger than jute.maxbuffer, or "
-                "read_limits.zookeeper_mib, allows.",
-                severity="error",
-            )
-        elif error == TOO_LARGE:
-            self._problems.add(
-                "protocol",
-                path,
-                "It holds more than may be decoded (read_limits.zookeeper_mib).",
-                done="It is unknown; check what is in it.",
-                severity="error",
-            )
         elif error:
-            self._problems.add(
-                "server_error",
-                path,
-                f"ZooKeeper answered with error {error}.",
-                done="It is unknown.",
-                severity="error",
+            code, what, done = _REFUSED.get(
+                error, ("server_error", f"ZooKeeper answered with error {error}.", "It is unknown.")
             )
+            self._problems.add(code, path, what, done=done, severity="error")
 
     def _vanished(self, path: str) -> None:
         self._gone.add(path)

@@ -183,9 +183,7 @@ def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
         GivenUpError: It is not waited for any more.
     """
     try:
-        return socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-        )
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         pass  # a name
     with _lock:

@@ -281,8 +281,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
 
     def _read(self, length: int, timeout: float) -> bytes:
         """Read a length or an answer, until the moment that its first byte has set."""
+        del timeout  # it would begin again for each part of an answer
         limit = self.handler.max_bytes
-        if not 0 < length <= limit:
+        if length <= 0:
+            raise self._refused(f"announced an answer of {length:,} bytes")
+        if length > limit:
             raise self._refused(
                 f"announced an answer of {length:,} bytes; read_limits.zookeeper_mib allows "
                 f"{limit // 2**20} MiB",

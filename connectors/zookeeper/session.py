@@ -150,9 +150,7 @@ class ZooKeeperSession:
                     raise self._translated(exc, operation, client) from exc
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
-    def _translated(
-        self, exc: BaseException, operation: str, client: BoundedClient
-    ) -> RemoteError:
+    def _translated(self, exc: BaseException, operation: str, client: BoundedClient) -> RemoteError:
         return translate(exc, endpoint=self.endpoint, operation=operation, fault=client.fault)
 
     # -- writing ------------------------------------------------------------------------------

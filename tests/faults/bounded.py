@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,3 +51,17 @@ def peak_mib() -> Iterator[Callable[[], float]]:
     with suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="ascii")
         highest = float(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+@contextmanager
+def left_as_it_was(within_s: float = 5.0) -> Iterator[None]:
+    """Assert that the block leaves no thread and no descriptor behind, or soon after none."""
+    process = psutil.Process()
+    threads, files = threading.active_count(), process.num_fds()
+    yield
+    until, pause = monotonic() + within_s, threading.Event()
+    while monotonic() < until and not pause.wait(0.02):
+        if threading.active_count() <= threads and process.num_fds() <= files:
+            return
+    assert threading.active_count() <= threads, threading.enumerate()
+    assert process.num_fds() <= files

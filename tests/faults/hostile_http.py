@@ -70,9 +70,7 @@ def _redirect_bomb(one: socket.socket) -> None:
 
 def _gzip_bomb(one: socket.socket) -> None:
     body = _bomb()
-    one.sendall(
-        _OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    )
+    one.sendall(_OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     one.recv(1)
 
 
@@ -166,7 +164,9 @@ class HostileServer:
         with suppress(OSError), client:
             if self._handshake_s is not None:
                 # the beginning of a handshake record of 16 KiB, byte by byte
-                for part in itertools.chain(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", itertools.repeat(0)):
+                for part in itertools.chain(
+                    b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", itertools.repeat(0)
+                ):
                     client.sendall(bytes([part]))
                     time.sleep(self._handshake_s)  # noqa: TID251  # a real server, in real time
             if self._certificate is not None:

@@ -65,11 +65,15 @@ class HttpClient:
     Args:
         address: ``host:port``, the same as for remote procedure calls.
         timeout_s: For a whole answer, redirects included, however its bytes come.
+        max_bytes: Of the longest answer that is read.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = 10.0, max_bytes: int = http.MAX_DOCUMENT
+    ) -> None:
         self._base = f"http://{address}"
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
         self._session = http.session()
 
     def close(self) -> None:
@@ -226,6 +230,7 @@ class HttpClient:
                 ends_at=ends_at,
                 connect_s=self._timeout_s,
                 read_s=self._timeout_s,
+                max_bytes=self._max_bytes,
             )
         except deadline.GivenUpError as exc:
             raise GivenUpError.at(self._base, f"GET {path}") from exc

@@ -115,7 +115,9 @@ class Connection:
         try:
             with deadline.within(timeout_s):
                 for call, body in wanted:
-                    seqids.append(self._send(call, body, timeout_s))  # noqa: PERF401  # all that were sent, whatever fails
+                    seqids.append(
+                        self._send(call, body, timeout_s)
+                    )  # all that were sent, whatever fails
                 return [self._receive(seqid) for seqid in seqids]
         except deadline.GivenUpError as exc:
             raise GivenUpError.at(self.endpoint, operation) from exc

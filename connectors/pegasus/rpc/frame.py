@@ -145,9 +145,7 @@ def reply_length(start: bytes, max_bytes: int = MAX_BYTES) -> int:
     return length
 
 
-def decode_reply(
-    frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = math.inf
-) -> Reply:
+def decode_reply(frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = math.inf) -> Reply:
     """Return a reply out of its bytes.
 
     Args:

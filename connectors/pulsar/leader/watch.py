@@ -195,7 +195,7 @@ class ZnodeWatcher:
                 retry_at = monotonic() + _RETRY_S
             if until_s is not None and retry_at is None:
                 self.read_until_s = until_s
-    
+
     def close(self) -> None:
         """End the session, within a second; twice is harmless."""
         self._gathering.set()
