@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 MAX_FILE_BYTES: Final = 64 * 2**20
-"""Largest plan, manifest or configuration file."""
+"""Largest plan, and largest manifest of a snapshot."""
+MAX_CONFIG_BYTES: Final = 4 * 2**20
+"""Largest configuration file."""
 MAX_LINE_BYTES: Final = 64 * 2**20
 """Longest line of a dump of znodes; a znode is smaller than 1 MiB by default."""
 MAX_DECODED_BYTES: Final = 512 * 2**20
@@ -50,15 +52,19 @@ def checked_json(text: bytes) -> bytes:
     return text
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, max_bytes: int | None = None) -> bytes:
     """Return the content of a file; also of a pipe or a device, which has no size.
 
+    Args:
+        path: The file.
+        max_bytes: Largest content; ``None``: :data:`MAX_FILE_BYTES`.
     Raises:
         OSError: It cannot be read.
-        TooLargeError: It is larger than :data:`MAX_FILE_BYTES`.
+        TooLargeError: It is larger.
     """
+    limit = MAX_FILE_BYTES if max_bytes is None else max_bytes
     with path.open("rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise TooLargeError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise TooLargeError(f"it is larger than {limit // 2**20} MiB")
     return content

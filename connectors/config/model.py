@@ -41,6 +41,7 @@ from connectors.transport.addresses import HostPattern, address_fault
 from core.access import Role
 from core.actions.approval import ApprovalRules
 from core.actions.windows import Window
+from core.bounds import MAX_CONFIG_BYTES, TooLargeError, read_file
 from core.errors import ConfigError, UnknownNameError
 
 Environment = Literal["production", "staging", "test", "demo"]
@@ -585,12 +586,14 @@ class TrimtabConfig(BaseSettings):
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(path, MAX_CONFIG_BYTES).decode())
     except FileNotFoundError as exc:
         raise ConfigError(
             f"There is no configuration file {path}.",
             hint="Write one (README: Point it at a real cluster) or name another with --config.",
         ) from exc
+    except TooLargeError as exc:
+        raise ConfigError(f"{path} is no configuration: {exc}.", hint="Name another.") from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:

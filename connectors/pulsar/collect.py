@@ -27,7 +27,6 @@ from connectors.pulsar.topics.reader import LoadTopicReader
 from connectors.pulsar.znodes import ClusterPolicies, ZooKeeperCapture
 from connectors.transport.addresses import address_fault
 from connectors.transport.deadline import is_given_up
-from connectors.transport.http import MAX_BYTES
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import AuthError, ConfigError, GivenUpError, InputError, RemoteError
 from core.pulsar.releases import Release
@@ -371,7 +370,9 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     try:
         client.trust([broker_web_url])
         path = f"{ADMIN}/broker-stats/topics"
-        answer = client.get(broker_web_url, path, BrokerTopics, max_bytes=MAX_BYTES)
+        answer = client.get(
+            broker_web_url, path, BrokerTopics, max_bytes=config.read_limits.bulk_bytes
+        )
     finally:
         client.close()
     return topics_table(answer, bundle)

@@ -12,6 +12,9 @@ import psutil
 
 EACH_WITHIN_S = 20.0
 GROWTH_MB = 150.0
+LIMITS = {"answer_mib": 1, "bulk_mib": 2, "zookeeper_mib": 1, "capture_mib": 16}
+CAPTURE_S = 0.8
+"""``read_limits`` and ``timeouts.capture_s`` of the process that reads hostile answers."""
 
 
 class Bounds:

@@ -15,6 +15,7 @@ import msgspec
 import requests
 import urllib3
 
+from connectors.config.model import DECODED
 from connectors.pegasus.http import parse
 from connectors.pegasus.http.parse import (
     Flag,
@@ -25,6 +26,7 @@ from connectors.pegasus.http.parse import (
 )
 from connectors.pegasus.rpc.parse import cluster_info_of
 from connectors.transport import deadline, http
+from core.bounds import json_weight
 from core.errors import (
     ConflictError,
     GivenUpError,
@@ -254,6 +256,8 @@ class HttpClient:
             raise self._protocol(path, str(exc)) from exc
         except OSError as exc:
             raise self._lost(url, path) from exc
+        if json_weight(answer.body) > DECODED * self._max_bytes:
+            raise self._protocol(path, "more than may be decoded")
         return answer.status, answer.body, answer.headers.get("Location", "")
 
     def _next(self, url: str, location: str, path: str) -> str:

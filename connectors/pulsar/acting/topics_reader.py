@@ -16,7 +16,6 @@ from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.admin.parse import BrokerTopics, topics_table
-from connectors.transport.http import MAX_BYTES
 from core.errors import NotFoundError, RemoteError
 from core.ids import namespace_of
 from core.pulsar.snapshot.znodes.records import BundleStats
@@ -92,7 +91,9 @@ class RestTopicsReader:
             if stats is None:
                 return LoadedTopics(0, 0)
             return LoadedTopics(stats.topics, _sum(stats.producer_count, stats.consumer_count))
-        found = self._client.get(url, _TOPICS, BrokerTopics, max_bytes=MAX_BYTES)
+        found = self._client.get(
+            url, _TOPICS, BrokerTopics, max_bytes=self._client.limits.bulk_bytes
+        )
         table = topics_table(found, bundle)
         clients = _sum(*(pc.sum(table[name]).as_py() or 0 for name in _CLIENTS))
         return LoadedTopics(table.num_rows, clients)

@@ -25,11 +25,12 @@ import requests
 import urllib3
 
 from connectors.config.credentials import Auth
-from connectors.config.model import ClusterConfig
+from connectors.config.model import DECODED, ClusterConfig
 from connectors.pulsar.admin.errors import error_of_answer, is_dropped, translate
 from connectors.transport import deadline, http
 from connectors.transport.addresses import CredentialHosts, address_fault, origin_of
 from connectors.transport.redaction import redacted, redacted_text
+from core.bounds import json_weight
 from core.errors import (
     ConfigError,
     GivenUpError,
@@ -146,6 +147,7 @@ class AdminClient:
     """
 
     def __init__(self, config: ClusterConfig, dialect: Dialect = Dialect()) -> None:
+        self.limits = config.read_limits
         self._timeouts = config.timeouts
         self._dialect = dialect
         self._session = _session(config)
@@ -176,16 +178,14 @@ class AdminClient:
         """Close every connection."""
         self._session.close()
 
-    def get(
-        self, base_url: str, path: str, kind: type[T], *, max_bytes: int = http.MAX_DOCUMENT
-    ) -> T:
+    def get(self, base_url: str, path: str, kind: type[T], *, max_bytes: int | None = None) -> T:
         """Return the decoded JSON answer.
 
         Args:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             kind: What the answer is decoded as.
-            max_bytes: Largest answer.
+            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
         Raises:
             RemoteError: Anything else than a JSON answer of that kind.
         """
@@ -209,7 +209,7 @@ class AdminClient:
         path: str,
         *,
         body: bytes | None = None,
-        max_bytes: int = http.MAX_DOCUMENT,
+        max_bytes: int | None = None,
     ) -> AdminAnswer:
         """Send a request and follow the cluster's own redirects.
 
@@ -218,7 +218,7 @@ class AdminClient:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             body: Of the request.
-            max_bytes: Largest answer.
+            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
         Raises:
             RemoteError: No success; ``outcome`` is whether it may have happened.
         """
@@ -241,11 +241,15 @@ class AdminClient:
         if self._has_credentials and not self._named.allows(origin):
             raise CredentialsWithheldError.at(base_url, operation)
         ends_at = min(monotonic() + self._timeouts.answer_s, self._ends_at)
-        sent = _Request(method, body, ends_at, max_bytes, operation)
+        limit = self.limits.answer_bytes if max_bytes is None else max_bytes
+        sent = _Request(method, body, ends_at, limit, operation)
         for _ in range(_MAX_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
             status, headers, content = self._request_all(sent, url)
             if 200 <= status < 300:
+                if json_weight(content) > DECODED * limit:
+                    what = f"{endpoint} answered {operation} with more than may be decoded."
+                    raise _no_whole_answer(what, endpoint, operation)
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
                 raise self._dialect.error_of(

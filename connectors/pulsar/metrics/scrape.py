@@ -32,7 +32,6 @@ from connectors.pulsar.metrics.measures import (
     Where,
 )
 from connectors.transport.deadline import pause
-from connectors.transport.http import MAX_BYTES
 from core.errors import ProtocolError
 from core.snapshot.problems import ProblemLog
 
@@ -208,7 +207,7 @@ class Scraper:
         return answers
 
     def _one(self, url: str) -> Exposed:
-        body = self._client.request("GET", url, PATH, max_bytes=MAX_BYTES).body
+        body = self._client.request("GET", url, PATH, max_bytes=self._client.limits.bulk_bytes).body
         try:
             return exposed(body, time(), has_bundles=self._source.has_bundles)
         except ValueError as exc:
