@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -73,19 +73,20 @@ class Line:
 class HostileServer:
     """Runs a script on every connection, and closes it when the script ends.
 
-    It has several addresses, with one port, for those that name other servers.
+    Args:
+        script: What it does on a connection.
+        others: Further addresses, with the same port, for one that names other servers.
 
     Attributes:
         connections: How many there were.
         requests: How many came, over all of them.
     """
 
-    def __init__(self, script: Callable[[Line], object]) -> None:
+    def __init__(self, script: Callable[[Line], object], others: Sequence[str] = ()) -> None:
         self._script = script
-        first = socket.create_server((HOSTS[0], 0))
-        self.port = first.getsockname()[1]
-        others = [socket.create_server((host, self.port)) for host in HOSTS[1:]]
-        self._listeners = [first, *others]
+        self._listeners = [socket.create_server((HOSTS[0], 0))]
+        self.port = self._listeners[0].getsockname()[1]
+        self._listeners += [socket.create_server((host, self.port)) for host in others]
         self.is_over = threading.Event()
         self._open: list[socket.socket] = []
         self.connections = self.requests = 0
