@@ -88,4 +88,3 @@ def _delivered(message: bytes) -> int | None:
             if process.poll() is None:
                 process.kill()
         return process.returncode
-

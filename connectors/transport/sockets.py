@@ -1,4 +1,4 @@
-"""Connections that keep the limits of whoever waits for them (:mod:`connectors.transport.deadline`).
+"""Connections that keep the limits of :mod:`connectors.transport.deadline`.
 
 A time-out of a socket counts from its last byte, so a server that sends one byte a second is never
 late. These wait in slices: name lookup, connecting, TLS handshake, every read and every write end
@@ -183,9 +183,7 @@ def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
         GivenUpError: It is not waited for any more.
     """
     try:
-        return socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-        )
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         pass  # a name
     with _lock:

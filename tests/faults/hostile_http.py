@@ -70,9 +70,7 @@ def _redirect_bomb(one: socket.socket) -> None:
 
 def _gzip_bomb(one: socket.socket) -> None:
     body = _bomb()
-    one.sendall(
-        _OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    )
+    one.sendall(_OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     one.recv(1)
 
 
@@ -155,28 +153,37 @@ class HostileServer:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, as far as the server has noticed."""
+        return sum(one.fileno() >= 0 for one in self._open)
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self._open.add(client)
+                self._open = {one for one in self._open if one.fileno() >= 0} | {client}
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), client:
             if self._handshake_s is not None:
                 # the beginning of a handshake record of 16 KiB, byte by byte
-                for part in itertools.chain(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", itertools.repeat(0)):
+                for part in itertools.chain(
+                    b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", itertools.repeat(0)
+                ):
                     client.sendall(bytes([part]))
                     time.sleep(self._handshake_s)  # noqa: TID251  # a real server, in real time
             if self._certificate is not None:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(self._certificate)
+                self._open.discard(client)
                 client = context.wrap_socket(client, server_side=True)
-            while _read_request(client):
-                self.requests += 1
-                self.behave(client)
-        self._open.discard(client)
+                self._open.add(client)
+            with client:
+                while _read_request(client):
+                    self.requests += 1
+                    self.behave(client)
 
 
 def _read_request(client: socket.socket) -> bool:

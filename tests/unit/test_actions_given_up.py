@@ -121,7 +121,7 @@ def test_a_process_that_ends_waits_a_second_at_most_wherever_the_cluster_hangs(
     assert len(world.sends) <= 1
     hanging.places.clear()
     assert work(hanging, "w2") in ("DONE", "FAILED")
-    assert sum(bundle == FIRST for _, bundle, _ in world.sends) <= 1
+    assert sum(bundle == FIRST for *_, bundle in world.sends) <= 1
 
 
 def test_a_step_that_is_slow_is_left_by_a_process_that_ends_and_reconciled_by_the_next() -> None:
@@ -133,7 +133,7 @@ def test_a_step_that_is_slow_is_left_by_a_process_that_ends_and_reconciled_by_th
     assert world.now_s <= 2.0 + LEAVE_AFTER_S + SLICE_S
     assert codes(world) == ["RUNNING", "PENDING", "PENDING"]
     assert work(hanging, "w2") == "DONE"
-    assert [bundle for _, bundle, _ in world.sends] == list(MOVABLE[:3])
+    assert [bundle for *_, bundle in world.sends] == list(MOVABLE[:3])
 
 
 def test_a_step_whose_looks_hang_is_unknown_soon_after_its_time() -> None:
