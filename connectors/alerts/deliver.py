@@ -41,7 +41,11 @@ class Message(msgspec.Struct):
 
 
 def main() -> int:
-    """Send what standard input holds; return :data:`SENT`, :data:`NOT_TAKEN`, :data:`NO_ADDRESS`."""
+    """Send what standard input holds.
+
+    Returns:
+        :data:`SENT`, :data:`NOT_TAKEN` or :data:`NO_ADDRESS`.
+    """
     signal.alarm(round(2 * WITHIN_S))  # nobody may be left who would end it
     resource.setrlimit(resource.RLIMIT_AS, (_MAX_BYTES, _MAX_BYTES))
     message = msgspec.json.decode(sys.stdin.buffer.read(), type=Message)

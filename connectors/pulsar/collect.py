@@ -107,7 +107,8 @@ class PulsarCollector:
         if "extensible" in registry.kinds:
             made = self._with_topics(made, registry, facts, began, problems)
         settings = self._settings(readings, registry, facts, problems)
-        metrics = self._metrics.read(registry.names, self._urls(registry), problems)
+        urls = {name: url for name, url in self._urls(registry).items() if not facts.is_late(name)}
+        metrics = self._metrics.read(registry.names, urls, problems)
         if is_given_up():  # whatever is missing was not waited for
             raise GivenUpError.at(self.config.name, "capture", "not_sent")
         known = {"settings": settings} if settings is not None else {}

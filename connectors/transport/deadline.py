@@ -1,7 +1,7 @@
 """How long servers are waited for: a limit for all that a block of code does, in one place.
 
 A limit holds for everything in its block, whatever is connected, sent and received meanwhile, and
-in the threads of a :class:`Pool` that the block starts; of nested limits the earliest holds. Whoever
+in the threads of a :class:`Pool` that the block starts; of nested limits the earliest holds. What
 waits for a server asks for the length of its next wait again and again (:func:`next_wait_s`), so a
 wait ends at most :data:`SLICE_S` after its time is up, or after it is given up (:func:`unless`): a
 run is stopped, a process ends.
@@ -58,7 +58,8 @@ class _Limits:
     meter: _Meter | None = None
 
 
-_limits: ContextVar[_Limits] = ContextVar("limits", default=_Limits())
+_NONE: Final = _Limits()
+_limits: ContextVar[_Limits] = ContextVar("limits")
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def until(moment_s: float, *, max_bytes: int | None = None) -> Iterator[None]:
         moment_s: When its time is up, on the monotonic clock, s.
         max_bytes: What it may receive; ``None``: what the block around it may.
     """
-    now = _limits.get()
+    now = _limits.get(_NONE)
     changed = replace(now, until_s=min(now.until_s, moment_s))
     if max_bytes is not None:
         changed = replace(changed, meter=_Meter(max_bytes))
@@ -93,7 +94,7 @@ def unless(is_given_up: Callable[[], bool]) -> Iterator[None]:
 
     It is called often, and from any thread of the block.
     """
-    now = _limits.get()
+    now = _limits.get(_NONE)
     token = _limits.set(replace(now, given_up=(*now.given_up, is_given_up)))
     try:
         yield
@@ -103,7 +104,7 @@ def unless(is_given_up: Callable[[], bool]) -> Iterator[None]:
 
 def left_s() -> float:
     """Return how much time there is, s; infinite without a limit, negative when it is up."""
-    return _limits.get().until_s - monotonic()
+    return _limits.get(_NONE).until_s - monotonic()
 
 
 def next_wait_s() -> float:
@@ -123,7 +124,7 @@ def next_wait_s() -> float:
 
 def is_given_up() -> bool:
     """Return whether what the block waits for is not wanted any more."""
-    return any(is_given_up() for is_given_up in _limits.get().given_up)
+    return any(is_given_up() for is_given_up in _limits.get(_NONE).given_up)
 
 
 def received(count: int) -> None:
@@ -132,7 +133,7 @@ def received(count: int) -> None:
     Raises:
         TooLongError: There are more than the block may receive.
     """
-    meter = _limits.get().meter
+    meter = _limits.get(_NONE).meter
     if meter is not None:
         meter.left -= count
         if meter.left < 0:

@@ -65,18 +65,19 @@ class CutOffError(Exception):
     """A body ended before its announced length."""
 
 
-def session(user_agent: str = "trimtab", **pools: int) -> requests.Session:
+def session(*, servers: int = 10, connections: int = 10) -> requests.Session:
     """Return a session within the limits of whoever sends with it.
 
     Args:
-        user_agent: Sent with each request.
-        pools: ``pool_connections`` and ``pool_maxsize`` of :class:`requests.adapters.HTTPAdapter`.
+        servers: How many of them have open connections at most.
+        connections: Most open connections to each of them.
     """
     made = _Session()
     made.trust_env = False
     made.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    made.headers["User-Agent"] = user_agent
-    adapter = _Adapter(**pools)  # repeats nothing by itself
+    made.headers["User-Agent"] = "trimtab"
+    # it repeats nothing by itself
+    adapter = _Adapter(pool_connections=servers, pool_maxsize=connections)
     made.mount("http://", adapter)
     made.mount("https://", adapter)
     return made

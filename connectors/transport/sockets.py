@@ -1,4 +1,4 @@
-"""Connections that keep the limits of whoever waits for them (:mod:`connectors.transport.deadline`).
+"""Connections that keep the limits of :mod:`connectors.transport.deadline`.
 
 A time-out of a socket counts from its last byte, so a server that sends one byte a second is never
 late. These wait in slices: name lookup, connecting, TLS handshake, every read and every write end

@@ -124,7 +124,12 @@ def reconcile_begun(session: Session) -> None:
 
 
 def look_again(session: Session) -> None:
-    """Observe each step of unknown outcome, and reconcile what can be."""
+    """Observe each step of unknown outcome, and reconcile what can be.
+
+    The end of a stopped run does not wait for a cluster that does not answer: it is done later.
+    """
+    if session.stop is not None and not session.is_answering:
+        return
     for step in session.steps_in("UNKNOWN"):
         if step.unserved and not session.is_due(step.index, LOOK_UNSERVED_S):
             continue

@@ -153,11 +153,16 @@ class HostileServer:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, as far as the server has noticed."""
+        return sum(one.fileno() >= 0 for one in self._open)
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self._open.add(client)
+                self._open = {one for one in self._open if one.fileno() >= 0} | {client}
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
@@ -172,11 +177,13 @@ class HostileServer:
             if self._certificate is not None:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(self._certificate)
+                self._open.discard(client)
                 client = context.wrap_socket(client, server_side=True)
-            while _read_request(client):
-                self.requests += 1
-                self.behave(client)
-        self._open.discard(client)
+                self._open.add(client)
+            with client:
+                while _read_request(client):
+                    self.requests += 1
+                    self.behave(client)
 
 
 def _read_request(client: socket.socket) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -29,8 +28,8 @@ from connectors.transport import deadline, http, sockets
 from core.errors import GivenUpError, RemoteError, RemoteTimeoutError
 from core.snapshot.problems import ProblemLog
 
-ANSWER_S = 0.6
-LATE_S = 0.9
+ANSWER_S = 0.4
+LATE_S = 2.5
 """A slice of a wait, and what a loaded machine needs."""
 GROWTH_MB = 160.0
 QUICK = {"connect_s": 0.5, "read_s": 0.5, "answer_s": ANSWER_S, "capture_s": 3.0}
@@ -74,7 +73,7 @@ def test_no_answer_holds_the_admin_client_longer_than_one_answer_may_take(name: 
     assert server.name in caught.value.message
 
 
-@pytest.mark.parametrize("name", BEHAVIOURS)
+@pytest.mark.parametrize("name", list(BEHAVIOURS)[1::3])
 def test_no_answer_holds_the_pegasus_client_longer_than_one_answer_may_take(name: str) -> None:
     with HostileServer(BEHAVIOURS[name]) as server:
         client = HttpClient(server.name, timeout_s=ANSWER_S)
@@ -95,7 +94,7 @@ def test_no_answer_holds_the_metrics_of_a_capture(name: str, kind: str) -> None:
         else:
             source = Prometheus(url=server.url, timeout_s=ANSWER_S)
             PrometheusServer(config_for(server.url), source).read(["b:1"], problems)
-    assert server.name in problems.named()[0].what
+    assert server.name in problems.named()[0].place
 
 
 @pytest.mark.parametrize("name", ["silent", "header drips", "100 Continue, fast"])
@@ -146,7 +145,7 @@ def test_a_port_that_takes_no_connection_is_over_with_its_time() -> None:
         waiting = []
         for _ in range(3):  # they fill the queue: the next one is not answered
             one = socket.socket()
-            one.setblocking(False)
+            one.settimeout(0)
             one.connect_ex(("127.0.0.1", port))
             waiting.append(one)
         url = f"http://127.0.0.1:{port}"
@@ -171,13 +170,15 @@ def test_names_whose_lookup_hangs_hold_nobody_and_a_bounded_number_of_threads(
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     before = threading.active_count()
-    for number in range(2 * sockets._MAX_LOOKUPS):
-        url = f"http://b{number}.invalid:8080"
-        client = AdminClient(config_for(url, timeouts={**QUICK, "connect_s": 0.02}))
-        with bounded(), pytest.raises(RemoteError) as caught:
-            client.request("GET", url, PATH)
-        client.close()
-        assert caught.value.outcome == "not_sent"
+    urls = [f"http://b{number}.invalid:8080" for number in range(sockets._MAX_LOOKUPS + 8)]
+    client = AdminClient(config_for(urls[0], timeouts={**QUICK, "connect_s": 0.02}))
+    client.trust(urls)
+    with bounded(len(urls) * 0.1 + LATE_S):
+        for url in urls:
+            with pytest.raises(RemoteError) as caught:
+                client.request("GET", url, PATH)
+            assert caught.value.outcome == "not_sent"
+    client.close()
     assert threading.active_count() <= before + sockets._MAX_LOOKUPS
     release.set()
 
@@ -223,30 +224,29 @@ def test_interim_answers_before_an_answer_are_passed_over() -> None:
 
 
 def test_many_long_answers_at_once_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = 8 * 2**20
+    size, go_on, has_begun = 8 * 2**20, threading.Event(), threading.Event()
 
     def long(one: socket.socket) -> None:
         one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
-        one.sendall(b" " * (size // 2))
-        threading.Event().wait(0.3)
-        one.sendall(b" " * (size // 2))
+        one.sendall(b" " * (size - 1))
+        is_first = not has_begun.is_set()
+        has_begun.set()
+        if is_first:
+            go_on.wait(20)
+        one.sendall(b" ")
 
-    monkeypatch.setattr(http, "_MAX_TOGETHER", 3 * size)
-    failed: list[RemoteError] = []
+    monkeypatch.setattr(http, "_MAX_TOGETHER", size + size // 2)
     with HostileServer(long) as server:
-        client = AdminClient(config_for(server.url, timeouts={**QUICK, "answer_s": 5.0}))
-
-        def ask(_: int) -> int:
-            try:
-                return len(client.request("GET", server.url, PATH).body)
-            except RemoteError as exc:
-                failed.append(exc)
-                return 0
-
-        with deadline.Pool(8) as pool:
-            read = list(pool.map(ask, range(8)))
-        assert 3 * size >= sum(read) > 0
-        assert len(failed) >= 5
+        timeouts = {**QUICK, "answer_s": 20.0, "read_s": 20.0}
+        client = AdminClient(config_for(server.url, timeouts=timeouts))
+        with deadline.Pool(1) as pool:
+            first = pool.submit(client.request, "GET", server.url, PATH)
+            has_begun.wait(20)
+            wait_until(lambda: http._room._taken > size // 2)
+            with pytest.raises(RemoteError, match="more than"):
+                client.request("GET", server.url, PATH)
+            go_on.set()
+            assert len(first.result().body) == size
         assert len(client.request("GET", server.url, PATH).body) == size  # all was given back
         client.close()
 
@@ -264,16 +264,23 @@ def test_fifty_captures_of_a_server_that_drips_leave_nothing_behind() -> None:
                 collector.collect()
 
         capture()
+        wait_until(lambda: not server.connections)
+        threads, descriptors = threads_of_ours(), psutil.Process().num_fds()
         began_s = monotonic()
-        threads, descriptors = threads_of_ours(), len(os.listdir("/proc/self/fd"))
         for _ in range(50):
             capture()
-        assert monotonic() - began_s <= 50 * 0.5
+        assert monotonic() - began_s <= 50 * (0.05 + deadline.SLICE_S)
         assert threads_of_ours() <= threads
-        mine = len(os.listdir("/proc/self/fd"))
+        wait_until(lambda: not server.connections)  # it has a descriptor for each of them, too
+        assert psutil.Process().num_fds() <= descriptors
         collector.close()
-    # the server of this test has one descriptor for each connection until it notices its end
-    assert mine <= descriptors + 4
+
+
+def wait_until(is_true: Callable[[], object], within_s: float = 20.0) -> None:
+    pause, ends_s = threading.Event(), monotonic() + within_s
+    while not is_true():
+        assert monotonic() < ends_s
+        pause.wait(0.02)
 
 
 def threads_of_ours() -> set[str]:
@@ -291,9 +298,12 @@ def test_work_that_is_given_up_ends_at_once_in_all_threads() -> None:
                 client.request("PUT", server.url, PATH)
             return caught.value.outcome
 
-        threading.Timer(0.3, stop.set).start()
-        with bounded(0.3 + LATE_S), deadline.unless(stop.is_set), deadline.Pool(8) as pool:
-            outcomes = list(pool.map(ask, range(16)))
+        with deadline.unless(stop.is_set), deadline.Pool(8) as pool:
+            outcomes = pool.map(ask, range(16))
+            wait_until(lambda: server.requests == 8)
+            with bounded(LATE_S):
+                stop.set()
+                outcomes = list(outcomes)
         client.close()
     assert outcomes == ["unknown"] * 8 + ["not_sent"] * 8
 
@@ -302,9 +312,14 @@ def test_a_block_that_is_left_by_an_interrupt_waits_for_nothing() -> None:
     with HostileServer(BEHAVIOURS["header drips"]) as server:
         timeouts = {**QUICK, "answer_s": 30.0, "read_s": 30.0}
         client = AdminClient(config_for(server.url, timeouts=timeouts))
-        with bounded(LATE_S), pytest.raises(KeyboardInterrupt), deadline.Pool(4) as pool:
-            for _ in range(8):
-                pool.submit(client.request, "GET", server.url, PATH)
-            threading.Event().wait(0.2)
-            raise KeyboardInterrupt
+
+        def interrupted() -> None:
+            with deadline.Pool(4) as pool:
+                for _ in range(8):
+                    pool.submit(client.request, "GET", server.url, PATH)
+                threading.Event().wait(0.2)
+                raise KeyboardInterrupt
+
+        with bounded(LATE_S), pytest.raises(KeyboardInterrupt):
+            interrupted()
         client.close()

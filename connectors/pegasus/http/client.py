@@ -33,6 +33,7 @@ from core.errors import (
     GuardRefusedError,
     InputError,
     NotFoundError,
+    OpsError,
     ProtocolError,
     RemoteError,
     RemoteTimeoutError,
@@ -59,6 +60,19 @@ CHANGEABLE_FLAGS: Final = frozenset(
     }
 )
 _T = TypeVar("_T")
+_FAILURES: Final = (
+    deadline.GivenUpError,
+    deadline.TooLongError,
+    http.CutOffError,
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,
+)
+_WHAT: Final[dict[type[Exception], str]] = {
+    deadline.TooLongError: "more bytes than are ever taken",
+    http.CutOffError: "it broke off its answer",
+}
 
 
 class HttpClient:
@@ -234,28 +248,8 @@ class HttpClient:
                 read_s=self._timeout_s,
                 max_bytes=self._max_bytes,
             )
-        except deadline.GivenUpError as exc:
-            raise GivenUpError.at(self._base, f"GET {path}") from exc
-        except deadline.TooLongError as exc:
-            raise self._protocol(path, "more bytes than are ever taken") from exc
-        except http.CutOffError as exc:
-            raise self._protocol(path, "it broke off its answer") from exc
-        except (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError) as exc:
-            raise RemoteTimeoutError(
-                f"{url} did not answer in time.",
-                endpoint=self._base,
-                operation=f"GET {path}",
-                outcome="unknown",
-                hint="Try again, or raise the time allowed.",
-            ) from exc
-        except (requests.exceptions.InvalidURL, UnicodeError) as exc:
-            raise InputError(f"{url} is no address.", hint="Write host:port.") from exc
-        except (requests.ConnectionError, urllib3.exceptions.ProtocolError) as exc:
-            raise self._lost(url, path) from exc
-        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as exc:
-            raise self._protocol(path, str(exc)) from exc
-        except OSError as exc:
-            raise self._lost(url, path) from exc
+        except _FAILURES as exc:
+            raise self._error_of(exc, url, path) from exc
         if json_weight(answer.body) > DECODED * self._max_bytes:
             raise self._protocol(path, "more than may be decoded")
         return answer.status, answer.body, answer.headers.get("Location", "")
@@ -270,6 +264,26 @@ class HttpClient:
         if not location or parts.scheme != "http" or "@" in parts.netloc or not is_same:
             raise self._no_leader(path, f"it sends on to {location[:_TEXT_SHOWN] or 'nowhere'}")
         return parts.geturl()
+
+    def _error_of(self, exc: Exception, url: str, path: str) -> OpsError:
+        if isinstance(exc, deadline.GivenUpError):
+            return GivenUpError.at(self._base, f"GET {path}")
+        if isinstance(exc, requests.Timeout | urllib3.exceptions.TimeoutError | TimeoutError):
+            return RemoteTimeoutError(
+                f"{url} did not answer in time.",
+                endpoint=self._base,
+                operation=f"GET {path}",
+                outcome="unknown",
+                hint="Try again, or raise the time allowed.",
+            )
+        if isinstance(exc, requests.exceptions.InvalidURL | UnicodeError):
+            return InputError(f"{url} is no address.", hint="Write host:port.")
+        is_other = isinstance(exc, requests.RequestException | urllib3.exceptions.HTTPError)
+        if isinstance(exc, requests.ConnectionError | urllib3.exceptions.ProtocolError) or (
+            isinstance(exc, OSError) and not is_other
+        ):
+            return self._lost(url, path)
+        return self._protocol(path, _WHAT.get(type(exc), str(exc)))
 
     def _lost(self, url: str, path: str) -> UnreachableError:
         return UnreachableError(

@@ -35,6 +35,7 @@ from core.errors import (
     ConfigError,
     GivenUpError,
     InputError,
+    Outcome,
     ProtocolError,
     RemoteError,
     RemoteTimeoutError,
@@ -305,26 +306,8 @@ class AdminClient:
                 body=sent.body,
                 max_bytes=sent.max_bytes,
             )
-        except deadline.GivenUpError as exc:
-            outcome = "unknown" if exc.was_connected else "not_sent"
-            raise GivenUpError.at(endpoint, operation, outcome) from exc
-        except http.CutOffError as exc:
-            what = f"{endpoint} broke off its answer to {operation}."
-            raise _no_whole_answer(what, endpoint, operation) from exc
-        except deadline.TooLongError as exc:
-            what = f"{endpoint} answered more than {sent.max_bytes // 2**20} MiB to {operation}."
-            raise _no_whole_answer(what, endpoint, operation) from exc
-        except (
-            requests.RequestException,
-            urllib3.exceptions.HTTPError,
-            OSError,
-            ValueError,  # a Location that is no address at all
-        ) as exc:
-            error = translate(exc, endpoint=endpoint, operation=operation)
-            is_late = isinstance(error, RemoteTimeoutError) and monotonic() >= sent.ends_at
-            if is_late and error.outcome == "unknown":
-                error = _too_late(endpoint, operation)
-            raise error from exc
+        except _FAILURES as exc:
+            raise _error_of(exc, sent, endpoint) from exc
         return answer.status, answer.headers, redacted(answer.body)
 
     def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
@@ -379,7 +362,34 @@ def _place(url: str) -> str:
     return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
 
 
+_FAILURES: Final = (
+    deadline.GivenUpError,
+    deadline.TooLongError,
+    http.CutOffError,
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,  # a Location that is no address at all
+)
+
+
+def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:
+    operation = sent.operation
+    if isinstance(exc, deadline.GivenUpError):
+        outcome: Outcome = "unknown" if exc.was_connected else "not_sent"
+        return GivenUpError.at(endpoint, operation, outcome)
+    if isinstance(exc, http.CutOffError):
+        return _no_whole_answer(f"{endpoint} broke off its answer to", endpoint, operation)
+    if isinstance(exc, deadline.TooLongError):
+        what = f"{endpoint} answered more than {sent.max_bytes // 2**20} MiB to"
+        return _no_whole_answer(what, endpoint, operation)
+    error = translate(exc, endpoint=endpoint, operation=operation)
+    is_late = isinstance(error, RemoteTimeoutError) and monotonic() >= sent.ends_at
+    return _too_late(endpoint, operation) if is_late and error.outcome == "unknown" else error
+
+
 def _no_whole_answer(what: str, endpoint: str, operation: str) -> ProtocolError:
+    what = f"{what} {operation}."
     return ProtocolError(what, endpoint=endpoint, operation=operation, outcome="unknown")
 
 
@@ -403,7 +413,7 @@ def _authorization(auth: Auth) -> dict[str, str]:
 
 
 def _session(config: ClusterConfig) -> requests.Session:
-    session = http.session(pool_connections=64, pool_maxsize=2)
+    session = http.session(servers=64, connections=2)
     tls = config.tls
     for path in (tls.ca_file, tls.cert_file, tls.key_file):
         if path is not None and not path.is_file():

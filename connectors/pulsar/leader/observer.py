@@ -130,6 +130,8 @@ _RESUMED_WITHIN_S: Final = 900.0
 """What was saved longer ago is worth no more than the averages that the leader wrote."""
 
 _AGAIN_S: Final = 5.0
+_ENDS_WITHIN_S: Final = 1.0
+"""How long the end waits for ZooKeeper; the thread goes with the process."""
 _UNKNOWN: Final = (
     "Averages from before watching began.",
     "Reports that brokers will write until the round begins.",
@@ -346,7 +348,7 @@ class LeaderObserver:
         """End the thread; twice is harmless."""
         self._stop.set()
         self._has_snapshot.set()
-        self._thread.join(_AGAIN_S * 2)
+        self._thread.join(_ENDS_WITHIN_S)
 
     # -- the thread ---------------------------------------------------------------------------
 

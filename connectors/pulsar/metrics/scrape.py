@@ -81,11 +81,7 @@ def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
     """
     if not _IS_EXPOSITION.search(body):
         raise ValueError(reason_of(body) or "it is empty")
-    lines: dict[str, list[bytes]] = {}
-    for count, match in enumerate(_LINE.finditer(body)):
-        if count > _MAX_ALL_LINES:
-            raise ValueError(f"more than {_MAX_ALL_LINES:,} lines of one broker")
-        lines.setdefault(match[1].decode(), []).append(match[0])
+    lines = _wanted(body)
     writes, spared = _bounded(WRITES, lines)
     pairs, more = _bounded(OF_BUNDLES if has_bundles else (), lines)
     values: dict[str, float] = {}
@@ -99,6 +95,15 @@ def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
             if name := sample.labels.get("bundle"):
                 bundles.setdefault(name, {})[measure.name] = sample.value
     return Exposed(at_s, values, bundles, spared + more)
+
+
+def _wanted(body: bytes) -> dict[str, list[bytes]]:
+    lines: dict[str, list[bytes]] = {}
+    for count, match in enumerate(_LINE.finditer(body)):
+        if count > _MAX_ALL_LINES:
+            raise ValueError(f"more than {_MAX_ALL_LINES:,} lines of one broker")
+        lines.setdefault(match[1].decode(), []).append(match[0])
+    return lines
 
 
 def _bounded(
