@@ -31,12 +31,12 @@ from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.metrics.capture import MetricsReader
 from core.errors import OpsError
 from core.history.store.store import HistoryLocation, HistoryStore
+from core.pegasus.system import PEGASUS
 from core.plan.codec import load_plan
 from core.pulsar.snapshot import zkdump
+from core.pulsar.system import PULSAR
 from core.snapshot.problems import ProblemLog
 from core.snapshot.store import load_snapshot
-from core.pegasus.system import PEGASUS
-from core.pulsar.system import PULSAR
 from core.systems import steps_of
 
 LIMIT_MIB = 1_024
@@ -192,7 +192,8 @@ def main() -> None:
     taken = psutil.Process().memory_info().data
     resource.setrlimit(resource.RLIMIT_DATA, (taken + LIMIT_MIB * MIB,) * 2)
     for line in sys.stdin:
-        print(json.dumps(read(**json.loads(line))), flush=True)
+        sys.stdout.write(f"{json.dumps(read(**json.loads(line)))}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from time import monotonic
 
 import hostile_answers
@@ -12,7 +12,8 @@ from bounded import left_as_it_was, peak_mib
 from hostile_answers import PEGASUS, forwards
 from hostile_server import HOSTS, HostileServer
 
-from connectors.config.model import DECODED
+from connectors.config.model import DECODED, ClusterConfig
+from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.pegasus.rpc.frame import MAX_BYTES
 from connectors.transport.deadline import unless
@@ -79,3 +80,33 @@ def test_a_follower_without_a_leader_is_asked_a_few_times_a_second() -> None:
         ):
             meta.fetch_nodes()
         assert server.requests <= 2 * 2 * 2.0 / 0.2 + 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "accepts and says nothing",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in PEGASUS
+            if not any(word in one for word in ("million", "command", "accepts"))
+        ),
+    ],
+)
+def test_fifty_captures_leave_nothing_behind(name: str) -> None:
+    others = HOSTS[1:] if "names ever other" in name else ()
+    with HostileServer(PEGASUS[name], others) as server:
+        timeouts = {"answer_s": 0.03, "capture_s": 0.1}
+        meta_servers = [server.address]
+        config = ClusterConfig(
+            name="x", kind="pegasus", meta_servers=meta_servers, timeouts=timeouts
+        )
+        collector = PegasusCollector(config)
+        for _ in range(3):  # whatever is made once
+            with suppress(RemoteError):
+                collector.collect()
+        with left_as_it_was():
+            for _ in range(50):
+                with suppress(RemoteError):
+                    collector.collect()
+        collector.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from time import monotonic
 
 import pytest
@@ -11,6 +12,7 @@ from hostile_answers import ZOOKEEPER
 from hostile_server import HostileServer
 
 from connectors.config.model import ClusterConfig
+from connectors.pulsar.collect import PulsarCollector
 from connectors.transport.deadline import unless
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
@@ -108,3 +110,32 @@ def test_a_session_for_actions_ends_in_time_and_when_it_is_given_up(name, operat
         began = monotonic()
         session.close()
         assert monotonic() - began < END_S
+
+
+CYCLES = 50
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "accepts and says nothing",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ZOOKEEPER
+            if "every znode" not in one
+        ),
+    ],
+)
+def test_fifty_captures_leave_nothing_behind(name: str) -> None:
+    timeouts = {"zookeeper_s": 0.02, "session_s": 2.0, "capture_s": 0.1}
+    with HostileServer(ZOOKEEPER[name]) as server:
+        config = ClusterConfig(name="x", zookeeper=server.address, timeouts=timeouts)
+        collector = PulsarCollector(config)
+        for _ in range(3):  # whatever is made once
+            with suppress(RemoteError):
+                collector.collect()
+        with left_as_it_was():
+            for _ in range(CYCLES):
+                with suppress(RemoteError):
+                    collector.collect()
+        collector.close()
