@@ -332,7 +332,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
         """Return what the server may send: answers, notifications of watches, and of a ping."""
         client = self.client
         watches = len(client._data_watchers), len(client._child_watchers)  # noqa: SLF001  # its thread is ours
-        return len(client._pending), *watches, self.ping_outstanding.is_set()  # noqa: SLF001
+        return len(client._pending), *watches, self.ping_outstanding.is_set()  # noqa: SLF001  # as above
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending  # noqa: SLF001  # a queue of this thread
