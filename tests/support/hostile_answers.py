@@ -162,6 +162,7 @@ ZOOKEEPER: dict[str, Script] = {
     "cuts its answers short": _opened(
         lambda line, xid, _: line.send(reply(xid, struct.pack(">iBi", 8, 0, 0) + TWO_GIB))
     ),
+    "answers names with values": _opened(lambda line, xid, _: _value(line, xid, bytes(1 << 20))),
     "answers more than was asked": _opened(
         lambda line, xid, _: _multi(line, xid, children(0, 0), 1_200_000)
     ),
