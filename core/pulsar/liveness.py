@@ -500,7 +500,8 @@ def _reported(snapshot: PulsarSnapshot) -> dict[str, int]:
     """Return when each broker last reported, ms since the epoch; absent: unknown.
 
     A report of the modular manager is written into the registration: ZooKeeper's clock has its
-    time for all brokers, so it comes before the broker's own.
+    time for all brokers, so it comes before the broker's own. A registration of the extensible
+    manager is written once, when the broker starts.
     """
     brokers, loads, claims = snapshot.brokers, snapshot.broker_loads, snapshot.claims
     pairs = [
@@ -508,6 +509,8 @@ def _reported(snapshot: PulsarSnapshot) -> dict[str, int]:
         *zip(loads["broker"].to_pylist(), loads["updated_at"].to_pylist(), strict=True),
     ]
     reported = {broker: at for broker, at in pairs if at}
+    if snapshot.manifest.load_manager == "extensible":
+        return reported
     own = claims.filter(pc.equal(claims["subject_kind"], "broker"))
     written = zip(own["subject"].to_pylist(), own["modified_at"].to_pylist(), strict=True)
     return reported | {broker: at for broker, at in written if at and broker in reported}

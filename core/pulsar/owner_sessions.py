@@ -84,15 +84,23 @@ def _with_own_session(snapshot: PulsarSnapshot, owned: pa.Table) -> pa.Table:
 
 
 def _own_sessions(snapshot: PulsarSnapshot) -> dict[str, int]:
-    """Return the session of each broker: of its registration, else of its leadership."""
-    claims = snapshot.claims
-    is_own = pc.and_(
-        pc.not_equal(claims["subject_kind"], "bundle"), pc.is_valid(claims["session_id"])
-    )
-    rows = claims.filter(is_own).sort_by(
+    """Return the session of each broker: of its registration, else of its leadership.
+
+    Where neither is known it is that of its bundles, if they agree.
+    """
+    claims = snapshot.claims.filter(pc.is_valid(snapshot.claims["session_id"]))
+    is_bundle = pc.equal(claims["subject_kind"], "bundle")
+    ephemeral = pc.and_(is_bundle, pc.not_equal(claims["session_id"], 0))
+    held = claims.filter(ephemeral).group_by("broker")
+    held = held.aggregate([("session_id", "min"), ("session_id", "max")])
+    held = held.filter(pc.equal(held["session_id_min"], held["session_id_max"]))
+    own = claims.filter(pc.invert(is_bundle)).sort_by(
         [("subject_kind", "descending")]
     )  # "broker" after "leader", so that it counts
-    return dict(zip(rows["broker"].to_pylist(), rows["session_id"].to_pylist(), strict=True))
+    return {
+        **dict(zip(held["broker"].to_pylist(), held["session_id_min"].to_pylist(), strict=True)),
+        **dict(zip(own["broker"].to_pylist(), own["session_id"].to_pylist(), strict=True)),
+    }
 
 
 def _of_bundles(owned: pa.Table, states: Mapping[str, Collection[str]]) -> pa.Table:

@@ -23,6 +23,7 @@ from core.schemas import PULSAR_TABLES
 from core.snapshot import Problem, PulsarSnapshot
 
 BROKERS = broker_names(4)
+LEAST_USAGE = "org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 NAMESPACES = ("acme/orders", "acme/mail", "globex/logs")
 
@@ -119,6 +120,14 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         "error",
         lambda s: edited(s, "brokers", {B0: {"cpu_usage": 790.0}}),
         r"10\.1\.0\.1:8080 is at 98\.8% of its CPU, over the overload limit of 85%",
+    ),
+    "placement_without_candidate": (
+        "warning",
+        lambda s: with_settings(
+            edited(s, "brokers", {b: {"cpu_usage": 320.0 + 240.0 * (b == B0)} for b in BROKERS}),
+            (None, "loadBalancerLoadPlacementStrategy", LEAST_USAGE, "dynamic"),
+        ),
+        r"No broker is 10 points below the mean usage of 47\.5%: .* 1 above 57\.5% included",
     ),
     "traffic_deviation": (
         "warning",
@@ -381,6 +390,17 @@ def test_a_bundle_of_one_topic_is_not_told_to_split() -> None:
     hot = {FIRST: {"msg_throughput_in": 9e6, "topic_count": 1}}
     finding = found(edited(sound(), "bundles", hot))["hot_bundle"][0]
     assert "cannot help" in finding.hint
+
+
+@pytest.mark.parametrize(("known", "is_judged"), [(1, False), (2, True)])
+def test_a_bundle_is_hot_for_any_broker_only_where_half_of_them_report(known, is_judged) -> None:
+    unheard = {one: {"msg_throughput_in": None, "msg_throughput_out": None} for one in BROKERS}
+    for name in BROKERS[:known]:
+        del unheard[name]
+    some = edited(
+        edited(sound(), "brokers", unheard), "bundles", {FIRST: {"msg_throughput_in": 9e6}}
+    )
+    assert ("hot_bundle" in found(some)) == is_judged
 
 
 def test_a_bundle_count_near_the_limit_is_an_info() -> None:

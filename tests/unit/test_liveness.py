@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from claims import with_claims
 from report_cluster import Report
 
 from core.findings.verdict import PROBLEMS
@@ -27,6 +28,7 @@ from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.pulsar.view import LoadView
 from core.simulation.records import after_reports
 from core.snapshot import Problem, PulsarSnapshot
+from core.units import datetime_to_ms
 from dashboard.queries.pulsar.broker_load import believed
 
 NOW = 1_795_000_000_000
@@ -395,6 +397,28 @@ def extensible(ages_s: list[float], *, hot: float = 40) -> PulsarSnapshot:
 def test_records_of_the_extensible_manager_count_as_reports(ages, expected) -> None:
     snapshot = extensible(ages)
     assert states(snapshot)[f"e-{len(ages) - 1}:8080"] == expected
+
+
+def test_registrations_of_the_extensible_manager_are_written_once_and_are_no_reports() -> None:
+    snapshot = extensible([5, 6, 7])
+    started = datetime_to_ms(snapshot.manifest.taken_at) - 3 * HOUR
+    rows = [
+        dict.fromkeys(snapshot.claims.schema.names)
+        | {
+            "subject_kind": "broker",
+            "subject": broker,
+            "broker": broker,
+            "source": "znode",
+            "session_id": 7 + at,
+            "created_at": started,
+            "modified_at": started,
+        }
+        for at, broker in enumerate(snapshot.brokers["broker"].to_pylist())
+    ]
+    live = with_claims(snapshot, rows)
+    assert set(states(live).values()) == {"alive"}
+    assert "all_reports_old" not in {one.code for one in assess(live)}
+    assert liveness_of(live, effective_settings(live)).all_old_s is None
 
 
 def test_the_extensible_manager_is_not_to_send_a_bundle_to_the_dead() -> None:

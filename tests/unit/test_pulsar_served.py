@@ -222,10 +222,11 @@ def test_a_broker_that_is_only_an_owner_is_known() -> None:
     )
 
 
-def test_a_broker_has_one_line_with_its_session_and_its_lead() -> None:
+@pytest.mark.parametrize("unknown", [("leader",), ("broker",), ("leader", "broker")])
+def test_a_broker_has_one_line_with_its_session_and_its_lead(unknown: tuple[str, ...]) -> None:
     rows = fleet().claims.to_pylist()
     for row in rows:
-        if row["subject_kind"] == "leader":
+        if row["subject_kind"] in unknown:
             row["session_id"] = None
     found = ownership_of(with_claims(fleet(), rows), effective_settings(fleet()))
     names = found.sessions["broker"].to_pylist()

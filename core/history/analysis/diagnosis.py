@@ -159,7 +159,7 @@ def over_time(
         snapshots[0],
         [cause.fix for cause in diagnosis.causes],
         progress,
-        budget_s=max(request.seconds, MIN_BUDGET_S),
+        budget_s=max(request.budget_s, MIN_BUDGET_S),
         minute_s=minute_s,
     )
     return OverTime(

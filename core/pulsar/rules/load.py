@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from core.arrays import column_values
 from core.findings.engine import Unlisted
-from core.findings.finding import Finding
+from core.findings.finding import Finding, Fix
 from core.findings.measures import Spread
 from core.findings.quantity import Quantity
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
@@ -29,6 +30,8 @@ SINGLE_BUNDLE_SHARE: Final = 0.25
 """A namespace in one bundle is worth a word from this share of the mean broker's traffic on."""
 
 _OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_DIFFERENCE: Final = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 
 
 def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
@@ -129,6 +132,50 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
     )
 
 
+def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:
+    """No broker is far enough below the mean, so placement takes any, the busiest among them.
+
+    Source:
+        Pulsar ``LeastResourceUsageWithWeight#selectBroker``: candidates are the brokers at least
+        ``loadBalancerAverageResourceUsageDifferenceThresholdPercentage`` points below the mean;
+        without one, all of them. PIP-364 describes what follows.
+    """
+    placement = context.settings.text(_PLACEMENT).rpartition(".")[2]
+    if placement != "LeastResourceUsageWithWeight":
+        return
+    if context.snapshot.manifest.load_manager == "extensible":
+        return  # its shedder names the destination
+    usage = context.measures.usage
+    mean, lowest = usage.mean, usage.minimum
+    margin = context.settings.number(_DIFFERENCE) / 100.0
+    if mean is None or lowest is None or usage.known_count < len(usage.brokers):
+        return
+    busy = [usage.brokers[row] for row in usage.ranked if usage.values[row] > mean + margin]
+    if lowest <= mean - margin or not busy:
+        return
+    enough = math.floor(round((mean - lowest) * 100.0, 6))
+    yield Finding(
+        code="placement_without_candidate",
+        title="Placement may choose an overloaded broker",
+        measured=Quantity(lowest, "ratio"),
+        limit=Quantity(mean - margin, "ratio"),
+        severity="warning",
+        subject_kind="setting",
+        subject=_DIFFERENCE,
+        servers=tuple(busy),
+        sentence=(
+            f"No broker is {margin * 100:g} points below the mean usage of {format_ratio(mean)}: "
+            f"an unloaded bundle goes to any of {len(usage.brokers)} brokers, "
+            f"{len(busy)} above {format_ratio(mean + margin)} included."
+        ),
+        keys=(_DIFFERENCE, _PLACEMENT),
+        evidence={"mean": mean, "lowest": lowest, "margin": margin, "above": busy},
+        fix=Fix(wanted={_DIFFERENCE: str(enough)}) if enough >= 1 else Fix(),
+        hint="Lower the difference so that the least used brokers are candidates, or use "
+        "AvgShedder, which sheds and places as a pair.",
+    )
+
+
 def idle_brokers(context: HealthContext) -> Iterator[Finding]:
     """Brokers that own nothing movable while the others do: a new or restarted broker stays so."""
     counts = context.measures.bundle_count
@@ -165,10 +212,10 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
 
 def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Bundles that are too big for any broker: moving one only moves the hot spot."""
-    traffic = context.measures.throughput
-    if not traffic.mean:
+    mean = _mean_traffic(context)
+    if not mean:
         return
-    ceiling = traffic.mean * (1 + context.target.bound)
+    ceiling = mean * (1 + context.target.bound)
     hot = context.bundles.hot(ceiling)
     for row in hot.rows.to_pylist():
         name, topics = row["bundle"], row["topic_count"]
@@ -201,12 +248,19 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
         yield Unlisted("hot_bundle", hot.unlisted)
 
 
+def _mean_traffic(context: HealthContext) -> float | None:
+    """Return the mean traffic of a broker, bytes/s; ``None``: most that live report none."""
+    traffic = context.measures.throughput
+    alive = len(set(traffic.brokers) - context.liveness.dead.keys())
+    return traffic.mean if 2 * traffic.known_count >= alive else None
+
+
 def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
-    traffic = context.measures.throughput
-    if not traffic.mean:
+    mean = _mean_traffic(context)
+    if not mean:
         return
-    floor = traffic.mean * SINGLE_BUNDLE_SHARE
+    floor = mean * SINGLE_BUNDLE_SHARE
     alone = context.bundles.alone(floor)
     for row in alone.rows.to_pylist():
         yield Finding(

@@ -39,6 +39,7 @@ from core.pulsar.rules.load import (
     hot_bundles,
     idle_brokers,
     overloaded_brokers,
+    placement_without_candidate,
     single_bundle_namespaces,
     traffic_deviation,
 )
@@ -93,6 +94,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
         traffic_deviation,
         idle_brokers,
         hot_bundles,
+        placement_without_candidate,
         single_bundle_namespaces,
         garbage_collection,
         full_direct_memory,

@@ -72,7 +72,8 @@ def _diagnosed(key: tuple[str, CachedSnapshot]) -> Diagnosed | str:
     search.begin(key)
     try:
         snapshot = system_of(kind).page.read(stored).snapshot
-        found = diagnose(snapshot, DiagnoseRequest(), search)
+        earlier = services.earlier_snapshots(services.page_config(), snapshot)
+        found = diagnose(snapshot, DiagnoseRequest(), search, earlier=earlier)
         return Diagnosed(found, diagnosis_of(kind).unevenness(snapshot))
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
