@@ -184,7 +184,7 @@ class _Answering(http.client.HTTPResponse):
 
     def _read_status(self) -> tuple[str, int, str]:
         for _ in range(_MAX_INTERIM + 1):
-            version, status, reason = super()._read_status()  # type: ignore[misc]
+            version, status, reason = super()._read_status()  # type: ignore[misc]  # the stubs do not have it
             if not 100 <= status < 200:
                 return version, status, reason
             if status == http.client.SWITCHING_PROTOCOLS:

@@ -36,10 +36,10 @@ class _Waits:
         return self._quiet_s
 
     def recv_into(self, *args: Any) -> int:
-        return _counted(self._waited(super().recv_into, *args))  # type: ignore[misc]
+        return _counted(self._waited(super().recv_into, *args))  # type: ignore[misc]  # the stubs do not have it
 
     def send(self, *args: Any) -> int:
-        return self._waited(super().send, *args)  # type: ignore[misc,no-any-return]
+        return self._waited(super().send, *args)  # type: ignore[misc,no-any-return]  # the stubs do not have it
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
         with memoryview(data) as view, view.cast("B") as content:
