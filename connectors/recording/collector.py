@@ -168,6 +168,9 @@ class _Loop:
         self._observer = self._connector.observer(self._config, self._cluster, self._write_status)
         if self._observer is not None:
             self._status.leader = self._observer.status
+        # before the first look, which may take long: the former collector's end is over
+        self._status.next_due_at = _text(_now())
+        self._write_status()
         try:
             with unless(self._stop.is_set):
                 self._collect_until_stopped()

@@ -7,6 +7,7 @@ could not be read or is not as it was written, 130 ended with Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -127,10 +128,11 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error."""
-    STATUS.clear()
-    sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
-    sys.stderr.flush()
+    """Print a line to standard error; one that is closed or full ends nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        STATUS.clear()
+        sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
+        sys.stderr.flush()
 
 
 def confirm(question: str) -> None:

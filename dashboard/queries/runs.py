@@ -22,6 +22,7 @@ from dashboard.queries import access
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
 from dashboard.services import access as services_access
+from dashboard.services import processes
 from dashboard.services.run_queue import next_run
 
 if TYPE_CHECKING:
@@ -61,8 +62,13 @@ class UndoRequest:
 def worker(config: Config, cluster: str) -> WorkerState:
     """Return whether a worker carries out runs on the cluster."""
     status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
+    is_supervised = any(one.name == "worker" for one in processes.supervised())
     return worker_state(
-        status, cluster=cluster, now=services.now(), config_words=services.config_option(config)
+        status,
+        cluster=cluster,
+        now=services.now(),
+        config_words=services.config_option(config),
+        is_supervised=is_supervised,
     )
 
 

@@ -594,12 +594,13 @@ def run_collector(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Keep snapshots of clusters until ``stop`` is set."""
+    """Keep snapshots of clusters until ``stop`` is set, or one of the threads is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     report = logs.reporter("collector", config.log_format, tell)
     loops.run_collector(config, clusters, every_s, stop, report)
 
@@ -633,13 +634,24 @@ def run_worker(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Carry out what is requested of clusters until ``stop`` is set."""
+    """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
+
+
+def _end_with_threads(stop: threading.Event) -> None:
+    """Let a thread that ends by an exception end the process: what runs it starts it again."""
+
+    def lost(failure: threading.ExceptHookArgs) -> None:
+        threading.__excepthook__(failure)
+        stop.set()
+
+    threading.excepthook = lost
 
 
 def work_on(
