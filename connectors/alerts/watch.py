@@ -25,6 +25,7 @@ from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.systems import connector_of, open_journal, systems_of
+from connectors.transport.deadline import unless
 from core.actions.approval import waits_for_approval
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -77,7 +78,8 @@ def watch(
             stop.wait(_STANDBY_S)
             continue
         try:
-            _Watch(config, returned_since, report).run(stop)
+            with unless(stop.is_set):
+                _Watch(config, returned_since, report).run(stop)
         finally:
             lock.release()
 

@@ -25,6 +25,10 @@ from core.errors import ConfigError, ProtocolError, RemoteTimeoutError, Unreacha
 BUSY_TIMEOUT_S: Final = 15.0
 """How long SQLite waits for another writer."""
 
+CONNECT_S: Final = 10
+"""How long a server may take for a connection, handshake included."""
+ANSWER_S: Final = 60.0
+"""How long a server may take for all that one statement answers."""
 _WRITES: Final = "trimtab_writes"
 _MAX_FAULTS: Final = 20
 _TRIGGERS: Final = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
@@ -253,9 +257,12 @@ def _parsed(text: str) -> sa.URL:
 
 def _engine(url: sa.URL) -> sa.Engine:
     is_sqlite = url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}} if is_sqlite else {}
+    is_psycopg = url.drivername == "postgresql+psycopg"
+    arguments: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S} if is_sqlite else {}
+    if is_psycopg and "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = CONNECT_S
     try:
-        engine = sa.create_engine(url, pool_pre_ping=not is_sqlite, **options)
+        engine = sa.create_engine(url, pool_pre_ping=not is_sqlite, connect_args=arguments)
     except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"The database driver of journal_url ({url.drivername}) is not installed.",
@@ -264,7 +271,25 @@ def _engine(url: sa.URL) -> sa.Engine:
     if is_sqlite:
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
+    if is_psycopg:
+        event.listen(engine, "connect", _bound_answers, insert=True)  # its first question, too
     return engine
+
+
+def _bound_answers(connection: Any, _record: object) -> None:
+    """Wait for no answer longer than :data:`ANSWER_S`: a frozen server keeps its connections."""
+    from psycopg import errors  # noqa: PLC0415 - an optional extra
+
+    wait = connection.wait
+
+    def bounded(*args: Any, **options: Any) -> Any:
+        try:
+            return wait(*args, **{"timeout": ANSWER_S, **options})
+        except errors._WaitTimeout as error:  # noqa: SLF001  # it has no other name
+            connection.pgconn.finish()  # what it answers later belongs to nothing
+            raise errors.OperationalError(f"no answer within {ANSWER_S:g} s") from error
+
+    connection.wait = bounded
 
 
 def _on_connect(connection: Any, _record: object) -> None:

@@ -27,6 +27,7 @@ from connectors.connector import Collector, Observer
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
+from connectors.transport.deadline import unless
 from core.errors import InvariantError, OpsError
 from core.files import write_whole
 from core.snapshot.store import SnapshotStore
@@ -108,7 +109,7 @@ def run_collector(
         config: State directory and retention.
         clusters: Which ones.
         every_s: Seconds from the start of one capture to the start of the next.
-        stop: Set it to end; a capture under way is finished first.
+        stop: Set it to end; a capture under way is given up.
         on_event: Called from the collecting threads.
     """
     keep_private(config.state_dir)
@@ -167,7 +168,8 @@ class _Loop:
         self._status.next_due_at = _text(_now())
         self._write_status()
         try:
-            self._collect_until_stopped()
+            with unless(self._stop.is_set):
+                self._collect_until_stopped()
         finally:
             if self._observer is not None:
                 self._observer.close()
@@ -209,6 +211,8 @@ class _Loop:
                         collector = collector or self._collector()
                         self._once(collector)
                     except OpsError as exc:
+                        if self._stop.is_set():
+                            break  # it was given up
                         self._failed(exc)
                     except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
                         self._failed(_as_bug(exc))

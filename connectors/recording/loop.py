@@ -32,6 +32,18 @@ _log = logging.getLogger("trimtab.recording")
 MAX_WAITING: Final = 3
 """Snapshots that may wait; where writing is slower than capturing the oldest of them is missed."""
 
+_OBJECT_STORES: Final = ("s3:", "s3a:", "az:", "azure:", "abfs:", "abfss:", "adl:", "gs:")
+_BOUNDS: Final = {
+    "connect_timeout": "5s",
+    "timeout": "30s",
+    "max_retries": "2",
+    "retry_timeout": "60s",
+}
+"""By default a store that answers nothing is waited for more than three minutes.
+
+Source:
+    ``object_store`` ``ClientConfigKey`` and ``RetryConfig``, as delta-rs reads them.
+"""
 _ENDS_WITHIN_S: Final = 30.0
 _LOOK_S: Final = 1.0
 
@@ -40,7 +52,9 @@ Report = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
 
 def open_history(config: TrimtabConfig) -> HistoryStore:
     """Return the history of a configuration; nothing is read or written yet."""
-    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    named = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    is_bounded = config.history_uri.startswith(_OBJECT_STORES)
+    options = {**_BOUNDS, **named} if is_bounded else named
     kinds = Kinds(system.record for system in systems_of(config))
     return HistoryStore(HistoryLocation(config.history_uri, options, kinds))
 

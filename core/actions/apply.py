@@ -48,7 +48,7 @@ from core.actions.session import (
 from core.actions.temporary_settings import cannot_be_restored, keep, save
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed, gone_on, not_reached
-from core.errors import RemoteError, SnapshotError
+from core.errors import GivenUpError, RemoteError, SnapshotError
 from core.plan.model import Diagnostic
 from core.units import format_age, pluralize
 
@@ -108,9 +108,8 @@ def execute_run(run_id: RunId, ports: Ports) -> RunState:
             for its time has been restored as far as the cluster could be reached.
     """
     session = Session(run_id, ports)
-    with suppress(
-        LeaseLostError
-    ):  # whoever has it now reconciles the step under way and the settings
+    # whoever has it after a LeaseLostError reconciles the step under way and the settings
+    with suppress(LeaseLostError), ports.unless(session.is_given_up):
         _carry(session)
     return session.view.state
 
@@ -346,10 +345,10 @@ def _skip_rest(session: Session, refusal: Refusal) -> None:
 
 def _finish(session: Session) -> None:
     """Notice what moved to the last, and end the run."""
-    if session.snapshot is not None and not session.is_shutting_down:
-        with suppress(
-            RemoteError, SnapshotError
-        ):  # the run's own steps are reconciled all the same
+    is_read = session.snapshot is not None and not session.is_shutting_down
+    if is_read and (session.stop is None or session.is_answering):
+        # the run's own steps are reconciled all the same
+        with suppress(RemoteError, SnapshotError):
             last = session.last_snapshot or session.ports.cluster.snapshot()
             note_external_changes(session, last)
     session.require_ours()
@@ -490,6 +489,8 @@ def skip(
 
 def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
     """Wait for a cluster that cannot be read, and end when that lasts."""
+    if isinstance(exc, GivenUpError):
+        session.notice_given_up()
     is_hopeless = session.is_unreadable_for_long()
     session.retry_at_s = session.ports.clock.monotonic() + RETRY_AFTER_S
     return GuardResult(

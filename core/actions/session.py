@@ -25,7 +25,7 @@ from core.actions.model import Refusal, RunId, StepState
 from core.actions.ports import Action, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView, StepView
-from core.errors import InputError
+from core.errors import InputError, RemoteError
 from core.plan.model import Plan
 from core.system import Snapshot
 
@@ -34,6 +34,9 @@ SLICE_S: Final = 0.5
 
 RETRY_AFTER_S: Final = 2.0
 """How long a cluster that could not be read is left alone before it is read again."""
+
+LEAVE_AFTER_S: Final = 0.75
+"""How long a process that shuts down goes on observing the step under way."""
 
 UNREADABLE_FOR_S: Final = 120.0
 """How long a cluster that cannot be read is tried again before the run ends."""
@@ -83,7 +86,7 @@ class Session:
         is_quiet: The cluster's own shedding is off, as the run's options request.
         forged_settings: Settings that a forged entry says the run has changed.
         is_after_end: The run had ended when this session began: steps are only reconciled.
-        is_shutting_down: This process ends as soon as no step is running.
+        is_shutting_down: This process ends; the step under way is observed a moment longer.
     """
 
     def __init__(self, run_id: RunId, ports: Ports) -> None:
@@ -106,6 +109,9 @@ class Session:
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
         self._lacking_since_s: float | None = None
+        self._ends_since_s = math.inf
+        self._was_given_up = self._is_stop_near = False
+        self._asks_at_s = -math.inf
         entries = self._obeyed(ports.journal.entries(run_id=run_id), is_requested=False)
         if not entries:
             raise InputError(
@@ -204,7 +210,57 @@ class Session:
     def idle(self, seconds: float) -> None:
         """Wait a moment, at most :data:`SLICE_S`, and notice whether this process is to end."""
         if self.ports.clock.wait(min(seconds, SLICE_S)):
+            if not self.is_shutting_down:
+                self._ends_since_s = self.ports.clock.monotonic()
             self.is_shutting_down = True
+
+    @property
+    def is_to_leave(self) -> bool:
+        """Whether this process shuts down and has observed the step under way for long enough."""
+        return self.ports.clock.monotonic() - self._ends_since_s >= LEAVE_AFTER_S
+
+    def is_given_up(self) -> bool:
+        """Return whether a stop was requested that is not known here yet; for any thread.
+
+        What the cluster is waited for is not wanted any more then. A journal that cannot be read
+        has no stop.
+        """
+        now_s = self.ports.clock.monotonic()
+        if self.stop is not None:
+            return False
+        if now_s < self._asks_at_s:
+            return self._is_stop_near
+        self._asks_at_s = now_s + SLICE_S
+        try:
+            new = self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+        except RemoteError:
+            return False
+        self._is_stop_near = any(
+            isinstance(entry.record.event, ControlRequested)
+            and entry.record.event.control == "stop"
+            and entry.record.event.signature not in self._signatures
+            for entry in obeyed(new, self.ports.refusal_of, is_requested=True)
+        )
+        return self._is_stop_near
+
+    def notice_given_up(self) -> bool:
+        """Note that the cluster was not waited for any more; return whether the run was stopped.
+
+        Raises:
+            LeftError: This process shuts down.
+            RemoteError: The journal cannot be read.
+        """
+        self.idle(0.0)
+        if self.is_shutting_down:
+            raise LeftError
+        self.refresh()
+        self._was_given_up = True
+        return self.stop is not None
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether the cluster answered when it was read last."""
+        return self._unreadable_since_s is None and not self._was_given_up
 
     def hold(self, seconds: float) -> None:
         """Wait a moment while something is under way, even when this process is shutting down."""
@@ -237,6 +293,7 @@ class Session:
     def could_read(self) -> None:
         """Note that the cluster answered."""
         self._unreadable_since_s = None
+        self._was_given_up = False
 
     def is_unreadable_for_long(self) -> bool:
         """Note that the cluster did not answer; return whether that has lasted too long."""

@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.bounds import TooLargeError, checked_json, read_file
 from core.errors import SnapshotError
 from core.files import make_private, open_private
 from core.ids import SnapshotId
@@ -102,12 +103,12 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
     """
     path = directory / MANIFEST
     try:
-        stored = msgspec.json.decode(path.read_bytes(), type=_StoredManifest)
+        stored = msgspec.json.decode(checked_json(read_file(path)), type=_StoredManifest)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise no_snapshot(directory) from exc
     except OSError as exc:
         raise SnapshotError(f"{path} cannot be read: {exc.strerror}.") from exc
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLargeError) as exc:
         raise SnapshotError(
             f"{path} is damaged: {str(exc).rstrip('.')}.", hint="Capture the snapshot again."
         ) from exc
