@@ -9,11 +9,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final, Literal, Protocol
 
 import structlog
 
 LogFormat = Literal["text", "json"]
+
+_MAX_WORDS: Final = 60
+_MAX_KNOWN: Final = 100
 
 _BEFORE: Final[list[Any]] = [
     structlog.contextvars.merge_contextvars,
@@ -71,6 +75,31 @@ def set_up_logging(log_format: LogFormat) -> None:
     for earlier in root.handlers[:]:
         root.removeHandler(earlier)
     root.addHandler(handler)
+    # asyncio writes two thousand tracebacks for each connection that finds no descriptor left
+    logging.getLogger("asyncio").filters[:] = [Seldom()]
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in a while, however often it is written.
+
+    Args:
+        every_s: How long the same words are left out.
+    """
+
+    def __init__(self, every_s: float = 60.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._again_at_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written."""
+        now_s, words = monotonic(), str(record.msg)[:_MAX_WORDS]
+        if now_s < self._again_at_s.get(words, 0.0):
+            return False
+        if len(self._again_at_s) >= _MAX_KNOWN:
+            self._again_at_s.clear()
+        self._again_at_s[words] = now_s + self._every_s
+        return True
 
 
 def reporter(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -151,12 +152,12 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = re.compile(r"([0-9]+)")
 
 
 def by_name(names: Iterable[str]) -> list[str]:
     """Return names in order, numbers in them compared as numbers: ``b-2`` before ``b-10``."""
-    return sorted(names, key=_parts)
+    return sorted(names, key=number_parts)
 
 
 @lru_cache(maxsize=32)
@@ -166,8 +167,27 @@ def ranks_by_name(names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(place[name] for name in names)
 
 
-def _parts(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
+def number_parts(name: str) -> list[tuple[int, str]]:
+    """Return the parts of a name to compare it by: words, and numbers as numbers.
+
+    Numbers are compared by their length and digits: Python converts none of thousands of digits,
+    and names come from clusters.
+    """
+    parts = _NUMBERS.split(name)  # words and numbers by turns
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return [(len(part), part) if at % 2 else (-1, part) for at, part in enumerate(parts)]
+
+
+MAX_DIGITS = 18
+"""So many digits fit into 64 bits."""
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number, 0 or more, that can be computed with.
+
+    Texts of clusters and people may be thousands of digits, or digits of another alphabet.
+    """
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal()
 
 
 def one_line(text: str) -> str:
@@ -176,7 +196,8 @@ def one_line(text: str) -> str:
 
 
 _INVISIBLE = (
-    "\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"  # fillers and joiners that count as letters
+    # fillers, joiners, selectors and a blank that count as letters or signs
+    "\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5\u180b-\u180d\u180f\u2800"
 )
 MISLEADING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e"
@@ -189,6 +210,27 @@ MISLEADING = re.compile(
 def visible(text: str) -> str:
     """Return text with each character that nobody sees written as its code, ``<U+202E>``."""
     return MISLEADING.sub(lambda found: _code(found.group()), text)
+
+
+MAX_NAME = 255
+"""Characters of a person's name: as many as the journal's column of actors has."""
+
+
+def name_fault(name: str) -> str:
+    """Return why a person's name from outside is refused, a clause; empty: it is not.
+
+    A name that looks like another one, by what is invisible in it or by letters in another form
+    (NFKC), would let a person act in the journal under what reads like the name of another.
+    """
+    if not name:
+        return "is empty"
+    if len(name) > MAX_NAME:
+        return f"is too long: it has {len(name):,} characters, {MAX_NAME} are allowed"
+    if visible(one_line(name)) != name:
+        return "has invisible characters or surplus blanks"
+    if unicodedata.normalize("NFKC", name) != name:
+        return "has letters in another form than the usual one (Unicode NFKC)"
+    return ""
 
 
 def _code(letter: str) -> str:

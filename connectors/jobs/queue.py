@@ -32,7 +32,9 @@ from connectors.journal.engine import Database
 from connectors.journal.errors import translated
 from connectors.journal.lease import SqlLease
 from core.errors import ComputeError, ConfigError, InputError, UnknownNameError
+from core.files import write_whole
 from core.progress import JobStoppedError
+from core.snapshot.clock import clock_jump
 
 MAX_JOBS: Final = 200
 MAX_AGE: Final = timedelta(days=30)
@@ -204,11 +206,16 @@ class JobQueue:
     def drop_old(self, now: datetime) -> list[str]:
         """Remove ended jobs that are too many or too old; return their names.
 
+        Age does not count until the clock has run on for a day after a gap that a jump of it
+        explains as well.
+
         Raises:
             RemoteError: The database cannot be written.
         """
         ended = [job for job in self.jobs() if job.is_ended]
-        oldest = _stamp((now - MAX_AGE).astimezone(UTC))
+        moments = [moment for job in ended if (moment := _moment(job.id)) is not None]
+        jump = clock_jump(moments, now, MAX_AGE, usual=timedelta(0))
+        oldest = _stamp((now - MAX_AGE).astimezone(UTC)) if jump is None else ""
         gone = [job.id for rank, job in enumerate(ended) if rank >= MAX_JOBS or job.id < oldest]
         if gone:
             self._remove(gone)
@@ -476,6 +483,15 @@ def _stamp(moment: datetime) -> str:
     return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
 
 
+def _moment(job_id: str) -> datetime | None:
+    """Return when a job was queued, by its name; ``None``: it has another form."""
+    try:
+        text = f"{job_id.partition('-')[0]}+0000"
+        return datetime.strptime(text, "%Y%m%dT%H%M%S%f%z")
+    except ValueError:
+        return None
+
+
 def _queue_id(home: Path) -> str:
     """Return the identity of a state directory's queue; it moves with the directory.
 
@@ -488,9 +504,7 @@ def _queue_id(home: Path) -> str:
             home.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(f"{path}.lock", timeout=_LOCK_S):
                 if not path.exists():
-                    aside = path.with_suffix(".partial")
-                    aside.write_text(secrets.token_hex(16))
-                    aside.replace(path)
+                    write_whole(path, secrets.token_hex(16).encode())
         return path.read_text().strip()[:32]
     except (OSError, filelock.Timeout, UnicodeDecodeError) as error:
         raise ComputeError(
@@ -509,5 +523,5 @@ def _decoded(text: str, kind: type[S], what: str) -> tuple[S | None, str]:
         return None, f"{what} is missing."
     try:
         return msgspec.json.decode(text, type=kind), ""
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return None, f"{what} is damaged: {str(error).partition(chr(10))[0]}."

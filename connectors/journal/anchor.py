@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -59,6 +60,7 @@ def add_anchor(file: Path, journal: SqlJournal, key: bytes) -> Anchor | None:
             return None
         at = datetime.now(UTC).isoformat(timespec="seconds")
         anchor = _signed(Anchor(at=at, seq=seq, digest=digest), key)
+        _drop_cut_line(file)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "ab") as out:
             out.write(msgspec.json.encode(anchor) + b"\n")  # one write: two processes never mix
@@ -133,7 +135,7 @@ def anchor_age_s(file: Path) -> float | None:
 def _read(line: bytes, place: str, key: bytes) -> Anchor:
     try:
         anchor = msgspec.json.decode(line, type=Anchor)
-    except (msgspec.MsgspecError, UnicodeError) as exc:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
         raise InputError(
             f"{place} is no anchor: {exc}.", hint="Restore the file from a copy."
         ) from exc
@@ -150,6 +152,18 @@ def _signed(anchor: Anchor, key: bytes) -> Anchor:
     text = json.dumps([anchor.at, anchor.seq, anchor.digest])
     seal = hmac.new(key, b"anchor\n" + text.encode(), hashlib.sha256).hexdigest()
     return msgspec.structs.replace(anchor, signature=seal)
+
+
+def _drop_cut_line(file: Path) -> None:
+    """Remove a last line without its end: the next anchor would become a part of it.
+
+    The disk was full, or the writer was stopped; nobody reads such a line.
+    """
+    with suppress(FileNotFoundError), file.open("r+b") as stored:
+        size = stored.seek(0, os.SEEK_END)
+        stored.seek(max(0, size - _TAIL_BYTES))
+        tail = stored.read()
+        stored.truncate(size - len(tail) + tail.rfind(b"\n") + 1)
 
 
 def _last_line(file: Path) -> str:

@@ -114,7 +114,7 @@ class SqlLease:
         try:
             with self._database.writing() as connection:
                 connection.execute(LEASES.delete().where(*self._ours()))
-        except exc.SQLAlchemyError:
+        except (exc.SQLAlchemyError, RemoteError):
             return  # it ends by itself
 
     def _take(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from connectors.config.access import AccessConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
@@ -10,13 +12,16 @@ from core.actions.approval import ApprovalRules
 from core.actions.windows import Window
 from core.errors import ConfigError, OpsError, UnknownNameError
 
+_WRITTEN_S: Final = 1.0
+"""A file that changed so short a while ago may be half written: editors empty it first."""
+
 
 class Limits:
     """The limits of one cluster.
 
     Only ``read_only``, ``exclusions``, ``apply``, ``approval``, ``windows`` and roles are followed;
-    how the cluster is reached stays as it was when the worker began. While the file cannot be read
-    the last limits hold.
+    how the cluster is reached stays as it was when the worker began. While the file cannot be read,
+    and for a second after each change, the last limits hold; ``read_only = true`` holds at once.
 
     Args:
         config: Knows its file; one that came from none never changes.
@@ -41,16 +46,19 @@ class Limits:
         stamp = self._look()
         if self._file is None or stamp == self._stamp:
             return self._current
+        access, is_stop, is_young = self._access, False, _is_being_written(stamp)
         try:
             read = TrimtabConfig.load(self._file, self._connectors)
-            self._access = read.access
+            access = read.access
             fresh = read.cluster(self._name)
         except UnknownNameError:  # taken out: whoever did that wants nothing done there
             changes: dict[str, object] = {"read_only": True}
         except ConfigError as exc:
-            self._complain(exc)
+            if not is_young:
+                self._complain(exc)
             return self._current
         else:
+            is_stop = fresh.read_only and "read_only" in fresh.model_fields_set
             changes = {
                 "read_only": fresh.read_only,
                 "exclusions": fresh.exclusions,
@@ -58,7 +66,9 @@ class Limits:
                 "approval": fresh.approval,
                 "windows": fresh.windows,
             }
-        self._stamp, self._reported = stamp, ""
+        if (is_young and not is_stop) or self._look() != stamp:
+            return self._current
+        self._stamp, self._reported, self._access = stamp, "", access
         self._current = self._current.model_copy(update=changes)
         return self._current
 
@@ -79,6 +89,11 @@ class Limits:
         if sentence != self._reported:
             self._reported = sentence
             self._report(sentence)
+
+
+def _is_being_written(stamp: tuple[int, int] | None) -> bool:
+    """Return whether a file changed a moment ago; a clock that was set says nothing about it."""
+    return stamp is not None and 0.0 <= time.time() - stamp[0] / 1e9 < _WRITTEN_S
 
 
 class Limited:

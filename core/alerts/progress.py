@@ -38,6 +38,8 @@ def looked(
                         hint=found.hint,
                         since=one.now,
                     )
+                if before.since > one.now:  # of a clock that was ahead
+                    before = replace(before, since=one.now)
                 is_due = one.now - before.since >= timedelta(minutes=minutes)
                 state: AlertState = "firing" if is_due or before.state == "firing" else "pending"
                 after[key] = replace(before, state=state, sentence=found.sentence, hint=found.hint)
@@ -78,8 +80,9 @@ def to_tell(
     for alert in alerts:
         if alert.state == "pending" or any(one.covers(alert, now) for one in quiet):
             continue
+        # a clock that was ahead when it was told must not keep it from being told again
         is_due = alert.told_at is None or (
-            alert.state == "firing" and now - alert.told_at >= repeat
+            alert.state == "firing" and abs(now - alert.told_at) >= repeat
         )
         if is_due:
             found.setdefault(alert.key.cluster, []).append(alert)

@@ -20,7 +20,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
 from core.pegasus.snapshot import PegasusFacts, partition_of
 from core.pegasus.summary import minimum_2pc
-from core.units import datetime_to_ms, format_age
+from core.units import datetime_to_ms, format_age, is_whole
 
 _EVER = 0
 _ASSUMED_DELAY_MS = 600_000
@@ -72,7 +72,7 @@ def _adds_nothing(facts: PegasusFacts) -> bool:
     """Return whether flow control lets no secondary be added anywhere; unknown: no."""
     settings = facts.snapshot.settings
     most = settings.get(_MAX_ADDED, "")
-    return settings.get(_FLOW_CONTROL, "") == "true" and most.isdecimal() and not int(most)
+    return settings.get(_FLOW_CONTROL, "") == "true" and is_whole(most) and not int(most)
 
 
 def _held_back(one: Outlook) -> Outlook:
@@ -118,7 +118,7 @@ def _options(facts: PegasusFacts) -> GuardianOptions:
     black = settings.get("assign_secondary_black_list", "").split(",")
     return GuardianOptions(
         min_2pc_count=minimum_2pc(facts),
-        assign_delay_ms=int(delay) if delay.isdecimal() else _ASSUMED_DELAY_MS,
+        assign_delay_ms=int(delay) if is_whole(delay) else _ASSUMED_DELAY_MS,
         black_list=frozenset(name for name in black if name),
     )
 

@@ -18,6 +18,7 @@ from core.errors import InputError, UnknownNameError
 from core.pegasus.ids import parse_node
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting, checked_value
 from core.pegasus.snapshot import PegasusFacts
+from core.units import is_whole
 
 Whose = Literal["meta", "replica"]
 
@@ -159,7 +160,7 @@ def canonical(one: Changeable, value: str) -> str:
     parts = {part.strip() for part in value.split(",")} - {""}
     if one.setting.kind == "nodes":
         return ",".join(sorted(parts))
-    if one.setting.kind == "tables" and all(part.isdecimal() for part in parts):
+    if one.setting.kind == "tables" and all(is_whole(part) for part in parts):
         return ",".join(sorted(parts, key=int))
     return value
 

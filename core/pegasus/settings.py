@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from core.errors import InputError, UnknownNameError
+from core.units import is_whole
 
 How = Literal["command", "flag"]
 Kind = Literal["switch", "number", "percent", "nodes", "tables"]
@@ -212,18 +213,18 @@ def _fits(kind: Kind, value: str) -> bool:
         case "switch":
             return value.lower() in ("true", "false")
         case "number":
-            return value.isdecimal()
+            return is_whole(value)
         case "percent":
-            return value.isdecimal() and int(value) <= 100
+            return is_whole(value) and int(value) <= 100
         case "nodes":
             return all(_is_node(part) for part in value.split(",")) if value else True
         case "tables":
-            return all(part.isdecimal() for part in value.split(",")) if value else True
+            return all(is_whole(part) for part in value.split(",")) if value else True
 
 
 def _is_node(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    return bool(host) and port.isdecimal()
+    return bool(host) and is_whole(port)
 
 
 _FORMS: Final[Mapping[Kind, str]] = {

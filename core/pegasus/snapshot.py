@@ -21,6 +21,7 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.verdict import BalanceVerdict, OperationCounts, judge_balance
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import is_whole
 
 STORED_LEVEL: Final = "level.stored"
 EFFECTIVE_LEVEL: Final = "level.effective"
@@ -169,13 +170,14 @@ class PegasusFacts:
         assumed = [name for name in names if name not in settings]
         is_on = {name: settings.get(name) == "true" for name in names}
         ignored = settings.get("ignored_app_list", "").split(",")
+        count = settings.get("balance_op_count_per_round", "")
         options = BalanceOptions(
             policy="cluster" if is_on["balance_cluster"] else "app",
             only_primary_balancer=is_on["only_primary_balancer"],
             only_move_primary=is_on["only_move_primary"],
             balancer_in_turn=is_on["balancer_in_turn"],
-            balance_op_count_per_round=int(settings.get("balance_op_count_per_round", "10")),
-            ignored_app_ids=frozenset(int(one) for one in ignored if one.isdecimal()),
+            balance_op_count_per_round=int(count) if is_whole(count) else 10,
+            ignored_app_ids=frozenset(int(one) for one in ignored if is_whole(one)),
         )
         return options, assumed
 

@@ -16,6 +16,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.table_envs import denial_of, throttles_of
 from core.pegasus.view import NO_NODE, Flags
 from core.schemas.pegasus import ADDED_LATER
+from core.units import is_whole
 
 MIN_2PC: Final = "mutation_2pc_min_replica_count"
 _COMPILED_MIN_2PC: Final = 2
@@ -188,7 +189,7 @@ def _known(values: Floats) -> list[float | None]:
 def minimum_2pc(facts: PegasusFacts) -> int:
     """Return ``mutation_2pc_min_replica_count`` as reported, else as compiled."""
     reported = facts.snapshot.settings.get(MIN_2PC, "")
-    return int(reported) if reported.isdecimal() else _COMPILED_MIN_2PC
+    return int(reported) if is_whole(reported) else _COMPILED_MIN_2PC
 
 
 def unwritable_partitions(facts: PegasusFacts) -> Flags:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from core.units import is_whole
+
 DENY: Final = "replica.deny_client_request"
 _WHICH: Final = {"all": ("reads", "writes"), "read": ("reads",), "write": ("writes",)}
 _MULTIPLIERS: Final = {"K": 1 << 10, "M": 1 << 20}
@@ -88,7 +90,7 @@ def throttles_of(envs: Mapping[str, str], partition_count: int) -> Iterator[Thro
         limits = {}
         for part in filter(None, envs.get(key, "").split(",")):
             words = part.strip().split("*")
-            if len(words) == 3 and words[1] in ("delay", "reject") and words[2].isdecimal():
+            if len(words) == 3 and words[1] in ("delay", "reject") and is_whole(words[2]):
                 units = _units(words[0])
                 if units:  # 0: no limit
                     limits[words[1]] = units // max(partition_count, 1) + 1, int(words[2])
@@ -108,4 +110,4 @@ def throttles_of(envs: Mapping[str, str], partition_count: int) -> Iterator[Thro
 def _units(text: str) -> int:
     multiplier = _MULTIPLIERS.get(text[-1:], 1)
     digits = text[:-1] if multiplier > 1 else text
-    return int(digits) * multiplier if digits.isdecimal() else 0
+    return int(digits) * multiplier if is_whole(digits) else 0

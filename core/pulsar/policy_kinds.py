@@ -99,7 +99,7 @@ class PolicyKind:
             return text
         try:
             body = json.loads(text)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise InputError(
                 f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.", hint=self._form_hint()
             ) from exc

@@ -40,7 +40,8 @@ RELEASES: Final = tuple(REFERENCE_VERSIONS)
 NEWEST_STABLE: Final = "4.2"
 """The line that is assumed where no broker reports a release."""
 
-_VERSION: Final = re.compile(r"\s*v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d])")
+_PART: Final = r"([0-9]{1,9})"
+_VERSION: Final = re.compile(rf"\s*v?{_PART}\.{_PART}(?:\.{_PART})?(?![0-9])")
 
 
 def version_number(text: str) -> Number:
@@ -297,7 +298,7 @@ class Release:
         return True if history is None else value_at(history, self.number)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _release_of(version: str | None) -> Release:
     match = _VERSION.match(version or "")
     if match is None:

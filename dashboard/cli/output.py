@@ -7,6 +7,9 @@ could not be read or is not as it was written, 130 ended with Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
 import os
 import re
@@ -14,13 +17,13 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from core.errors import InvariantError, OpsError
-from core.units import MISLEADING, visible
+from core.errors import InputError, InvariantError, OpsError
+from core.units import MISLEADING, is_whole, visible
 from dashboard.cli.progress import STATUS
 
 EXIT_DONE: Final = 0
@@ -109,10 +112,66 @@ def _escaped(found: re.Match[str]) -> str:
 def fail(error: OpsError, *, as_json: bool) -> int:
     """Print what is wrong and the fix, and return the exit code."""
     if as_json:
-        print_json({"error": error.as_json()})
+        try:
+            print_json({"error": error.as_json()})
+            sys.stdout.flush()
+        except OSError as unwritable:
+            note(f"trimtab: {error}")
+            discard(unwritable)
     else:
         note(f"trimtab: {error}")
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
+
+
+class OutputError(OSError):
+    """Standard output cannot be written; no other error of a file is one of these."""
+
+
+class StandardOutput(io.TextIOWrapper):
+    """Standard output that names itself when it cannot be written."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; see :class:`io.TextIOWrapper`."""
+        with _named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Write what is left; see :class:`io.TextIOWrapper`."""
+        with _named():
+            super().flush()
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # its reader has seen enough
+        raise
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from error
+
+
+def unwritable(error: OutputError) -> InputError:
+    """Return the sentence for people."""
+    why = "it is closed" if error.errno == errno.EBADF else error.strerror
+    return InputError(
+        f"Standard output cannot be written: {why}.",
+        hint="Make room where it goes, or send it elsewhere.",
+    )
+
+
+def discard(error: OSError | None = None, *, number: int = 1) -> None:
+    """Send a standard stream nowhere: Python would fail once more when it ends.
+
+    Args:
+        error: Of standard output; one that no reader has closed is named.
+        number: Of the stream: 1, or 2 for standard error.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
+    if isinstance(error, OutputError):
+        note(f"trimtab: {unwritable(error)}")
 
 
 def say(text: str = "", *, is_prose: bool = False) -> None:
@@ -127,10 +186,14 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error."""
-    STATUS.clear()
-    sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
-    sys.stderr.flush()
+    """Print a line to standard error; one that is closed or full ends nothing."""
+    try:
+        STATUS.clear()
+        sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):  # the exit code is all that is left
+        with contextlib.suppress(OSError):
+            discard(number=2)
 
 
 def require_terminal(*, as_json: bool, hint: str) -> None:
@@ -225,7 +288,7 @@ def set_wide(value: bool) -> None:
 def terminal_width() -> int | None:
     """Return the columns that standard output has; ``None``: nothing limits them."""
     named = os.environ.get("COLUMNS", "")
-    if named.isdigit() and int(named):
+    if is_whole(named) and int(named):
         return int(named)
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 

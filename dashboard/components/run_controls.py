@@ -138,7 +138,7 @@ def _may_not_decide(config: Config, view: RunView) -> str | None:
     """Return why the person at the page cannot decide on a run; ``None``: the person can."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.refusal(config, rules.role, view.cluster, "approve runs")
-    if refused is None and is_same_person(access.person(config).name, view.requested_by):
+    if refused is None and is_same_person(access.person(config), view.requester):
         return "You requested it: another person has to decide."
     return refused
 

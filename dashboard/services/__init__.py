@@ -10,6 +10,7 @@ import secrets
 import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
@@ -105,8 +106,7 @@ def page_config() -> TrimtabConfig:
         ConfigError: It cannot be read or is contradictory.
     """
     path = os.environ.get(CONFIG_ENV)
-    changed_at = Path(path).stat().st_mtime if path and Path(path).is_file() else 0.0
-    return _loaded(path, changed_at)
+    return _loaded(path, _stamp(Path(path)) if path else None)
 
 
 def whole_config(config: TrimtabConfig) -> TrimtabConfig:
@@ -118,11 +118,20 @@ def whole_config(config: TrimtabConfig) -> TrimtabConfig:
     file = config.file
     if file is None or not file.is_file():
         return config
-    return _loaded(str(file), file.stat().st_mtime)
+    return _loaded(str(file), _stamp(file))
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Return what changes with a file; one that is half written may have the time of the whole."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
+def _loaded(path: str | None, stamp: tuple[int, int] | None) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config.model import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
     return TrimtabConfig.load(Path(path) if path else None, ())
@@ -148,20 +157,34 @@ def journal(config: TrimtabConfig) -> SqlJournal:
         ConfigError: ``journal_url`` is none, or its driver is not installed.
         RemoteError: The database cannot be opened.
     """
-    return _journal_at(config.journal_address, config.connectors)
+    return _journal_at(*_journal_of(config))
+
+
+def _runbook(config: TrimtabConfig) -> RunBook:
+    return _runbook_at(*_journal_of(config))
+
+
+def _journal_of(config: TrimtabConfig) -> tuple[SecretStr, tuple[Connector, ...], Path]:
+    from connectors.access.key import key_path  # noqa: PLC0415  # commands must start fast
+
+    return config.journal_address, config.connectors, key_path(config.access)
 
 
 @lru_cache(maxsize=8)
-def _journal_at(address: SecretStr, connectors: tuple[Connector, ...]) -> SqlJournal:
-    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # commands must start fast
+def _journal_at(
+    address: SecretStr, connectors: tuple[Connector, ...], key_file: Path
+) -> SqlJournal:
+    from connectors.access.key import signature_check  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
     from core.systems import STEPS, steps_of  # noqa: PLC0415  # the same
 
-    return SqlJournal(address, steps_of(one.system for one in connectors) if connectors else STEPS)
+    steps = steps_of(one.system for one in connectors) if connectors else STEPS
+    return SqlJournal(address, steps, signature_check(key_file))
 
 
 @lru_cache(maxsize=8)
-def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...]) -> RunBook:
-    return RunBook(_journal_at(address, connectors))
+def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...], key_file: Path) -> RunBook:
+    return RunBook(_journal_at(address, connectors, key_file))
 
 
 def anchor_age_s(config: TrimtabConfig) -> float | None:
@@ -191,10 +214,10 @@ def verify_journal(
     anchors: Path | None = None,
     archives: Sequence[Path] = (),
 ) -> Verification:
-    """Compute the journal's chain again and hold it against the anchors.
+    """Verify the journal: its chain, signatures and database, with the anchors and the history.
 
     Args:
-        config: Where the journal is, and the key that signed the anchors.
+        config: Where journal and history are, and the key that signed entries and anchors.
         expected: A hash that must be in it.
         anchors: A copy of the anchor file; ``None``: the configured one, if it is there.
         archives: Files of entries that were in the journal, oldest first: verified with it.
@@ -202,17 +225,40 @@ def verify_journal(
         InputError: Anchors or archives cannot be read, or the anchors are not of this installation.
         RemoteError: The journal cannot be read.
     """
-    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+    from connectors.access.key import (  # noqa: PLC0415  # commands must start fast
+        installation_key,
+        key_path,
+        readable_key,
+    )
     from connectors.journal.anchor import read_anchors  # noqa: PLC0415  # the same
     from connectors.journal.archive import read_archive  # noqa: PLC0415  # the same
 
     file = anchors or config.audit.anchor_file
-    key = installation_key(config.access)
     known: dict[int, str] = {}
     if file is not None and (anchors is not None or file.exists()):
+        key = installation_key(config.access)
         known = {one.seq: one.digest for one in read_anchors(file, key)}
+    unchecked: list[str] = []
+    readable = readable_key(key_path(config.access))
+    if readable is None:
+        path = key_path(config.access)
+        unchecked.append(f"Signatures were not verified: this user cannot read the key {path}.")
     archived = chain.from_iterable(read_archive(one) for one in archives)
-    return journal(config).verify(expected, known, key=key, archived=archived)
+    found = journal(config).verify(
+        expected, known, key=readable, archived=archived, recorded=_recorded(config, unchecked)
+    )
+    return replace(found, unchecked=tuple(unchecked))
+
+
+def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
+    """Return which entries of the journal the history has, by place their runs."""
+    from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # commands must start fast
+
+    try:
+        return recorded_entries(config)
+    except OpsError as exc:
+        unchecked.append(f"The history was not compared with the journal: {exc.message}")
+        return {}
 
 
 def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) -> OldEntries:
@@ -312,7 +358,7 @@ def run_view(config: TrimtabConfig, run_id: str) -> RunView:
         UnknownNameError: There is no such run.
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address, config.connectors).view(RunId(run_id))
+    return _runbook(config).view(RunId(run_id))
 
 
 def runs(
@@ -323,7 +369,7 @@ def runs(
     Raises:
         RemoteError: The journal cannot be read.
     """
-    book = _runbook_at(config.journal_address, config.connectors)
+    book = _runbook(config)
     if cluster is not None or config.access.sign_in == "none":
         return book.views(cluster=cluster, limit=limit)
     found = [view for one in config.clusters for view in book.views(cluster=one.name, limit=limit)]
@@ -458,7 +504,7 @@ def decide(
     view = run_view(config, run_id)
     rules = config.cluster(view.cluster).approval.rules()
     config.access.rules().check(by, rules.role, view.cluster, "approve runs")
-    check_decision(view, rules, by.name, now())
+    check_decision(view, rules, by, now())
     if not is_approved and not comment.strip():
         raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
     event = RunDecided(is_approved=is_approved, comment=one_line(comment)[:2_000], identity=by)
@@ -650,12 +696,13 @@ def run_collector(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Keep snapshots of clusters until ``stop`` is set."""
+    """Keep snapshots of clusters until ``stop`` is set, or one of the threads is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     report = logs.reporter("collector", config.log_format, tell)
     loops.run_collector(config, clusters, every_s, stop, report)
 
@@ -689,13 +736,24 @@ def run_worker(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Carry out what is requested of clusters until ``stop`` is set."""
+    """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
+
+
+def _end_with_threads(stop: threading.Event) -> None:
+    """Let a thread that ends by an exception end the process: what runs it starts it again."""
+
+    def lost(failure: threading.ExceptHookArgs) -> None:
+        threading.__excepthook__(failure)
+        stop.set()
+
+    threading.excepthook = lost
 
 
 def work_on(

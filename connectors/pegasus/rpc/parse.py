@@ -28,6 +28,7 @@ from core.pegasus.ddd import DddNode
 from core.pegasus.partition import PartitionConfig, ReplicaEntry, ReplicaStatus
 from core.pegasus.proposal import Proposal
 from core.pegasus.verdict import OperationCounts
+from core.units import is_whole
 
 ALIVE: Final = 1
 _Value = TypeVar("_Value")
@@ -199,7 +200,7 @@ def parse_operation_counts(text: str) -> OperationCounts | None:
     """Read the counts, a JSON text inside a text; ``None`` when they are not there."""
     try:
         counts = msgspec.json.decode(text, type=_Counts)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return OperationCounts(counts.total, counts.move_pri, counts.copy_pri, counts.copy_sec)
 
@@ -277,7 +278,7 @@ def parse_backup_policies(result: Struct) -> list[BackupPolicyEntry]:
             name=one.policy_name or "",
             provider=one.backup_provider_type or "",
             interval_s=int(one.backup_interval_seconds)
-            if (one.backup_interval_seconds or "").isdecimal()
+            if is_whole(one.backup_interval_seconds or "")
             else None,
             app_ids=tuple(sorted(one.app_ids or ())),
             kept=one.backup_history_count_to_keep or 0,
@@ -311,7 +312,7 @@ def parse_command_answer(text: str) -> Any:
     """Return what a remote command answered: parsed when it is JSON, else the text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -29,7 +29,7 @@ RATE_FIELDS: Final = {
 ISOLATION_NAME: Final = "payments-apart"
 GROUP_NAME: Final = "books"
 _INTEGER: Final = re.compile(r"[+-]?\d+\Z")
-_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from core.pegasus.snapshot import DISK_MIN_AVAILABLE_RATIO, PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.view import NO_NODE, ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import pluralize
+from core.units import is_whole, pluralize
 
 _STAGING: Final = (TableStatus.CREATING, TableStatus.DROPPING)
 _MAX_LOOKED_AT: Final = 50
@@ -293,7 +293,7 @@ class PegasusDiagnosisContext:
         """Whether flow control lets no secondary be added."""
         limit = self.settings.get(ADD_LIMIT.removeprefix("meta.lb."), "")
         is_on = self.settings.get(FLOW_CONTROL.removeprefix("meta.lb."), "") == "true"
-        return is_on and limit.isdecimal() and not int(limit)
+        return is_on and is_whole(limit) and not int(limit)
 
     @property
     def lacking_nodes(self) -> int:

@@ -14,7 +14,7 @@ from core.history.store.layout import HistoryError
 _FILE: Final = re.compile(r"cluster=([^/\s]+)/day=(\d{4}-\d\d-\d\d)/([^/\s'\"]+?\.parquet)")
 _LOG: Final = ("delta log", "commit files", "json error", "delta kernel")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-_TRACE: Final = re.compile(r"\s+0: .*", re.DOTALL)
+_TRACE: Final = re.compile(r"\s0: .*", re.DOTALL)
 _MAX: Final = 300
 _SCHEMES: Final = frozenset(
     {"file", "s3", "s3a", "az", "azure", "abfs", "abfss", "adl", "gs", "hdfs", "memory"}

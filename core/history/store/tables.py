@@ -18,12 +18,14 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     QueryBuilder,
+    Schema,
     Transaction,
     WriterProperties,
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from core.files import make_private, write_whole
 from core.history.store.faults import check_scheme, fault, short
 from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
 from core.snapshot.record import (
@@ -147,6 +149,7 @@ class Tables:
     ) -> None:
         commit = CommitProperties(app_transactions=marks, max_commit_retries=_RETRIES)
         with translated(self.address(kind.name)):
+            _add_columns(table, kind)
             write_deltalake(
                 table,
                 rows.select(kind.stored.names).cast(kind.stored),
@@ -170,6 +173,7 @@ class Tables:
             HistoryError: The rows cannot be written.
         """
         with translated(self.address(kind.name)):
+            _add_columns(basis, kind)
             write_deltalake(
                 basis,
                 rows.select(kind.stored.names).cast(kind.stored),
@@ -202,13 +206,14 @@ class Tables:
         log = root / kind.name / "_delta_log"
         # rows are there whether or not their checksums are: a full disk is named by the next commit
         with suppress(OSError, ValueError):
-            (root / SUMS / kind.name).mkdir(parents=True, exist_ok=True)
+            make_private(root / SUMS / kind.name)
             for entry in sorted(log.glob("[0-9]*.json"))[-_LATEST:]:
                 for path in _added_by(entry):
                     expected = sum_file(root, kind.name, Path(path).name)
                     if not expected.exists():
                         content = (root / kind.name / path).read_bytes()
-                        expected.write_text(hashlib.sha256(content).hexdigest())
+                        digest = hashlib.sha256(content).hexdigest()
+                        write_whole(expected, digest.encode(), is_durable=False)
 
     def scan(
         self, kind: Kind, columns: Sequence[str], predicate: str, basis: DeltaTable | None = None
@@ -228,8 +233,8 @@ class Tables:
         if table is None:
             return wanted.empty_table()
         with translated(self.address(kind.name)):
-            stream = table.scan(columns=list(columns), predicate=predicate)
-            return pa.RecordBatchReader.from_stream(stream).read_all().cast(wanted)
+            stream = table.scan(columns=_present(table, columns), predicate=predicate)
+            return _completed(pa.RecordBatchReader.from_stream(stream).read_all(), wanted)
 
     def batches(self, kind: Kind, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
         """Return the rows that fit as :meth:`scan` does, a batch at a time as they are read.
@@ -242,9 +247,9 @@ class Tables:
         if table is None:
             return
         with translated(self.address(kind.name)):
-            stream = table.scan(columns=list(columns), predicate=predicate)
+            stream = table.scan(columns=_present(table, columns), predicate=predicate)
             for batch in pa.RecordBatchReader.from_stream(stream):
-                yield pa.Table.from_batches([batch]).cast(wanted)
+                yield _completed(pa.Table.from_batches([batch]), wanted)
 
     def last_rows(self, kind: Kind, columns: Sequence[str], before: str, at: str) -> pa.Table:
         """Return the rows that fit ``at``, and of ``before`` those whose key is not among them.
@@ -260,7 +265,7 @@ class Tables:
             return newest
         same = [f'e."{name}" = n."{name}"' for name in kind.key]
         same.append(f"coalesce(e.{COPY}, 0) = coalesce(n.{COPY}, 0)")
-        wanted = ", ".join(f'e."{name}"' for name in columns)
+        wanted = ", ".join(f'e."{name}"' for name in _present(table, columns))
         keys = ", ".join(f'"{name}"' for name in (*kind.key, COPY))
         query = (
             f"SELECT {wanted} FROM (SELECT * FROM t WHERE {before}) e "  # noqa: S608  # ours, quoted
@@ -268,7 +273,8 @@ class Tables:
         )
         with translated(self.address(kind.name)):
             stream = QueryBuilder().register("t", table).execute(query)
-            older = pa.RecordBatchReader.from_stream(stream).read_all().cast(newest.schema)
+            older = pa.RecordBatchReader.from_stream(stream).read_all()
+            older = _completed(older, newest.schema)
         return pa.concat_tables([older, newest])
 
     def _opened(self, kind: str) -> DeltaTable:
@@ -373,6 +379,29 @@ def _days(times: pa.ChunkedArray) -> pa.Array:
     values, where = np.unique(numbers // 86_400_000, return_inverse=True)
     names = pa.array([day_of(int(day) * 86_400_000) for day in values.tolist()], pa.string())
     return names.take(pa.array(where.astype(np.int64)))
+
+
+def _present(table: DeltaTable, columns: Sequence[str]) -> list[str]:
+    """Return the columns that a table has: an earlier version may have made it with fewer."""
+    known = {field.name for field in table.schema().fields}
+    return [name for name in columns if name in known]
+
+
+def _completed(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Return rows with every wanted column; those that their table lacks are null."""
+    for field in wanted:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+    return rows.select(wanted.names).cast(wanted)
+
+
+def _add_columns(table: DeltaTable, kind: Kind) -> None:
+    """Give a table that an earlier version made the columns that came since."""
+    known = {field.name for field in table.schema().fields}
+    if known.issuperset(kind.stored.names):
+        return
+    fields = Schema.from_arrow(kind.stored).fields
+    table.alter.add_columns([field for field in fields if field.name not in known])
 
 
 @contextmanager

@@ -58,7 +58,7 @@ from core.plan.model import (
 from core.plan.options import PlanOptions, in_order
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
-from core.units import format_mb, pluralize
+from core.units import format_mb, is_whole, pluralize
 
 _MAX_LISTED: Final = 5
 
@@ -679,4 +679,4 @@ class Course:
 
 
 def _number(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdecimal() else default
+    return int(text) if text is not None and is_whole(text) else default

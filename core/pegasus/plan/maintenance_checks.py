@@ -8,7 +8,7 @@ from typing import Final
 
 from core.pegasus.plan.draft import Draft
 from core.pegasus.server_settings import LIVE_PERCENTAGE
-from core.units import pluralize
+from core.units import is_whole, pluralize
 
 _LEVEL_LEAST_NODES: Final = 3
 
@@ -26,8 +26,8 @@ class _Rule:
         least = settings.get("min_live_node_count_for_unfreeze", "")
         share = settings.get(LIVE_PERCENTAGE, "")
         return cls(
-            int(least) if least.isdecimal() else _LEVEL_LEAST_NODES,
-            int(share) if share.isdecimal() else None,
+            int(least) if is_whole(least) else _LEVEL_LEAST_NODES,
+            int(share) if is_whole(share) else None,
         )
 
     def freezes(self, alive: int, known: int) -> bool:

@@ -11,6 +11,7 @@ from core.pegasus.server_settings import CHANGEABLE, LIVE_PERCENTAGE
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
 from core.snapshot.pegasus import PegasusSnapshot
+from core.units import is_whole
 
 _RESET: Final = "that is its default, which a new leading meta server, or a restarted one, takes up"
 
@@ -27,7 +28,7 @@ def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], Pegas
         SnapshotError: It has too little.
     """
     share = saved.before or ""
-    if saved.key != LIVE_PERCENTAGE or not share.isdecimal():
+    if saved.key != LIVE_PERCENTAGE or not is_whole(share):
         return ""
     nodes = PegasusFacts(take_snapshot()).nodes
     alive = sum(node.is_alive for node in nodes)

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.errors import InputError
 from core.planning.advisors.shares import ShareCourse, share_course
+from core.units import is_whole
 
 MAX_PERIODS: Final = 500
 MAX_BROKERS: Final = 200
@@ -48,7 +49,7 @@ def demand_steps(text: str) -> list[list[float]]:
         if not part:
             continue
         count, sign, values = part.rpartition(":")
-        if sign and not count.strip().isdecimal():
+        if sign and not is_whole(count.strip()):
             raise InputError(f"{count[:40]!r} is no number of periods.", hint=_HINT)
         periods = int(count) if sign else 1
         if not 1 <= periods <= MAX_PERIODS - len(rows):

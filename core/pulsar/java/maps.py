@@ -8,7 +8,6 @@ Here they come in the order of a list that people would write: brokers by name, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.pulsar.bundle_counts import Ints
+from core.units import number_parts
 
 MIN_BUCKETS: Final = 16
 _BITS: Final = 0xFFFFFFFF
-_NUMBERS: Final = re.compile(r"(\d+)")
 _LOAD_FACTOR: Final = 0.75
 
 
@@ -60,10 +59,7 @@ def natural_order(names: Sequence[str]) -> Ints:
         >>> natural_order(["b-10", "b-2", "a-1"]).tolist()
         [2, 1, 0]
     """
-    keys = [
-        [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
-        for name in names
-    ]
+    keys = [number_parts(name) for name in names]
     return np.array(sorted(range(len(names)), key=lambda at: (keys[at], names[at])), np.int64)
 
 

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_NUMBER: Final = r"(?:0|[1-9]\d*)"
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,9})"
+"""Digits of Java's ``int``; a longer number makes a text no version."""
 _IDENTIFIER: Final = r"[0-9A-Za-z-]+"
 _PRE_RELEASE: Final = rf"(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION: Final = re.compile(

@@ -43,7 +43,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import format_ratio, pluralize
+from core.units import format_ratio, is_whole, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.apply import Yes, check_can_confirm, execute
@@ -515,7 +515,7 @@ def _gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
         UnknownNameError: There is no such table; the hint has near ones.
     """
     name, _, index = text.strip().rpartition(".")
-    if not name or name.lstrip("-").isdigit() or not index.isdecimal():
+    if not name or name.lstrip("-").isdigit() or not is_whole(index):
         return gpid_text(*parse_gpid(text.strip()))
     ids = {table.name: app_id for app_id, table in PegasusFacts(snapshot).tables.items()}
     if name not in ids:

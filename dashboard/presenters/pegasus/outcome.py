@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.actions.views import RunView
-from core.units import format_age
+from core.units import format_age, is_whole
 
 
 def nodes_table(view: RunView) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | No
         if step.subject != subject:
             continue
         app_id, dot, index = subject.partition(".")
-        if dot and app_id.isdecimal() and index.isdecimal() and step.scopes:
+        if dot and is_whole(app_id) and is_whole(index) and step.scopes:
             return "pegasus_tables", {"table": step.scopes[0], "partition": index}
         return "pegasus", {"node": subject} if step.owner == subject else {}
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.pegasus.snapshot import PegasusFacts
-from core.units import pluralize
+from core.units import is_whole, pluralize
 from dashboard.presenters.search import Hit
 
 PER_KIND: Final = 5
@@ -28,8 +28,8 @@ def search_pegasus(facts: PegasusFacts, query: str) -> list[Hit]:
     ]
     app_id, _, index = needle.partition(".")
     for table in sorted(facts.tables.values(), key=lambda one: one.name):
-        is_named = app_id.isdecimal() and table.app_id == int(app_id)
-        if is_named and index.isdecimal() and int(index) < table.partition_count:
+        is_named = is_whole(app_id) and table.app_id == int(app_id)
+        if is_named and is_whole(index) and int(index) < table.partition_count:
             hits.append(
                 Hit(
                     kind="partition",

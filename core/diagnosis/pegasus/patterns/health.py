@@ -14,7 +14,7 @@ from core.findings.finding import Fix
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.persistence import ddd_remedy
 from core.pegasus.server_settings import ADD_LIMIT, ASSIGN_DELAY, BLACK_LIST, FLOW_CONTROL
-from core.units import format_age, pluralize
+from core.units import format_age, is_whole, pluralize
 
 _MAX_NAMED = 8
 _EVERY = "Every replica was lost. "
@@ -30,7 +30,7 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     if proof is None:
         return
     text = context.settings.get(ASSIGN_DELAY.removeprefix("meta.lb."), "")
-    delay_ms = int(text) if text.isdecimal() else _DEFAULT_DELAY_MS
+    delay_ms = int(text) if is_whole(text) else _DEFAULT_DELAY_MS
     waited = {
         one.config.last_drops[-1]
         for one in context.outlooks

@@ -17,7 +17,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import LEVEL_KEY
-from core.units import pluralize
+from core.units import is_whole, pluralize
 
 ON_START = "meta_function_level_on_start"
 _MIN_NODES = "min_live_node_count_for_unfreeze"
@@ -172,7 +172,7 @@ def _set_too_low(context: PegasusDiagnosisContext) -> Iterator[Cause]:
 
 def _number(context: PegasusDiagnosisContext, name: str, default: int) -> int:
     text = context.settings.get(name, "")
-    return int(text) if text.isdecimal() else default
+    return int(text) if is_whole(text) else default
 
 
 def far_nodes(context: PegasusDiagnosisContext) -> tuple[str, ...]:

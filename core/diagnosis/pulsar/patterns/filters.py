@@ -9,6 +9,7 @@ import numpy as np
 
 from core.arrays import column_values
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, with_setting
+from core.units import is_whole
 
 _MAX_TOPICS: Final = "loadBalancerBrokerMaxTopics"
 _LATER_VERSIONS: Final = "preferLaterVersions"
@@ -76,4 +77,4 @@ def version_filter(context: DiagnosisContext) -> Iterator[Candidate]:
 
 def _version_key(version: str) -> tuple[int, ...]:
     parts = version.split("-", maxsplit=1)[0].split(".")
-    return tuple(int(part) if part.isdigit() else 0 for part in parts)
+    return tuple(int(part) if is_whole(part) else 0 for part in parts)

@@ -15,6 +15,7 @@ from core.pegasus.balance.settings import set_options
 from core.pegasus.guardian import GuardianOptions
 from core.pegasus.levels import FunctionLevel, effective_level, level_of, parse_level
 from core.pegasus.settings import checked_value, server_setting
+from core.units import is_whole
 
 LEVEL: Final = "level"
 """The switch of a grid that stands for the function level; its values are the levels' names."""
@@ -163,7 +164,7 @@ def _value(reported: Mapping[str, str], name: str) -> str:
     """Return what is reported where it makes sense, else what is compiled in."""
     setting = server_setting(name)
     text = reported.get(name, setting.default)
-    if setting.kind in ("number", "percent") and not text.isdecimal():
+    if setting.kind in ("number", "percent") and not is_whole(text):
         return setting.default
     return text
 
@@ -174,7 +175,7 @@ def _options(reported: Mapping[str, str]) -> BalanceOptions:
         for name in (*sorted(_OF_APP - {"ignored_app_list"}), "balance_cluster")
     ]
     texts.append(f"balance_op_count_per_round={_value(reported, 'balance_op_count_per_round')}")
-    ignored = [one for one in _value(reported, "ignored_app_list").split(",") if one.isdecimal()]
+    ignored = [one for one in _value(reported, "ignored_app_list").split(",") if is_whole(one)]
     texts.append(f"ignored_app_list={json.dumps(ignored)}")
     return set_options(BalanceOptions(), texts)
 

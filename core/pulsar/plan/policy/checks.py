@@ -23,7 +23,7 @@ from core.pulsar.plan.policy.state import policies_of, with_policies
 from core.pulsar.plan.policy.unload_scope import SCOPES, has_scope
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, PolicyChange, policy_kind
 from core.snapshot import PulsarSnapshot
-from core.units import pluralize
+from core.units import is_whole, pluralize
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
@@ -363,7 +363,7 @@ def _wrong_in(body: Mapping[str, Any]) -> Iterator[str]:
     parameters = failover.get("parameters")
     for name, limit in (("min_limit", _INT_MAX), ("usage_threshold", 100)):
         text = str(parameters.get(name, "")) if isinstance(parameters, dict) else ""
-        if not text.isdigit() or int(text) > limit:
+        if not is_whole(text) or int(text) > limit:
             yield f"{name} is {text or 'missing'}; it must be a whole number from 0 to {limit:,}."
 
 

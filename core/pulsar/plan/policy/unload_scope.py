@@ -17,6 +17,7 @@ from core.errors import InputError
 from core.pulsar.isolation import UNREADABLE, matcher_of
 from core.pulsar.policy_kinds import PolicyChange, policy_kind
 from core.pulsar.view import LoadView
+from core.units import is_whole
 
 UnloadScope = Literal["changed", "all_matching", "none"]
 SCOPES: Final[tuple[UnloadScope, ...]] = ("changed", "all_matching", "none")
@@ -80,4 +81,4 @@ def _body(value: str | None) -> dict[str, Any]:
 
 def _major(version: str) -> int:
     head = version.partition(".")[0]
-    return int(head) if head.isdigit() else _FIRST_WITH_SCOPE
+    return int(head) if is_whole(head) else _FIRST_WITH_SCOPE

@@ -22,9 +22,10 @@ from core.pulsar.rules.doctor.model import settings_fix
 from core.pulsar.settings import SETTING_BY_KEY
 
 _WHOLE: Final = re.compile(r"[+-]?\d+\Z")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?\Z")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[fFdD]?\Z")
 _INT_RANGE: Final = range(-(2**31), 2**31)
 _LONG_RANGE: Final = range(-(2**63), 2**63)
+_MAX_LONG: Final = len(str(_LONG_RANGE.start))
 _OPTIONAL: Final = re.compile(r"Optional\[(.*)\]\Z")
 _KINDS: Final[dict[FieldKind, str]] = {
     "int": "a whole number",
@@ -186,7 +187,10 @@ def _misfit(field: BrokerKey, text: str) -> str:
     text = match[1] if match else text
     if not (_NUMBER if field.kind == "float" else _WHOLE).match(text):
         return _KINDS[field.kind]
-    return "" if field.kind == "float" else _beyond_bounds(field, int(text))
+    if field.kind == "float":
+        return ""
+    # Python converts no text of thousands of digits
+    return _beyond_bounds(field, int(text) if len(text) <= _MAX_LONG else _LONG_RANGE.stop)
 
 
 def _beyond_bounds(field: BrokerKey, number: int) -> str:

@@ -31,4 +31,4 @@ def _last(pattern: re.Pattern[str], options: str) -> float | None:
     if not found:
         return None
     digits, unit = found[-1]
-    return int(digits) * _MIB[unit.lower()]
+    return float(digits) * _MIB[unit.lower()]

@@ -18,7 +18,7 @@ from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc, table_notes, unwritable_partitions
-from core.units import format_mb, format_per_s, ms_to_datetime, pluralize
+from core.units import format_mb, format_per_s, is_whole, ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import UNKNOWN, listed
@@ -411,7 +411,7 @@ def rows_of_table(columns: PegasusColumns, name: str, index: str = "") -> Rows:
         return np.empty(0, dtype=np.int64)
     is_asked = columns.part_table == columns.app_names.index(name)
     if index:
-        is_asked &= columns.part_index == (int(index) if index.isdecimal() else -1)
+        is_asked &= columns.part_index == (int(index) if is_whole(index) else -1)
     return np.nonzero(is_asked)[0]
 
 

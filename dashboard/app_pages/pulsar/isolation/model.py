@@ -16,7 +16,7 @@ from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.preview import Preview, overloaded
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.units import format_ratio, pluralize
+from core.units import format_ratio, is_whole, pluralize
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
@@ -279,7 +279,7 @@ def stored_fields(value: str | None) -> dict[str, Any]:
 
 def _number(value: object, default: int) -> int:
     text = str(value if value is not None else "")
-    return int(text) if text.isdigit() else default
+    return int(text) if is_whole(text) else default
 
 
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
