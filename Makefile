@@ -18,6 +18,7 @@ test: setup-dev check ## set up, then everything CI runs (checks and tests)
 
 test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
 	@.ci/browser
+	@.ci/servers
 	@$(PYTEST)
 
 faults: setup-dev ## run plans under every fault and print one table (an hour)
@@ -48,6 +49,7 @@ bench: setup-dev ## measure against the named rivals (minutes)
 
 lock: setup-dev ## renew the lock files (versions and hashes)
 	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group pyproject.toml:build -o .ci/build.lock
 	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements.lock --group dev pyproject.toml -o requirements-dev.lock
 
 setup-run:

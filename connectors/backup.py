@@ -6,9 +6,11 @@ The history has copies of its own (``trimtab history export``), or lies on an ob
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,11 +22,13 @@ from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.systems import systems_of
 from core.errors import InputError
+from core.files import PRIVATE_FOLDER, make_private, open_private, sync_folder, whole_file
 from core.systems import steps_of
 
 _JOURNAL: Final = "journal.db"
 _USERS: Final = "users.json"
 _KEY: Final = "installation.key"
+_STAGED: Final = ".partial-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +55,56 @@ def back_up(config: TrimtabConfig, folder: Path) -> Backup:
         InputError: The folder is there and not empty, or cannot be written.
         OpsError: The journal cannot be read, or its copy is damaged.
     """
+    is_made = False
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty.", hint="Name a folder that is not there yet.")
-        folder.chmod(0o700)
-        made = [_copied(path, folder / name) for name, path in _files(config) if path.is_file()]
-        journal = _journal_file(config)
-        if journal is None or not journal.is_file():
-            return Backup(files=tuple(made), entries=None)
-        _copy_journal(journal, folder / _JOURNAL)
+        if folder.is_dir():
+            if any(folder.iterdir()):
+                hint = "Name a folder that is not there yet."
+                raise InputError(f"{folder} is not empty.", hint=hint)
+        else:
+            make_private(folder)
+            is_made = True
+        folder.chmod(PRIVATE_FOLDER)
+        with _staged(folder) as aside:
+            made = [_copied(path, aside / name) for name, path in _files(config) if path.is_file()]
+            journal = _journal_file(config)
+            entries, digest = None, ""
+            if journal is not None and journal.is_file():
+                _copy_journal(journal, aside / _JOURNAL)
+                entries, digest = _verified(config, aside / _JOURNAL)
+                made.append(_JOURNAL)
     except (OSError, sqlite3.Error) as exc:
         raise InputError(
-            f"The backup in {folder} is not whole: {getattr(exc, 'strerror', None) or exc}.",
+            f"{folder} cannot hold a backup: {_why(exc)}. Nothing of it was left there.",
             hint="Check the folder, its owner and the room on its disk.",
         ) from exc
-    entries, digest = _verified(config, folder / _JOURNAL)
-    return Backup(files=(*made, _JOURNAL), entries=entries, digest=digest)
+    finally:
+        if is_made:
+            with suppress(OSError):  # it holds the backup
+                folder.rmdir()
+    return Backup(files=tuple(made), entries=entries, digest=digest)
+
+
+@contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Give a folder in which a backup is made; its files move to ``folder`` when all are whole."""
+    aside = folder / f"{_STAGED}{secrets.token_hex(4)}"
+    aside.mkdir(mode=PRIVATE_FOLDER)
+    try:
+        yield aside
+        for file in sorted(aside.iterdir()):
+            with file.open("rb") as whole:
+                os.fsync(whole.fileno())
+        for file in sorted(aside.iterdir()):
+            file.replace(folder / file.name)
+        aside.rmdir()  # last: as long as it is there, the backup is not whole
+        sync_folder(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _why(exc: OSError | sqlite3.Error) -> str:
+    return str(getattr(exc, "strerror", None) or exc).rstrip(".")
 
 
 def restore(config: TrimtabConfig, folder: Path) -> Backup:
@@ -77,6 +114,11 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
         InputError: There is no backup in the folder, or something of it is there already.
         OpsError: The journal in it is damaged.
     """
+    if any(folder.glob(f"{_STAGED}*")):
+        raise InputError(
+            f"The backup in {folder} is not whole: `trimtab backup` was stopped while it was made.",
+            hint="Use another backup.",
+        )
     targets = dict(_files(config))
     journal = _journal_file(config)
     if journal is not None:
@@ -91,16 +133,24 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
                 hint="Stop every process of Trimtab, and move it away first.",
             )
     entries, digest = _verified(config, folder / _JOURNAL) if _JOURNAL in wanted else (None, "")
+    _put_back(folder, wanted)
+    return Backup(files=tuple(wanted), entries=entries, digest=digest)
+
+
+def _put_back(folder: Path, wanted: Mapping[str, Path]) -> None:
+    done: list[Path] = []
     try:
         for name, path in wanted.items():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             _copied(folder / name, path)
+            done.append(path)
     except OSError as exc:
+        for path in done:
+            path.unlink(missing_ok=True)
         raise InputError(
-            f"{folder} cannot be put back: {exc.strerror}.",
-            hint="Check state_dir, its owner and the room on its disk; remove what was put back.",
+            f"{folder} cannot be put back: {exc.strerror}. Nothing of it was put back.",
+            hint="Check state_dir, its owner and the room on its disk.",
         ) from exc
-    return Backup(files=tuple(wanted), entries=entries, digest=digest)
 
 
 def _files(config: TrimtabConfig) -> list[tuple[str, Path]]:
@@ -116,18 +166,15 @@ def _journal_file(config: TrimtabConfig) -> Path | None:
 
 
 def _copied(source: Path, target: Path) -> str:
-    """Copy a file, readable by its owner only from the first byte on; return its new name."""
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as out, source.open("rb") as data:
+    """Copy a file whole, readable by its owner only from the first byte on; return its new name."""
+    with source.open("rb") as data, whole_file(target, is_new=True) as out:
         shutil.copyfileobj(data, out)
-        out.flush()
-        os.fsync(out.fileno())
     return target.name
 
 
 def _copy_journal(source: Path, target: Path) -> None:
     """Let SQLite copy a database that is in use, its log included."""
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+    open_private(target).close()
     with (
         closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as live,
         closing(sqlite3.connect(target)) as copy,
@@ -149,9 +196,11 @@ def _verified(config: TrimtabConfig, file: Path) -> tuple[int, str]:
         found = journal.verify()
     finally:
         journal.close()
-    if found.damage is not None:
+    if found.damage is not None or found.database:
+        damage = found.damage
+        where = f" at entry {damage.seq}: {damage.what}" if damage else f". {found.database[0]}"
         raise InputError(
-            f"The journal in {file} is damaged at entry {found.damage.seq}: {found.damage.what}",
+            f"The journal in {file.parent} is damaged{where}",
             hint="Check the journal with `trimtab runs --verify`, or use another backup.",
         )
     return found.entries, found.newest_digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connectors.config.model import TrimtabConfig
@@ -53,8 +54,14 @@ def check_history(config: TrimtabConfig) -> CheckResult:
     return CheckResult(what=what, ok=True, detail="It can be written and read.")
 
 
-def check_journal(config: TrimtabConfig) -> CheckResult:
-    """Try whether the journal can be read, its end is sound and its anchors agree; never raises."""
+def check_journal(config: TrimtabConfig, recorded: Callable[[], Mapping[int, str]]) -> CheckResult:
+    """Try whether the journal can be read, its end is sound and its anchors agree; never raises.
+
+    Args:
+        config: Where it is.
+        recorded: Returns the entries that the history has recorded, by place their runs; called
+            when the journal is empty.
+    """
     from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
     from connectors.journal.anchor import add_anchor, read_anchors  # noqa: PLC0415  # the same
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
@@ -65,7 +72,9 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
         journal = SqlJournal(config.journal_address)
         try:
             what = f"Journal {journal.place}"
-            damage = journal.recent_damage()
+            damage, lost = journal.recent_damage(), ""
+            if journal.newest()[0] == 0:  # of a new installation, or lost
+                lost = journal.verify(recorded=recorded()).lost
             if file is not None:
                 key = installation_key(config.access)
                 add_anchor(file, journal, key)
@@ -74,6 +83,9 @@ def check_journal(config: TrimtabConfig) -> CheckResult:
             journal.close()
     except OpsError as exc:
         return fault(what, exc)
+    if lost:
+        remedy = "Stop every process, and restore the journal from a copy."
+        return CheckResult(what=what, ok=False, detail=lost, remedy=remedy)
     if damage is not None:
         return CheckResult(
             what=what,

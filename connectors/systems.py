@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from connectors.access.key import key_path, signature_check
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.connector import Connector, OpenCluster
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.connector import PEGASUS
 from connectors.pulsar.connector import PULSAR
 from core.errors import ConfigError
-from core.systems import KnownSystem
+from core.systems import KnownSystem, steps_of
 
 CONNECTORS: Final[tuple[Connector, ...]] = (PULSAR, PEGASUS)
 
@@ -24,6 +25,17 @@ def connectors_of(config: TrimtabConfig) -> tuple[Connector, ...]:
 def systems_of(config: TrimtabConfig) -> tuple[KnownSystem, ...]:
     """Return the systems whose clusters a configuration may name."""
     return tuple(connector.system for connector in connectors_of(config))
+
+
+def open_journal(config: TrimtabConfig) -> SqlJournal:
+    """Open the journal of a configuration; its forged entries are marked.
+
+    Raises:
+        ConfigError: ``journal_url`` is none, or its driver is not installed.
+        RemoteError: The database cannot be opened.
+    """
+    is_genuine = signature_check(key_path(config.access))
+    return SqlJournal(config.journal_address, steps_of(systems_of(config)), is_genuine)
 
 
 def connector_of(config: TrimtabConfig, cluster: ClusterConfig) -> Connector:

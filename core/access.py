@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,21 +28,29 @@ _SOURCES: Final[dict[SignIn, frozenset[Source]]] = {
 }
 """By the way people sign in: where a verified identity may come from."""
 
+_ADDRESS: Final = re.compile(r"[^\s@:#]+@[^\s@:#]+\Z")
+_SUBJECT: Final = re.compile(r"https?://[^\s#]+#\S+\Z")
+"""An address has no colon and a subject begins with its issuer's: no text is both."""
+
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """A person, and how it was verified who that is.
 
     Attributes:
-        name: As the journal names the person.
+        name: As the journal names the person. Of an OpenID provider: the e-mail address that it
+            verified, which is a label, else ``subject``.
         groups: That the person belongs to.
         source: ``local``: the operating system's user, where nobody signs in; ``users``: a password
             of the user file; ``proxy``: headers of a trusted proxy; ``oidc``: an OpenID provider;
             ``token``: an API token.
+        subject: ``ISSUER#SUBJECT``: whom an OpenID provider identifies, whatever address that
+            person has; empty: no provider did.
     """
 
     name: str
     groups: tuple[str, ...] = ()
     source: Source = "local"
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,7 @@ class Grant:
 
     Attributes:
         role: What they may do.
-        people: Names, or ``*``: everybody who is signed in.
+        people: Names, subjects of an OpenID provider, or ``*``: everybody who is signed in.
         groups: Names of groups.
         clusters: Patterns of cluster names, for example ``prod-*``.
     """
@@ -65,6 +74,7 @@ class Grant:
         is_theirs = (
             "*" in self.people
             or identity.name in self.people
+            or (bool(identity.subject) and identity.subject in self.people)
             or not set(self.groups).isdisjoint(identity.groups)
         )
         return is_theirs and (
@@ -93,6 +103,8 @@ class Access:
         """
         if identity.source not in _SOURCES[self.sign_in]:
             return None
+        if identity.source == "oidc" and not identity.subject:
+            return None  # of an earlier version, whose names may be anybody's
         if self.sign_in == "none":
             return "admin"
         roles = {grant.role for grant in self.grants if grant.fits(identity, cluster)}
@@ -123,9 +135,11 @@ class Access:
                 "Sign in; for the command line set TRIMTAB_TOKEN to a token of `trimtab tokens`.",
             )
         held = self.role_of(identity, cluster)
+        is_unverified = identity.source == "oidc" and identity.name == identity.subject
         return (
             f"{identity.name} has {held or 'no'} role{place}; {role} is needed to {action}.",
-            "Ask an admin: roles are under [[access.grants]] in trimtab.toml.",
+            "Ask an admin: roles are under [[access.grants]] in trimtab.toml."
+            + (_NO_ADDRESS if is_unverified else ""),
         )
 
     def check(self, identity: Identity, role: Role, cluster: str | None, action: str) -> None:
@@ -143,13 +157,39 @@ class Access:
         return [name for name in clusters if self.may(identity, "viewer", name)]
 
 
-def is_same_person(one: str, other: str) -> bool:
-    """Return whether two names may be one person's: many providers take a name in any case."""
-    return _folded(one) == _folded(other)
+_NO_ADDRESS: Final = (
+    " A grant to an e-mail address does not count: the provider did not mark yours as verified "
+    "(claim email_verified)."
+)
+
+
+def is_same_person(one: Identity, other: Identity) -> bool:
+    """Return whether two identities may be one person's.
+
+    They are if a provider has one subject for both, whatever the addresses, or if the names differ
+    in spelling only: many providers take a name in any case.
+    """
+    is_one_subject = bool(one.subject) and one.subject == other.subject
+    return is_one_subject or _folded(one.name) == _folded(other.name)
 
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def subject_of(issuer: str, subject: str) -> str:
+    """Return ``ISSUER#SUBJECT``; an issuer has no ``#``, so that only one pair reads like that."""
+    return f"{issuer}#{subject}"
+
+
+def is_subject(name: str) -> bool:
+    """Return whether a name reads ``ISSUER#SUBJECT``, as :func:`subject_of` writes it."""
+    return _SUBJECT.match(name) is not None
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name reads like an e-mail address; never one that is a subject."""
+    return _ADDRESS.match(name) is not None
 
 
 def highest(roles: Iterable[Role]) -> Role:

@@ -11,8 +11,8 @@ wrong and where, ``hint`` is one sentence that says how to fix it. ``code`` is s
     |- PlanError        the plan's fault
     |    UnusablePlanError, PlanConflictError, GuardRefusedError
     |- RemoteError      an endpoint, an operation on it, and whether the operation may have happened
-    |    UnreachableError, RemoteTimeoutError, AuthError, NotFoundError, ConflictError,
-    |    ThrottledError, ServerError, ProtocolError
+    |    UnreachableError, RemoteTimeoutError, GivenUpError, AuthError, NotFoundError,
+    |    ConflictError, ThrottledError, ServerError, ProtocolError
     |- ComputeError     a job failed
     `- InvariantError   our own bug
 """
@@ -215,6 +215,22 @@ class RemoteTimeoutError(RemoteError):
     """No answer in time."""
 
     code = "timeout"
+
+
+class GivenUpError(RemoteError):
+    """The answer was not waited for any more: the run was stopped, or this process ends."""
+
+    code = "given_up"
+
+    @classmethod
+    def at(cls, endpoint: str, operation: str, outcome: Outcome = "unknown") -> GivenUpError:
+        """Build the error."""
+        return cls(
+            f"The answer of {endpoint} to {operation} was not waited for any more.",
+            endpoint=endpoint,
+            operation=operation,
+            outcome=outcome,
+        )
 
 
 class AuthError(RemoteError):

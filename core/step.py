@@ -312,6 +312,23 @@ class Step:
         return ""
 
     @property
+    def not_undone(self) -> str:
+        """What an undo of it does not bring back, one sentence; empty: all of it comes back.
+
+        It is about the kind of step, not about its subject: many steps give one sentence. What a
+        single step leaves behind is a finding of its inverse.
+        """
+        return ""
+
+    @property
+    def lets_others_move(self) -> bool:
+        """Whether the cluster may move something because of it, also after it has ended.
+
+        An undo then counts what moved, and can plan it back.
+        """
+        return self.starts_balancer
+
+    @property
     def confirmation(self) -> str:
         """Why the cluster's name must be typed, be it one step only; empty: no such reason."""
         return ""

@@ -194,6 +194,18 @@ class System(Protocol[S_contra]):
         """
         ...
 
+    def count_moved(self, view: RunView, start: S_contra, snapshot: S_contra) -> int:
+        """Return how many bundles or partitions are elsewhere than when a run began.
+
+        Those that steps of the run moved do not count.
+
+        Args:
+            view: The run.
+            start: A snapshot of when it began.
+            snapshot: A fresh one.
+        """
+        ...
+
     def undo(
         self,
         view: RunView,
@@ -202,9 +214,19 @@ class System(Protocol[S_contra]):
         now: datetime,
         exclusions: Collection[str] = frozenset(),
         reason: str = "",
+        start: S_contra | None = None,
+        max_moves: int = 0,
     ) -> Plan:
-        """Return the plan that undoes a run, last step first.
+        """Return the plan that undoes a run, last step first, and what it leaves behind.
 
+        Args:
+            view: The run.
+            snapshot: A fresh one.
+            now: The present moment, aware UTC.
+            exclusions: What the configuration excludes from every plan.
+            reason: Why; by default that it undoes the run.
+            start: A snapshot of when the run began; ``None``: there is none.
+            max_moves: Most moves back of what moved since, and by no step of the run.
         Raises:
             PlanConflictError: The run has not ended, is of another cluster, or left nothing.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -195,7 +196,8 @@ def one_line(text: str) -> str:
 
 
 _INVISIBLE = (
-    "\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"  # fillers and joiners that count as letters
+    # fillers, joiners, selectors and a blank that count as letters or signs
+    "\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5\u180b-\u180d\u180f\u2800"
 )
 MISLEADING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e"
@@ -208,6 +210,27 @@ MISLEADING = re.compile(
 def visible(text: str) -> str:
     """Return text with each character that nobody sees written as its code, ``<U+202E>``."""
     return MISLEADING.sub(lambda found: _code(found.group()), text)
+
+
+MAX_NAME = 255
+"""Characters of a person's name: as many as the journal's column of actors has."""
+
+
+def name_fault(name: str) -> str:
+    """Return why a person's name from outside is refused, a clause; empty: it is not.
+
+    A name that looks like another one, by what is invisible in it or by letters in another form
+    (NFKC), would let a person act in the journal under what reads like the name of another.
+    """
+    if not name:
+        return "is empty"
+    if len(name) > MAX_NAME:
+        return f"is too long: it has {len(name):,} characters, {MAX_NAME} are allowed"
+    if visible(one_line(name)) != name:
+        return "has invisible characters or surplus blanks"
+    if unicodedata.normalize("NFKC", name) != name:
+        return "has letters in another form than the usual one (Unicode NFKC)"
+    return ""
 
 
 def _code(letter: str) -> str:

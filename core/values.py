@@ -50,7 +50,7 @@ def by_server(text: str) -> dict[str, str] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None

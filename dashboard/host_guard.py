@@ -89,12 +89,13 @@ def _same_origin(scope: Scope) -> Scope:
     """Return the scope with an accepted origin as the host's own.
 
     Streamlit judges a foreign origin again, and for that asks a server on the Internet for the
-    address of this machine (``streamlit.net_util.get_external_ip``).
+    address of this machine (``streamlit.net_util.get_external_ip``). The scheme stays: the cookie
+    of an OpenID provider's sign-in counts for the origin of ``redirect_uri`` only.
     """
     headers = dict(scope["headers"])
     if b"origin" not in headers:
         return scope
-    own = b"http://" + headers[b"host"]
+    own = headers[b"origin"].partition(b"://")[0] + b"://" + headers[b"host"]
     remaining = [pair for pair in scope["headers"] if pair[0] != b"origin"]
     return {**scope, "headers": [*remaining, (b"origin", own)]}
 

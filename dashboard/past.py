@@ -12,10 +12,9 @@ from typing import Final
 
 from core.errors import OpsError
 from dashboard import services
-from dashboard.cli.clusters import READY_S
 from dashboard.cli.config import read_config
 from dashboard.cli.output import note
-from dashboard.cli.supervisor import end_with_parent
+from dashboard.cli.supervisor import READY_S, end_with_parent
 from dashboard.services.sandbox import SandboxRequest, write_past
 
 _NICE: Final = 15

@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from streamlit.runtime import app_session, memory_session_storage
 
 from dashboard import services, warm_up
-from dashboard.cli.supervisor import end_with_parent
+from dashboard.cli.supervisor import answers, end_with_parent
 from dashboard.host_guard import HostGuard, host_names
 from dashboard.left_sessions import LeftSessions
 from dashboard.page_names import PageNames
@@ -26,14 +26,17 @@ _KEPT_FROM_BYTES: Final = 1_500
 """Smaller messages are sent again: what a browser has is named to the server with every click."""
 _KEPT_RUNS: Final = 20
 
+_ANSWERS_WITHIN_S: Final = 10.0
+"""Pages that many look at may take as long, and are well."""
+
 _LEFT_S: Final = 60
 """So long a browser whose connection broke finds its session again."""
 
 
 def main() -> None:
     """Run Streamlit on the address and the port of the first arguments; the rest are proxies."""
-    end_with_parent()
     program, address, port, *hosts = sys.argv
+    end_with_parent(lambda: answers(address, int(port), "/healthz", _ANSWERS_WITHIN_S))
     sys.argv = [program]  # the rest would be arguments of the page
     # uvicorn would put what X-Forwarded-For says in the place of the address that a request came
     # from, for every sender on this machine; which proxies are trusted is [access.proxy]'s to say

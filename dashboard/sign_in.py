@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
+import logging
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from core.errors import ConfigError, ForbiddenError, OpsError
 from dashboard import services
@@ -26,11 +33,17 @@ if TYPE_CHECKING:
 
     from dashboard.services import Config
 
+_LOG = logging.getLogger("trimtab.pages")
+
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 
 _OPEN: Final = frozenset({"/healthz", "/readyz", "/_stcore/health"})
 """Probes of a supervisor, which has no person; they say no more than that it works."""
+
+_OF_PEOPLE: Final = ("/media/", "/_stcore/upload_file/", "/_stcore/metrics")
+"""Streamlit's routes with what people load down and up; of an OpenID provider's people the others
+are open, since the page that leads to the provider needs them."""
 
 _METRICS: Final = "/metrics"
 SCRAPER: Final = "trimtab.scraper"
@@ -122,7 +135,9 @@ class SignInGuard:
             return _of_scraper(config, scope)
         if sign_in == "proxy":
             return _of_proxy(config, scope)
-        return await self._of_person(config, scope, receive) if sign_in == "users" else None
+        if sign_in == "oidc":
+            return _of_provider(config, scope)
+        return await self._of_person(config, scope, receive)
 
     def _read_config(self) -> Config | None:
         """Return the configuration; while it cannot be read the last one holds.
@@ -189,11 +204,33 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
         sentence = "These pages are served through their proxy only ([access.proxy]).\n"
         return PlainTextResponse(sentence, 403)
     named = len(headers.getlist(proxy.user_header))
-    if named != 1 or access.proxied_identity(config, headers) is None:
+    try:
+        identity = access.proxied_identity(config, headers) if named == 1 else None
+    except ForbiddenError as error:
+        return PlainTextResponse(f"{error}\n", 403)
+    if identity is None:
         return PlainTextResponse(f"The proxy names nobody in {proxy.user_header}.\n", 401)
     if len(headers.getlist(proxy.groups_header)) > 1:  # one of them may be the person's own
         return PlainTextResponse(f"The proxy sends {proxy.groups_header} twice.\n", 401)
     return None
+
+
+def _of_provider(config: Config, scope: Scope) -> Response | None:
+    """Serve downloads to whoever an OpenID provider has signed in: pages ask for themselves."""
+    if not scope["path"].startswith(_OF_PEOPLE):
+        return None
+    cookies, secret = HTTPConnection(scope).cookies, get_cookie_secret()
+
+    def read(name: str) -> bytes | None:
+        return decode_signed_value(secret, name, cookies.get(name, "").encode("latin-1"))
+
+    try:
+        claims = json.loads(get_cookie_with_chunks(read, USER_COOKIE_NAME) or b"{}")
+    except ValueError:
+        claims = {}
+    if access.is_signed_in(config, claims):
+        return None
+    return PlainTextResponse("Sign in first.\n", 401)
 
 
 async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock) -> Response:
@@ -277,16 +314,20 @@ def _cookie(config: Config, headers: Headers) -> str:
 
 
 def _address(config: Config, request: Request) -> str:
-    """Return where a request came from; a trusted proxy says it in a header.
+    """Return under which address attempts of a request are counted."""
+    sender = request.client.host if request.client else ""
+    lines = request.headers.getlist("x-forwarded-for")
+    if lines and not config.access.proxy.trusts(sender):
+        _warn_of_proxy()
+    return config.access.proxy.visitor(sender, ",".join(lines))
 
-    Only what the proxy itself added counts: the last address of the last such header.
-    """
-    address = request.client.host if request.client else ""
-    if config.access.proxy.trusts(address):
-        lines = request.headers.getlist("x-forwarded-for")
-        forwarded = ",".join(lines).rpartition(",")[2].strip()
-        return forwarded or address
-    return address
+
+@lru_cache(maxsize=1)
+def _warn_of_proxy() -> None:
+    _LOG.warning(
+        "a request to sign in has X-Forwarded-For and is not from a proxy of [access.proxy] "
+        "addresses: if it is from yours, all visitors count as one until it is named there"
+    )
 
 
 def _is_https(request: Request) -> bool:

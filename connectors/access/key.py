@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import platformdirs
 
+from core.actions.authority import is_genuine
 from core.errors import ConfigError
+from core.files import make_private, whole_text
 
 if TYPE_CHECKING:
     from connectors.config.access import AccessConfig
+    from core.actions.events import Record
 
 _BYTES: Final = 32
 _OTHERS: Final = 0o077
@@ -32,7 +35,10 @@ def installation_key(access: AccessConfig) -> bytes:
     Raises:
         ConfigError: It cannot be read or written, is no key, or others may read it.
     """
-    path = key_path(access)
+    return _key_at(key_path(access))
+
+
+def _key_at(path: Path) -> bytes:
     try:
         if not path.exists():
             _make(path)
@@ -43,6 +49,28 @@ def installation_key(access: AccessConfig) -> bytes:
             f"The installation's key {path} cannot be used: {exc.strerror}.",
             hint="Name a file that this user can read as key_file under [access].",
         ) from exc
+
+
+def readable_key(path: Path) -> bytes | None:
+    """Return the key in a file; ``None``: it is not there, or this user cannot use it."""
+    try:
+        return _key_at(path) if path.exists() else None  # whoever only reads makes none
+    except (ConfigError, OSError):
+        return None
+
+
+def signature_check(path: Path) -> Callable[[Record], bool]:
+    """Return the check of a record's signature; where no key can be read, all pass it.
+
+    Args:
+        path: Of the installation's key.
+    """
+
+    def is_signed(record: Record) -> bool:
+        key = readable_key(path)
+        return key is None or is_genuine(record, key)
+
+    return is_signed
 
 
 @lru_cache(maxsize=4)
@@ -66,13 +94,6 @@ def _read(path: Path, changed_ns: int, mode: int) -> bytes:  # noqa: ARG001  # k
 
 def _make(path: Path) -> None:
     """Write a new key whole or not at all; of two processes that do it at once one wins."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
+    make_private(path.parent)
+    with suppress(FileExistsError), whole_text(path, is_new=True) as file:
         file.write(secrets.token_hex(_BYTES) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    with suppress(FileExistsError):
-        os.link(written, path)
-    written.unlink()

@@ -1,13 +1,17 @@
 """Who is signed in on the pages, and who tried to: two tables next to the journal.
 
 A session is a random text in a cookie; only its hash is stored, so that whoever reads the database
-cannot use it. Several processes that serve pages share the tables. Attempts are recorded and
+cannot use it. A row is sealed with the installation's key, so that whoever writes the database
+cannot make one. Several processes that serve pages share the tables. Attempts are recorded and
 counted, so that passwords cannot be guessed.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
+import json
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -41,7 +45,7 @@ SESSIONS: Final = sa.Table(
     METADATA,
     sa.Column("sha256", sa.String(64), primary_key=True),
     sa.Column("person", sa.String(255), nullable=False),
-    sa.Column("stamp", sa.String(16), nullable=False),  # of the password that it was opened with
+    sa.Column("stamp", sa.String(16), nullable=False),  # seal of the row and of the password
     sa.Column("expires_ms", sa.BigInteger, nullable=False),  # milliseconds since 1970
 )
 
@@ -62,6 +66,7 @@ class Sessions:
     Args:
         database: The journal's.
         users: The user file.
+        key: The installation's, which seals the rows.
         lasts: How long a person stays signed in.
         now: The present moment, aware UTC.
     """
@@ -70,11 +75,13 @@ class Sessions:
         self,
         database: Database,
         users: UserFile,
+        key: bytes,
         lasts: timedelta,
         now: Callable[[], datetime],
     ) -> None:
         self._database = database
         self._users = users
+        self._key = key
         self._lasts = lasts
         self._now = now
         database.add_tables(METADATA)
@@ -108,11 +115,12 @@ class Sessions:
             )
         text = secrets.token_urlsafe(32)
         expires = datetime_to_ms(self._now() + self._lasts)
-        row = {"sha256": _sha256(text), "person": name, "expires_ms": expires}
+        seal = self._seal(_sha256(text), name, expires)
+        row = {"sha256": _sha256(text), "person": name, "stamp": seal, "expires_ms": expires}
         with translated(self._database.place, "sign in"), self._database.writing() as connection:
             stale = SESSIONS.c.expires_ms < datetime_to_ms(self._now())
             connection.execute(SESSIONS.delete().where(stale))
-            connection.execute(SESSIONS.insert().values(stamp=self._users.stamp(name), **row))
+            connection.execute(SESSIONS.insert().values(**row))
         self._note(name, address, "in")
         return text
 
@@ -120,14 +128,14 @@ class Sessions:
         """Return who is signed in with a session's text, with today's groups; ``None``: nobody.
 
         A session ends when its time is over, when the person signs out, changes the password or is
-        removed.
+        removed. A row that was not written here, or was changed since, is no session.
 
         Raises:
             RemoteError: The database cannot be read.
         """
         now_ms = datetime_to_ms(self._now())
         lasts_ms = round(self._lasts / timedelta(milliseconds=1))
-        query = sa.select(SESSIONS.c.person, SESSIONS.c.stamp).where(
+        query = sa.select(SESSIONS).where(
             SESSIONS.c.sha256 == _sha256(text),
             SESSIONS.c.expires_ms > now_ms,
             # one that lasts longer was opened on a clock that was ahead
@@ -135,7 +143,11 @@ class Sessions:
         )
         with self._database.reading("read a session") as connection:
             row = connection.execute(query).one_or_none()
-        if row is None or self._users.stamp(row.person) != row.stamp:
+        if row is None:
+            return None
+        expected = self._seal(row.sha256, row.person, row.expires_ms)
+        found = str(row.stamp).encode("utf-8", "replace")  # SQLite stores what it is given
+        if not hmac.compare_digest(found, expected.encode()):
             return None
         return self._users.current(row.person)
 
@@ -150,6 +162,15 @@ class Sessions:
             connection.execute(SESSIONS.delete().where(SESSIONS.c.sha256 == _sha256(text)))
         if who is not None:
             self._note(who.name, address, "out")
+
+    def _seal(self, sha256: str, person: str, expires_ms: int) -> str:
+        """Return what binds a row to its cookie, person, password, end and installation.
+
+        96 bits of HMAC-SHA-256: as many as the column takes in Base64.
+        """
+        row = json.dumps([sha256, person, self._users.stamp(person), expires_ms], default=repr)
+        seal = hmac.new(self._key, b"session\n" + row.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(seal[:12]).decode()
 
     def _is_held(self, name: str, address: str) -> bool:
         """Return whether too many attempts failed a short while ago.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -19,9 +18,10 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from filelock import FileLock
 
-from core.access import Identity
+from core.access import Identity, is_subject
 from core.errors import ConfigError, ForbiddenError, InputError, UnknownNameError
-from core.units import one_line
+from core.files import make_private, write_whole
+from core.units import name_fault, one_line
 
 MIN_PASSWORD: Final = 12
 """Characters; length is what makes a password hard to guess."""
@@ -163,10 +163,10 @@ class UserFile:
         """
         if not 0 < days <= MAX_TOKEN_DAYS:
             raise InputError(f"A token lasts at most {MAX_TOKEN_DAYS} days, not {days:g}.")
-        if not _NAME.match(person):
+        if not _NAME.match(person) and (not is_subject(person) or name_fault(person)):
             raise InputError(
                 f"{one_line(person)!r} cannot be a person's name.",
-                hint="Use up to 64 letters, digits and . _ @ + -.",
+                hint="Use up to 64 letters, digits and . _ @ + -, or ISSUER#SUBJECT.",
             )
         key, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         with self._changing() as content:
@@ -215,7 +215,8 @@ class UserFile:
             )
         user = content.users.get(token.person)
         groups = user.groups if user else token.groups
-        return Identity(name=token.person, groups=groups, source="token")
+        subject = token.person if is_subject(token.person) else ""
+        return Identity(name=token.person, groups=groups, source="token", subject=subject)
 
     # -- file -----------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class UserFile:
             return msgspec.json.decode(self._path.read_bytes(), type=_Content)
         except OSError as exc:
             raise self._unusable(exc.strerror or "unknown") from exc
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, RecursionError) as exc:
             raise self._unusable(f"it is damaged ({exc})") from exc
 
     def _unusable(self, fault: str) -> ConfigError:
@@ -252,19 +253,13 @@ class UserFile:
     def _changing(self) -> Iterator[_Content]:
         """Give the content to change; it is written whole when nothing went wrong."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._path.parent)
             with FileLock(f"{self._path}.lock", timeout=10, mode=_PRIVATE):
                 saved = self._content()
                 content = _Content(users=dict(saved.users), tokens=dict(saved.tokens))
                 yield content
                 text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
-                written = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-                handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                written.replace(self._path)
+                write_whole(self._path, text)
         except (OSError, TimeoutError) as exc:
             raise self._unusable(getattr(exc, "strerror", None) or str(exc)) from exc
 

@@ -1,15 +1,20 @@
-"""Telling a target, through Apprise: webhooks, chats, pagers, mail."""
+"""Sending a message to a target, within a time that no target can stretch."""
 
 from __future__ import annotations
 
-import logging
-import warnings
+import subprocess
+import sys
 from typing import Final
 
+import msgspec
+
+from connectors.alerts.deliver import NO_ADDRESS, SENT, WITHIN_S, Message
 from connectors.config.alerts import TargetConfig
-from core.errors import InputError, UnreachableError
+from connectors.transport import deadline
+from core.errors import GivenUpError, InputError, RemoteTimeoutError, UnreachableError
 
 _OPERATION: Final = "send an alert"
+_COMMAND: Final = (sys.executable, "-m", "connectors.alerts.deliver")
 
 
 def send(target: TargetConfig, title: str, text: str) -> None:
@@ -19,25 +24,67 @@ def send(target: TargetConfig, title: str, text: str) -> None:
         InputError: Its address is none that Apprise knows; it is not repeated.
         ConfigError: Its file cannot be read.
         UnreachableError: It did not take the message.
+        RemoteTimeoutError: It did not take it within :data:`WITHIN_S`.
+        GivenUpError: This process ends.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of what it imports
-        import apprise  # noqa: PLC0415  # half a second, for those who have targets
-
-        # it logs addresses, with the secrets in them
-        logging.getLogger("apprise").setLevel(logging.CRITICAL)
-        sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="Trimtab", async_mode=False))
-        is_known = sender.add(target.read_url())
-    if not is_known:
+    message = msgspec.json.encode(Message(url=target.read_url(), title=title, text=text))
+    place = f"target {target.name}"
+    hint = f"Check its address, then run: trimtab alerts test {target.name}"
+    try:
+        code = _delivered(message)
+    except deadline.GivenUpError as exc:
+        raise GivenUpError.at(place, _OPERATION) from exc
+    if code is None:
+        raise RemoteTimeoutError(
+            f"Target {target.name} did not take the message within {WITHIN_S:.0f} s.",
+            endpoint=place,
+            operation=_OPERATION,
+            outcome="unknown",
+            hint=hint,
+        )
+    if code == NO_ADDRESS:
         raise InputError(
             f"The address of target {target.name} is none that can be sent to.",
             hint="Write it as the documentation of Apprise says, for example json://host:port/path.",
         )
-    if not sender.notify(title=title, body=text):
+    if code != SENT:
         raise UnreachableError(
             f"Target {target.name} did not take the message.",
-            endpoint=f"target {target.name}",
+            endpoint=place,
             operation=_OPERATION,
             outcome="unknown",
-            hint=f"Check its address, then run: trimtab alerts test {target.name}",
+            hint=hint,
         )
+
+
+def _delivered(message: bytes) -> int | None:
+    """Return the exit code of the process that sends a message; ``None``: it took too long.
+
+    Raises:
+        GivenUpError: It is not waited for any more.
+    """
+    with subprocess.Popen(  # noqa: S603 - our own module, no shell
+        _COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C reaches us alone
+    ) as process:
+        unsent = [message]
+
+        def has_ended(wait_s: float) -> bool:
+            try:
+                process.communicate(unsent.pop() if unsent else None, timeout=wait_s)
+            except subprocess.TimeoutExpired:
+                return False
+            return True
+
+        try:
+            if not deadline.awaited(has_ended, WITHIN_S):
+                return None
+        except deadline.DeadlineError:
+            return None
+        finally:
+            if process.poll() is None:
+                process.kill()
+        return process.returncode

@@ -24,7 +24,8 @@ from connectors.alerts.targets import send
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
-from connectors.systems import connector_of, systems_of
+from connectors.systems import connector_of, open_journal, systems_of
+from connectors.transport.deadline import unless
 from core.actions.approval import waits_for_approval
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -34,7 +35,7 @@ from core.errors import InvariantError, OpsError
 from core.findings.finding import Finding
 from core.gauges import Gauge
 from core.snapshot.store import SnapshotStore
-from core.systems import record_of, steps_of
+from core.systems import record_of
 
 _LOG: Final = logging.getLogger("trimtab.alerts")
 _RUNS: Final = 20
@@ -77,7 +78,8 @@ def watch(
             stop.wait(_STANDBY_S)
             continue
         try:
-            _Watch(config, returned_since, report).run(stop)
+            with unless(stop.is_set):
+                _Watch(config, returned_since, report).run(stop)
         finally:
             lock.release()
 
@@ -126,7 +128,7 @@ class _Watch:
             stop.wait(self._rules.every_s)
 
     def _turn(self) -> None:
-        journal = SqlJournal(self._config.journal_address, steps_of(systems_of(self._config)))
+        journal = open_journal(self._config)
         try:
             store = AlertStore(journal.database)
             before = store.alerts()

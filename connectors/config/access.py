@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
 from pydantic import Field, field_validator, model_validator
 
 from connectors.config.credentials import Strict
-from core.access import Access, Grant, Role, SignIn
+from core.access import Access, Grant, Role, SignIn, is_address, is_subject
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -20,7 +20,8 @@ class GrantConfig(Strict):
     Attributes:
         role: ``viewer`` looks, ``operator`` acts on the load and controls runs, ``admin`` also
             changes lasting settings and policies.
-        people: Names as they sign in, or ``*``: everybody who is signed in.
+        people: Names as they sign in, or ``*``: everybody who is signed in. With ``oidc``: e-mail
+            addresses that the provider verified, or ``ISSUER#SUBJECT``.
         groups: Names of groups: of the user file, the proxy or the provider.
         clusters: Names or patterns such as ``prod-*``.
     """
@@ -38,11 +39,11 @@ class GrantConfig(Strict):
 
 
 class ProxyConfig(Strict):
-    """A proxy that signs people in and names them in headers.
+    """A proxy in front of the pages; with ``sign_in = "proxy"`` it names people in headers.
 
     Attributes:
-        addresses: From which its requests come, as addresses or networks (``10.0.0.0/24``);
-            requests from elsewhere are refused.
+        addresses: From which its requests come, as addresses or networks (``10.0.0.0/24``). With
+            ``proxy`` requests from elsewhere are refused; with ``users`` they tell visitors apart.
         user_header: Has the person's name.
         groups_header: Has the person's groups, separated by commas.
     """
@@ -64,11 +65,24 @@ class ProxyConfig(Strict):
 
     def trusts(self, address: str) -> bool:
         """Return whether requests from an address are the proxy's."""
-        try:
-            found = ip_address(address)
-        except ValueError:
-            return False
-        return any(found in ip_network(one) for one in self.addresses)
+        found = _parsed(address)
+        return found is not None and any(found in ip_network(one) for one in self.addresses)
+
+    def visitor(self, sender: str, forwarded: str) -> str:
+        """Return under which address a request is counted.
+
+        Args:
+            sender: From which it came.
+            forwarded: Its ``X-Forwarded-For``. It counts if the sender is the proxy, and of it the
+                last address, which the proxy added itself; the others are the visitor's own.
+        Returns:
+            Of IPv6 the network (/64), of which a visitor has every address.
+        """
+        last = forwarded.rpartition(",")[2].strip()
+        found = (_parsed(last) if self.trusts(sender) else None) or _parsed(sender)
+        if isinstance(found, IPv6Address):
+            return str(IPv6Network((found, 64), strict=False))
+        return sender if found is None else str(found)
 
 
 class AccessConfig(Strict):
@@ -83,8 +97,9 @@ class AccessConfig(Strict):
         key_file: The installation's key, which signs requests and plans; by default made for the
             operating system's user. Machines that share a journal need the same one.
         session_hours: How long a person stays signed in.
-        proxy: For ``sign_in = "proxy"``.
-        groups_claim: For ``oidc``: the claim that lists a person's groups.
+        proxy: In front of the pages.
+        groups_claim: For ``oidc``: the claim that lists a person's groups; ``a.b`` is also ``b``
+            inside of ``a``.
     """
 
     sign_in: SignIn = "none"
@@ -104,6 +119,13 @@ class AccessConfig(Strict):
             )
         if self.sign_in == "proxy" and not self.proxy.addresses:
             raise ValueError('sign_in = "proxy" needs the proxy\'s addresses under [access.proxy]')
+        for name in (name for one in self.grants for name in one.people):
+            if self.sign_in == "oidc" and not (name == "*" or is_address(name) or is_subject(name)):
+                raise ValueError(
+                    f'with sign_in = "oidc" a grant cannot name {name!r}: write the e-mail address '
+                    "that the provider verified, or issuer and subject as "
+                    f'"https://login.example.com#{name}"; give API tokens a group'
+                )
         return self
 
     def rules(self) -> Access:
@@ -120,6 +142,22 @@ class AccessConfig(Strict):
                 for one in self.grants
             ),
         )
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an IP address; ``None``: it is none.
+
+    Of IPv4 also where a server for both protocols writes it as IPv6, and without the port of the
+    visitor, another one for each connection, that some proxies add.
+    """
+    host = text.removeprefix("[").partition("]")[0].partition("%")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        found = ip_address(host)
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
 
 
 def is_loopback(address: str) -> bool:

@@ -41,11 +41,18 @@ from connectors.transport.addresses import HostPattern, address_fault
 from core.access import Role
 from core.actions.approval import ApprovalRules
 from core.actions.windows import Window
+from core.bounds import MAX_CONFIG_BYTES, TooLargeError, read_file
 from core.errors import ConfigError, UnknownNameError
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
 _SQLITE: Final = "sqlite:///"
+_MAX_DEPTH: Final = 16
+"""Arrays and tables in each other; settings have four."""
+
+_MIB: Final = 2**20
+DECODED: Final = 8
+"""An answer may take so many times the bytes of the longest one when it is decoded."""
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOST: Final = r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
@@ -117,6 +124,46 @@ class Timeouts(Strict):
     zookeeper_s: float = Field(default=10.0, gt=0, le=300)
     session_s: float = Field(default=15.0, ge=2, le=300)
     capture_s: float = Field(default=50.0, gt=0, le=3600)
+
+
+class ReadLimits(Strict):
+    """How much is read of what a server answers, in MiB; more is refused, and the answer is named.
+
+    Decoded, an answer may take up to :data:`DECODED` times as much; one that would take more is
+    refused as well.
+
+    Attributes:
+        answer_mib: One answer of a broker, of a Prometheus server, or of a Pegasus server.
+        bulk_mib: One answer that may name every topic of a broker: its own metrics, its topics.
+        zookeeper_mib: One answer of ZooKeeper. Its servers have the same limit, ``jute.maxbuffer``:
+            1 MiB by default, 10 MiB in Pulsar's own start scripts.
+        capture_mib: All the answers of ZooKeeper in one capture, as they are decoded.
+    """
+
+    answer_mib: int = Field(default=32, ge=1, le=1024)
+    bulk_mib: int = Field(default=256, ge=1, le=1024)
+    zookeeper_mib: int = Field(default=16, ge=1, le=1024)
+    capture_mib: int = Field(default=2048, ge=16, le=65_536)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of one answer of a server that is no ZooKeeper."""
+        return self.answer_mib * _MIB
+
+    @property
+    def bulk_bytes(self) -> int:
+        """Bytes of one answer that may name every topic of a broker."""
+        return self.bulk_mib * _MIB
+
+    @property
+    def zookeeper_bytes(self) -> int:
+        """Bytes of one answer of ZooKeeper."""
+        return self.zookeeper_mib * _MIB
+
+    @property
+    def capture_bytes(self) -> int:
+        """Bytes of all answers of ZooKeeper in one capture."""
+        return self.capture_mib * _MIB
 
 
 class ApplyLimits(Strict):
@@ -267,6 +314,7 @@ class ClusterConfig(Strict):
         pulsar_cluster: The cluster's own name; needed only where ``/admin/clusters`` holds several
             and no admin URL is given.
         read_budget: Most znodes read in one capture.
+        read_limits: How much is read of an answer.
         rest_fan_out: Most admin requests in flight at once.
         apply: How careful runs are; moving a primary is cheap in Pegasus, so its pace is 120 a
             minute there unless it says otherwise.
@@ -291,6 +339,7 @@ class ClusterConfig(Strict):
     timeouts: Timeouts = Timeouts()
     pulsar_cluster: str | None = None
     read_budget: int = Field(default=500_000, ge=100)
+    read_limits: ReadLimits = ReadLimits()
     rest_fan_out: int = Field(default=16, ge=1, le=32)
     apply: ApplyLimits = ApplyLimits()
     approval: Approval = Approval()
@@ -450,9 +499,17 @@ class TrimtabConfig(BaseSettings):
 
     @model_validator(mode="after")
     def _distinct(self) -> TrimtabConfig:
-        names = [cluster.name for cluster in self.clusters]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"two clusters are named {min(twice)}")
+        known: dict[str, str] = {}
+        for cluster in self.clusters:
+            other = known.get(cluster.name.casefold())
+            if other == cluster.name:
+                raise ValueError(f"two clusters are named {other}")
+            if other is not None:  # each names files and addresses, where case may not count
+                raise ValueError(
+                    f"the names of clusters {other} and {cluster.name} differ in case only: "
+                    "rename one"
+                )
+            known[cluster.name.casefold()] = cluster.name
         return self
 
     @model_validator(mode="after")
@@ -540,16 +597,39 @@ class TrimtabConfig(BaseSettings):
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_file(path, MAX_CONFIG_BYTES).decode())
     except FileNotFoundError as exc:
         raise ConfigError(
             f"There is no configuration file {path}.",
             hint="Write one (README: Point it at a real cluster) or name another with --config.",
         ) from exc
+    except TooLargeError as exc:
+        raise ConfigError(f"{path} is no configuration: {exc}.", hint="Name another.") from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not TOML: {exc}.", hint="Correct that line.") from exc
+    except RecursionError:
+        depth = _MAX_DEPTH + 1
+    else:
+        depth = _depth(values)
+    if depth > _MAX_DEPTH:
+        raise ConfigError(
+            f"{path} is nested too deeply: more than {_MAX_DEPTH} arrays or tables in each other.",
+            hint="docs/configuration.md lists every setting; none is nested like that.",
+        )
+    return values
+
+
+def _depth(values: dict[str, Any]) -> int:
+    """Return how deeply arrays and tables are nested; up to one more than is allowed."""
+    level: list[dict[str, Any] | list[Any]] = [values]
+    depth = 0
+    while level and depth <= _MAX_DEPTH:
+        inner = [item.values() if isinstance(item, dict) else item for item in level]
+        level = [one for items in inner for one in items if isinstance(one, dict | list)]
+        depth += 1
+    return depth
 
 
 def _anchored(values: Any, folder: Path) -> Any:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, SecretStr
 
 from connectors.transport.redaction import is_weak
+from core.files import PRIVATE_UMASK, make_private
 
 if TYPE_CHECKING:
     from connectors.config.model import TrimtabConfig
 
-_FOLDER: Final = 0o700
-_OTHERS: Final = 0o077
+_OTHERS: Final = PRIVATE_UMASK
 _ROOT: Final = 0
 _SHARED: Final = stat.S_ISVTX
 """``/tmp`` and the like are everybody's: what is in them is tightened, they are not."""
@@ -32,7 +32,7 @@ def keep_private(state_dir: Path) -> None:
     """
     os.umask(_OTHERS)
     with suppress(OSError):  # whoever writes there says why that does not work
-        state_dir.mkdir(parents=True, exist_ok=True, mode=_FOLDER)
+        make_private(state_dir)
     if state_dir.resolve() in (Path.home().resolve(), Path("/")):
         return
     _tighten(state_dir)

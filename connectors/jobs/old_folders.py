@@ -107,7 +107,7 @@ def _converted(text: str, kind: type[Old], new: Callable[[Old], msgspec.Struct])
 def _decoded(text: str, kind: type[Old]) -> Old | None:
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -32,6 +32,7 @@ from connectors.journal.engine import Database
 from connectors.journal.errors import translated
 from connectors.journal.lease import SqlLease
 from core.errors import ComputeError, ConfigError, InputError, UnknownNameError
+from core.files import write_whole
 from core.progress import JobStoppedError
 from core.snapshot.clock import clock_jump
 
@@ -503,9 +504,7 @@ def _queue_id(home: Path) -> str:
             home.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(f"{path}.lock", timeout=_LOCK_S):
                 if not path.exists():
-                    aside = path.with_suffix(".partial")
-                    aside.write_text(secrets.token_hex(16))
-                    aside.replace(path)
+                    write_whole(path, secrets.token_hex(16).encode())
         return path.read_text().strip()[:32]
     except (OSError, filelock.Timeout, UnicodeDecodeError) as error:
         raise ComputeError(
@@ -524,5 +523,5 @@ def _decoded(text: str, kind: type[S], what: str) -> tuple[S | None, str]:
         return None, f"{what} is missing."
     try:
         return msgspec.json.decode(text, type=kind), ""
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return None, f"{what} is damaged: {str(error).partition(chr(10))[0]}."

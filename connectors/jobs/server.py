@@ -44,8 +44,8 @@ SERVER_STATUS: Final = "server.json"
 _POLL_S: Final = 0.25
 _STANDBY_S: Final = 1.0
 _WRITE_S: Final = 1.0
-_END_WITHIN_S: Final = 2.0
-"""How long a job may take to notice that the server ends; its supervisor waits 8 s."""
+_END_WITHIN_S: Final = 0.75
+"""How long a job may take to notice that the server ends; it begins again with the next one."""
 
 _log = logging.getLogger("trimtab.jobs")
 

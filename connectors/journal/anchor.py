@@ -135,7 +135,7 @@ def anchor_age_s(file: Path) -> float | None:
 def _read(line: bytes, place: str, key: bytes) -> Anchor:
     try:
         anchor = msgspec.json.decode(line, type=Anchor)
-    except (msgspec.MsgspecError, UnicodeError) as exc:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
         raise InputError(
             f"{place} is no anchor: {exc}.", hint="Restore the file from a copy."
         ) from exc

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from connectors.journal.journal import SqlJournal
 from connectors.journal.verify import Row, verify_rows
 from core.errors import InputError
+from core.files import whole_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,9 @@ def write_archive(journal: SqlJournal, last: int, file: Path) -> Archive:
     """
     rows = journal.rows(last)
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as out:
+        with whole_text(file, is_new=True) as out:
             for row in rows:
                 out.write(json.dumps(asdict(row), sort_keys=True) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        _sync_folder(file.parent)
         return _verified(file, last)
     except FileExistsError as exc:
         raise InputError(
@@ -80,7 +76,7 @@ def read_archive(file: Path) -> Iterator[Row]:
             for number, line in enumerate(lines, 1):
                 try:
                     yield _ROW.decode(line)
-                except (msgspec.MsgspecError, UnicodeError) as exc:
+                except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
                     raise InputError(
                         f"{file}, line {number} is no entry of a journal: {exc}.",
                         hint="Name a file of `trimtab archive`.",
@@ -111,12 +107,3 @@ def _verified(file: Path, last: int) -> Archive:
     with file.open("rb") as content:
         sha256 = hashlib.file_digest(content, "sha256").hexdigest()
     return Archive(first=first.seq, last=last, digest=found.newest_digest, sha256=sha256)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Let the file's name outlive a power cut, too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

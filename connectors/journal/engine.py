@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,15 +17,35 @@ from filelock import FileLock, Timeout
 from pydantic import SecretStr
 from sqlalchemy import event, exc
 
-from connectors.journal.errors import place_of, translated
+from connectors.journal.errors import as_remote_error, place_of, translated
 from connectors.journal.migrations import FIRST, HEAD, KNOWN, revision_of, upgrade
 from connectors.journal.schema import SEALS, UNSEALS
-from core.errors import ConfigError, RemoteTimeoutError, UnreachableError
+from core.errors import ConfigError, ProtocolError, RemoteTimeoutError, UnreachableError
 
 BUSY_TIMEOUT_S: Final = 15.0
 """How long SQLite waits for another writer."""
 
+CONNECT_S: Final = 10
+"""How long a server may take for a connection, handshake included."""
+ANSWER_S: Final = 60.0
+"""How long a server may take for all that one statement answers."""
 _WRITES: Final = "trimtab_writes"
+_MAX_FAULTS: Final = 20
+_TRIGGERS: Final = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
+_PAGE_FAILURES: Final = (
+    "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
+)
+_IS_SEALED: Final = (
+    "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+    "WHERE t.tgrelid = 'trimtab_entries'::regclass AND t.tgname = 'trimtab_append_only' "
+    "AND t.tgenabled IN ('O', 'A') AND p.proname = 'trimtab_refuse' "
+    "AND p.prosrc LIKE '%%RAISE EXCEPTION%%'"
+)
+_HAS_AMCHECK: Final = "SELECT 1 FROM pg_extension WHERE extname = 'amcheck'"
+_AMCHECK: Final = (
+    "SELECT bt_index_check(indexrelid, true) FROM pg_index "
+    "WHERE indrelid = 'trimtab_entries'::regclass AND indisvalid"
+)
 
 
 class Database:
@@ -94,6 +114,33 @@ class Database:
             yield connection
             for statement in SEALS.get(dialect, ()):
                 connection.exec_driver_sql(statement)
+
+    def faults(self) -> list[str]:
+        """Return what the database's own check finds wrong with the journal, sentences.
+
+        SQLite reads all of the file; PostgreSQL reports pages whose checksums failed and, where its
+        extension ``amcheck`` is installed and this user may call it, indexes that lack entries.
+
+        Raises:
+            RemoteError: The database cannot be reached.
+        """
+        check = _CHECKS.get(self.engine.dialect.name)
+        return [] if check is None else check(self)
+
+    def is_sealed(self) -> bool:
+        """Return whether the database still refuses changes of entries, where it ever did.
+
+        Raises:
+            RemoteError: The database cannot be read.
+        """
+        dialect = self.engine.dialect.name
+        with self.reading("check") as connection:
+            if dialect == "postgresql":
+                return connection.exec_driver_sql(_IS_SEALED).first() is not None
+            if dialect == "sqlite":
+                triggers = set(connection.exec_driver_sql(_TRIGGERS).scalars())
+                return {one.replace("IF NOT EXISTS ", "") for one in SEALS[dialect]} <= triggers
+        return True
 
     def add_tables(self, metadata: sa.MetaData) -> None:
         """Make the tables of something else that is stored next to the journal, if they lack.
@@ -165,6 +212,39 @@ class Database:
             plain.close()
 
 
+def _sqlite_problems(database: Database) -> list[str]:
+    try:
+        with database.reading("check") as connection:
+            lines = connection.exec_driver_sql(f"PRAGMA integrity_check({_MAX_FAULTS})").scalars()
+            return [f"SQLite reports: {line.rstrip('.')}." for line in lines if line != "ok"]
+    except ProtocolError as error:
+        return [error.message]
+
+
+def _postgres_problems(database: Database) -> list[str]:
+    with database.reading("check") as connection:
+        failures = connection.exec_driver_sql(_PAGE_FAILURES).scalar_one_or_none()
+        has_amcheck = connection.exec_driver_sql(_HAS_AMCHECK).first() is not None
+    found = []
+    if failures:
+        found.append(f"PostgreSQL reports pages with a wrong checksum: {failures:,}.")
+    if has_amcheck:
+        try:
+            with database.engine.connect() as connection:
+                connection.exec_driver_sql(_AMCHECK).all()
+        except exc.ProgrammingError:
+            pass  # this user may not: `pg_amcheck` of an administrator does the same
+        except exc.DatabaseError as error:
+            found.append(as_remote_error(error, database.place, "check", "not_sent").message)
+    return found
+
+
+_CHECKS: Final[dict[str, Callable[[Database], list[str]]]] = {
+    "sqlite": _sqlite_problems,
+    "postgresql": _postgres_problems,
+}
+
+
 def _parsed(text: str) -> sa.URL:
     try:
         return sa.make_url(text)
@@ -177,9 +257,12 @@ def _parsed(text: str) -> sa.URL:
 
 def _engine(url: sa.URL) -> sa.Engine:
     is_sqlite = url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}} if is_sqlite else {}
+    is_psycopg = url.drivername == "postgresql+psycopg"
+    arguments: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S} if is_sqlite else {}
+    if is_psycopg and "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = CONNECT_S
     try:
-        engine = sa.create_engine(url, pool_pre_ping=not is_sqlite, **options)
+        engine = sa.create_engine(url, pool_pre_ping=not is_sqlite, connect_args=arguments)
     except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(
             f"The database driver of journal_url ({url.drivername}) is not installed.",
@@ -188,7 +271,25 @@ def _engine(url: sa.URL) -> sa.Engine:
     if is_sqlite:
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
+    if is_psycopg:
+        event.listen(engine, "connect", _bound_answers, insert=True)  # its first question, too
     return engine
+
+
+def _bound_answers(connection: Any, _record: object) -> None:
+    """Wait for no answer longer than :data:`ANSWER_S`: a frozen server keeps its connections."""
+    from psycopg import errors  # noqa: PLC0415 - an optional extra
+
+    wait = connection.wait
+
+    def bounded(*args: Any, **options: Any) -> Any:
+        try:
+            return wait(*args, **{"timeout": ANSWER_S, **options})
+        except errors._WaitTimeout as error:  # noqa: SLF001  # it has no other name
+            connection.pgconn.finish()  # what it answers later belongs to nothing
+            raise errors.OperationalError(f"no answer within {ANSWER_S:g} s") from error
+
+    connection.wait = bounded
 
 
 def _on_connect(connection: Any, _record: object) -> None:

@@ -19,9 +19,13 @@ from core.errors import (
     UnreachableError,
 )
 
+_MAX_SAID: Final = 200
+"""Characters: a driver may quote the row that it cannot read."""
+
 _BUSY: Final = ("database is locked", "database table is locked", "lock timeout", "deadlock")
 _AWAY: Final = ("unable to open", "could not connect", "connection refused", "server closed")
 _FULL: Final = ("disk is full", "disk full", "no space left", "disk i/o error")
+_DAMAGED: Final = ("malformed", "not a database", "could not decode")
 _LOCKED_AWAY: Final = ("readonly", "read-only", "permission denied")
 
 
@@ -66,7 +70,7 @@ def _said(error: exc.SQLAlchemyError) -> str:
     """The driver's own first line: SQLAlchemy adds statement and parameters, which hold the run."""
     origin = (isinstance(error, exc.StatementError) and error.orig) or error
     lines = str(origin).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return lines[0].rstrip(".")[:_MAX_SAID] if lines else type(error).__name__
 
 
 def _verdict(error: exc.SQLAlchemyError, said: str) -> tuple[type[RemoteError], str, str]:
@@ -78,7 +82,7 @@ def _verdict(error: exc.SQLAlchemyError, said: str) -> tuple[type[RemoteError], 
         (_has(said, _LOCKED_AWAY), _IS_READ_ONLY),
         (isinstance(error, exc.IntegrityError), _CONFLICTS),
         (is_lost or _has(said, _AWAY), _IS_AWAY),
-        (isinstance(error, exc.DatabaseError) and "malformed" in said, _IS_DAMAGED),
+        (isinstance(error, exc.DatabaseError) and _has(said, _DAMAGED), _IS_DAMAGED),
         (isinstance(error, exc.OperationalError | exc.InterfaceError), _IS_AWAY),
     ):
         if is_it:

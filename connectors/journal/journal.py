@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from cachetools import LRUCache
 from pydantic import SecretStr
 from sqlalchemy import exc
 
@@ -48,6 +49,17 @@ _CLOCKS_APART: Final = timedelta(hours=1)
 """How far the clocks of those who write to a journal may be apart."""
 
 _ENDS: Final = ("RunEnded", "RunRefused")
+_JUDGED: Final = 100_000
+"""Entries of which is remembered whether they are forged."""
+
+_EXECUTABLE: Final = timedelta(days=30)
+"""Longer ago than this no run was requested that can still be executed: plans expire in minutes."""
+
+_LOST: Final = (
+    "entries were lost, or the history is of another journal. Restore the journal from a copy."
+)
+_UNSIGNED: Final = "It does not have this installation's signature."
+_COPY: Final = "It is a copy of an earlier entry: a signature holds once."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +88,27 @@ class SqlJournal:
         url: ``sqlite:////folder/journal.db``, ``postgresql+psycopg://...``; its tables are made
             on first use.
         steps: The kinds of steps that its plans may hold.
+        is_genuine: Returns whether a record has the installation's signature. Entries without it,
+            and copies, are forged: they are marked, and neither end runs nor count as moves.
+            ``None``: all are believed.
     Raises:
         ConfigError: No such driver, or not a URL.
         RemoteError: The database cannot be opened.
     """
 
-    def __init__(self, url: SecretStr | str, steps: StepRegistry = STEPS) -> None:
+    def __init__(
+        self,
+        url: SecretStr | str,
+        steps: StepRegistry = STEPS,
+        is_genuine: Callable[[Record], bool] | None = None,
+    ) -> None:
         self.database = Database(url)
         self._decoder = RecordDecoder(steps)
+        self._is_genuine = is_genuine
         self._lock = threading.Lock()
         # by cluster: up to which entry, and the open runs with who claimed them last
         self._open: dict[str, tuple[int, dict[str, str]]] = {}
+        self._judged: LRUCache[tuple[int, str], bool] = LRUCache(_JUDGED)
 
     @property
     def place(self) -> str:
@@ -159,7 +181,7 @@ class SqlJournal:
             query = query.where(ENTRIES.c.run_id == run_id)
         with self.database.reading("read entries") as connection:
             rows = connection.execute(query).mappings().all()
-        return [self._entry(Row(**row)) for row in rows]
+        return self._entries([Row(**row) for row in rows])
 
     def selected(self, wanted: EntryFilter, limit: int | None = None) -> Sequence[Entry]:
         """Return the newest entries that match, the oldest of them first.
@@ -171,7 +193,78 @@ class SqlJournal:
         query = query.order_by(ENTRIES.c.seq.desc()).limit(limit)
         with self.database.reading("read entries") as connection:
             rows = connection.execute(query).mappings().all()
-        return [self._entry(Row(**row)) for row in reversed(rows)]
+        return self._entries([Row(**row) for row in reversed(rows)])
+
+    def _entries(self, rows: Sequence[Row]) -> list[Entry]:
+        entries = [self._entry(row) for row in rows]
+        is_genuine = self._is_genuine
+        if is_genuine is None:
+            return entries
+        forged = {one.seq: _UNSIGNED for one in entries if not is_genuine(one.record)}
+        copies = self._copies([one.seq for one in entries if one.seq not in forged])
+        forged |= dict.fromkeys(copies, _COPY)
+        if not forged:
+            return entries
+        return [
+            msgspec.structs.replace(one, forged=forged[one.seq]) if one.seq in forged else one
+            for one in entries
+        ]
+
+    def _copies(self, seqs: Sequence[int]) -> set[int]:
+        """Return which of some entries have the content of an earlier one: a signature holds once.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        found: set[int] = set()
+        for first in range(0, len(seqs), _BATCH):
+            query = _COPIES.where(ENTRIES.c.seq.in_(seqs[first : first + _BATCH]))
+            with self.database.reading("look for copies") as connection:
+                found.update(connection.execute(query).scalars())
+        return found
+
+    def _counting(self, query: sa.Select[Any], operation: str) -> list[Any]:
+        """Return the rows of a query whose entries are not forged.
+
+        Args:
+            query: Selects ``seq`` and ``digest``, among others.
+            operation: What is read, for an error's sentence.
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        with self.database.reading(operation) as connection:
+            rows = connection.execute(query).all()
+        return self._not_forged(rows)
+
+    def _not_forged(self, rows: Sequence[Any]) -> list[Any]:
+        if self._is_genuine is None:
+            return list(rows)
+        with self._lock:
+            known = {row.seq: self._judged.get((row.seq, row.digest)) for row in rows}
+        unknown = [seq for seq, counts in known.items() if counts is None]
+        for first in range(0, len(unknown), _BATCH):
+            known |= self._judge(unknown[first : first + _BATCH])
+        return [row for row in rows if known[row.seq]]
+
+    def _judge(self, seqs: Sequence[int]) -> dict[int, bool]:
+        """Return by place whether entries are not forged; what is no record is."""
+        query = sa.select(ENTRIES).where(ENTRIES.c.seq.in_(seqs))
+        with self.database.reading("verify signatures") as connection:
+            rows = [Row(**row) for row in connection.execute(query).mappings()]
+        found = dict.fromkeys(seqs, False)
+        digests = {row.seq: row.digest for row in rows}
+        for entry in self._entries([row for row in rows if self._is_record(row)]):
+            found[entry.seq] = not entry.forged
+        with self._lock:
+            self._judged.update({(seq, digests[seq]): found[seq] for seq in digests})
+        return found
+
+    def _is_record(self, row: Row) -> bool:
+        try:
+            self._entry(row)
+        except ProtocolError:
+            return False
+        return True
 
     def _entry(self, row: Row) -> Entry:
         try:
@@ -203,18 +296,46 @@ class SqlJournal:
         """
         with self._lock:
             seen, workers = self._open.get(cluster, (0, {}))
-            query = (
-                sa.select(ENTRIES.c.seq, ENTRIES.c.run_id, ENTRIES.c.kind, ENTRIES.c.actor)
-                .where(ENTRIES.c.cluster == cluster, ENTRIES.c.seq > seen)
-                .where(ENTRIES.c.kind.in_(("RunRequested", "RunClaimed", *_ENDS)))
-                .order_by(ENTRIES.c.seq)
-            )
-            with self.database.reading("list open runs") as connection:
-                rows = connection.execute(query).all()
-            for row in rows:
+        query = (
+            sa.select(*_OF_RUNS)
+            .where(ENTRIES.c.cluster == cluster, ENTRIES.c.seq > seen)
+            .where(ENTRIES.c.kind.in_(("RunRequested", "RunClaimed", *_ENDS)))
+            .where((ENTRIES.c.kind != "RunRequested") | ~_IS_REQUESTED_AGAIN)
+            .order_by(ENTRIES.c.seq)
+        )
+        with self.database.reading("list open runs") as connection:
+            rows = connection.execute(query).all()
+        workers = dict(workers)
+        forged = self._forged_turns(rows)
+        for row in rows:
+            if row.seq not in forged:
                 _follow(workers, row.run_id, row.kind, row.actor)
-            self._open[cluster] = (rows[-1].seq if rows else seen, workers)
-            return tuple(RunId(run_id) for run_id in workers)
+        with self._lock:
+            if rows and rows[-1].seq > self._open.get(cluster, (0, {}))[0]:
+                self._open[cluster] = (rows[-1].seq, workers)
+        return tuple(RunId(run_id) for run_id in workers)
+
+    def _forged_turns(self, rows: Sequence[Any]) -> set[int]:
+        """Return the places of forged claims and ends of runs whose request is genuine.
+
+        A run that was requested long ago is past its plan's time: it cannot be executed again, so
+        that its entries need no look.
+        """
+        if self._is_genuine is None:
+            return set()
+        limit = datetime_to_ms(datetime.now(UTC) - _EXECUTABLE)
+        old = {row.run_id for row in rows if row.kind == "RunRequested" and row.at_ms < limit}
+        turns = [row for row in rows if row.kind != "RunRequested" and row.run_id not in old]
+        counting = {row.seq for row in self._not_forged(turns)}
+        forged = [row for row in turns if row.seq not in counting]
+        if not forged:
+            return set()
+        query = sa.select(*_OF_RUNS).where(
+            ENTRIES.c.kind == "RunRequested",
+            ENTRIES.c.run_id.in_({row.run_id for row in forged}),
+        )
+        genuine = {row.run_id for row in self._counting(query, "read requests")}
+        return {row.seq for row in forged if row.run_id in genuine}
 
     def run_ids(self, *, cluster: str | None = None, limit: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first.
@@ -279,13 +400,12 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(sa.func.count()).where(
+        query = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).where(
             ENTRIES.c.cluster == cluster,
             *_IS_MOVE,
             ENTRIES.c.at_ms >= datetime_to_ms(moment),
         )
-        with self.database.reading("count moves") as connection:
-            return int(connection.execute(query).scalar_one())
+        return len(self._counting(query, "count moves"))
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         """Return the runs that were ever requested with this very plan, oldest first.
@@ -296,13 +416,13 @@ class SqlJournal:
             RemoteError: The journal cannot be read.
         """
         since = plan.created_at - _CLOCKS_APART
-        query = sa.select(ENTRIES.c.run_id).where(
+        query = sa.select(*_OF_RUNS).where(
             ENTRIES.c.cluster == plan.cluster,
             ENTRIES.c.kind == "RunRequested",
             ENTRIES.c.at_ms >= datetime_to_ms(since),
             ENTRIES.c.body.contains(f'"plan_id":"{plan.plan_id}"', autoescape=True),
         )
-        return self._run_ids(query.order_by(ENTRIES.c.seq))
+        return self._runs_counting(query)
 
     def runs_acting(self, cluster: str, since: datetime, until: datetime) -> Sequence[RunId]:
         """Return the runs of a cluster that began a step after ``since`` and up to ``until``.
@@ -310,13 +430,13 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(ENTRIES.c.run_id).where(
+        query = sa.select(*_OF_RUNS).where(
             ENTRIES.c.cluster == cluster,
             _IS_START,
             ENTRIES.c.at_ms > datetime_to_ms(since),
             ENTRIES.c.at_ms <= datetime_to_ms(until),
         )
-        return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
+        return self._runs_counting(query)
 
     def runs_ended(self, cluster: str, since: datetime) -> Sequence[RunId]:
         """Return the runs of a cluster that ended since a moment (aware UTC), oldest first.
@@ -324,12 +444,16 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(ENTRIES.c.run_id).where(
+        query = sa.select(*_OF_RUNS).where(
             ENTRIES.c.cluster == cluster,
             ENTRIES.c.kind == "RunEnded",
             ENTRIES.c.at_ms >= datetime_to_ms(since),
         )
-        return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
+        return self._runs_counting(query)
+
+    def _runs_counting(self, query: sa.Select[Any]) -> list[RunId]:
+        rows = self._counting(query.order_by(ENTRIES.c.seq), "list runs")
+        return list(dict.fromkeys(RunId(row.run_id) for row in rows))
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
         """Return when the cluster's latest move was begun, ``None`` when none was since then.
@@ -344,10 +468,9 @@ class SqlJournal:
             *_IS_MOVE,
             ENTRIES.c.at_ms >= datetime_to_ms(since),
         )
-        query = sa.select(ENTRIES.c.at_ms).where(*found).order_by(ENTRIES.c.seq.desc()).limit(1)
-        with self.database.reading("find the last move") as connection:
-            at_ms = connection.execute(query).scalar_one_or_none()
-        return None if at_ms is None else ms_to_datetime(at_ms)
+        query = sa.select(*_OF_RUNS).where(*found).order_by(ENTRIES.c.seq)
+        rows = self._counting(query, "find the last move")
+        return ms_to_datetime(rows[-1].at_ms) if rows else None
 
     def newest(self) -> tuple[int, str]:
         """Return place and hash of the last entry; ``(0, FIRST_LINK)`` when there is none.
@@ -366,27 +489,64 @@ class SqlJournal:
         *,
         key: bytes | None = None,
         archived: Iterable[Row] = (),
+        recorded: Mapping[int, str] = MappingProxyType({}),
     ) -> Verification:
-        """Compute the whole chain again and say where it breaks.
+        """Compute the whole chain again, check every signature, and have the database check itself.
 
         Args:
             expected: A hash stored by an earlier check; it must still be in the chain.
             anchors: By place: hashes that entries had, see :mod:`connectors.journal.anchor`.
-            key: The installation's key: an archive counts only with its signature. ``None``: what
-                the chain records of archives is believed.
+            key: The installation's key. ``None``: no signature is checked, and what the chain
+                records of archives is believed.
             archived: Entries of archives that precede those of the journal.
+            recorded: By place: the runs of entries that the history has recorded.
         Raises:
             RemoteError: The journal cannot be read.
         """
-        return verify_rows(
-            chain(archived, self.rows()), expected, anchors=anchors, archived_by=self._archives(key)
+        faults = self.database.faults()
+        is_sealed = True
+        noted = _Noted(None if key is None else self._signed_with(key), recorded)
+        archives = self._archives(key)
+        rows = noted.rows(chain(archived, self.rows()))
+        try:
+            found = verify_rows(rows, expected, anchors=anchors, archived_by=archives)
+            copies = self._all_copies() if key is not None else set()
+            is_sealed = self.database.is_sealed()
+        except ProtocolError as error:  # pages of the database that cannot be read
+            damage = Damage(seq=noted.seq + 1, what=error.message)
+            found = Verification(
+                entries=noted.count, newest_seq=noted.seq, newest_digest=noted.digest, damage=damage
+            )
+            copies = set()
+        return replace(
+            found,
+            forged=tuple(sorted(copies.union(noted.forged))),
+            database=tuple(faults),
+            is_sealed=is_sealed,
+            lost=noted.lost(found),
         )
+
+    def _signed_with(self, key: bytes) -> Callable[[Row], bool]:
+        def is_signed(row: Row) -> bool:
+            try:
+                return is_genuine(self._entry(row).record, key)
+            except ProtocolError:
+                return False
+
+        return is_signed
+
+    def _all_copies(self) -> set[int]:
+        with self.database.reading("look for copies") as connection:
+            return set(connection.execute(_COPIES).scalars())
 
     def _archives(self, key: bytes | None) -> Callable[[Row], tuple[int, str] | None]:
         def archived_by(row: Row) -> tuple[int, str] | None:
             if row.kind != EntriesArchived.__name__:
                 return None
-            record = self._entry(row).record
+            try:
+                record = self._entry(row).record
+            except ProtocolError:  # it is among the entries that are not genuine
+                return None
             event = record.event
             if not isinstance(event, EntriesArchived) or not (
                 key is None or is_genuine(record, key)
@@ -476,6 +636,26 @@ class SqlJournal:
 _NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
 
 
+_OF_RUNS: Final = (
+    *(ENTRIES.c.seq, ENTRIES.c.digest, ENTRIES.c.run_id, ENTRIES.c.kind),
+    *(ENTRIES.c.actor, ENTRIES.c.at_ms),
+)
+_EARLIER: Final = ENTRIES.alias("earlier")
+_COPIES: Final = sa.select(ENTRIES.c.seq).where(
+    sa.exists().where(
+        _EARLIER.c.cluster == ENTRIES.c.cluster,
+        _EARLIER.c.kind == ENTRIES.c.kind,
+        _EARLIER.c.at_ms == ENTRIES.c.at_ms,
+        _EARLIER.c.seq < ENTRIES.c.seq,
+        _EARLIER.c.body == ENTRIES.c.body,
+    )
+)
+_IS_REQUESTED_AGAIN: Final = sa.exists().where(
+    _EARLIER.c.run_id == ENTRIES.c.run_id,
+    _EARLIER.c.seq < ENTRIES.c.seq,
+    _EARLIER.c.kind == "RunRequested",
+)
+
 _IS_START: Final = ENTRIES.c.kind.in_(stored_kinds("StepStarted"))
 
 # quotes within a text are escaped in JSON: only the event's own field reads so
@@ -483,6 +663,46 @@ _IS_MOVE: Final = (
     _IS_START,
     ~ENTRIES.c.body.contains('"is_paced":false', autoescape=True),
 )
+
+
+class _Noted:
+    """What is noted of the rows that pass by while their chain is verified.
+
+    Args:
+        is_signed: Returns whether an entry is signed; ``None``: that is not checked.
+        recorded: By place: the runs of entries that the history has recorded.
+    """
+
+    def __init__(
+        self, is_signed: Callable[[Row], bool] | None, recorded: Mapping[int, str]
+    ) -> None:
+        self._is_signed, self._recorded = is_signed, recorded
+        self.seq, self.digest, self.count = 0, FIRST_LINK, 0
+        self.forged: list[int] = []
+        self._replaced: tuple[int, str] | None = None
+
+    def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows, and note what there is to note."""
+        for row in rows:
+            self.seq, self.digest, self.count = row.seq, row.digest, self.count + 1
+            if self._is_signed is not None and not self._is_signed(row):
+                self.forged.append(row.seq)
+            run_id = self._recorded.get(row.seq, row.run_id)
+            if run_id != row.run_id and self._replaced is None:
+                self._replaced = row.seq, run_id
+            yield row
+
+    def lost(self, found: Verification) -> str:
+        """Return which recorded entry the journal does not have, a sentence; empty: none."""
+        last = max(self._recorded, default=0)
+        if last > self.seq and found.damage is None:
+            is_empty = self.seq == 0
+            has = "is empty" if is_empty else f"ends with entry {self.seq:,}"
+            return f"The journal {has}, but the history has entry {last:,} of it: {_LOST}"
+        if self._replaced is not None:
+            seq, run_id = self._replaced
+            return f"Entry {seq:,} is not the one of run {run_id} that the history has: {_LOST}"
+        return ""
 
 
 def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None:

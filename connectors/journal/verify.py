@@ -9,9 +9,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from core.actions.describe import describe_forged
 from core.actions.events import FIRST_LINK, link
-from core.units import datetime_to_ms
+from core.units import datetime_to_ms, pluralize
 
+_NOT_SEALED: Final = (
+    "The database does not refuse changes of entries any more: its triggers were removed or "
+    "changed. Restore the journal from a copy."
+)
 FIRST: Final = (0, FIRST_LINK)
 """Place and hash before the first entry of a journal."""
 
@@ -52,9 +57,16 @@ class Verification:
         entries: Sound entries from the first one on that is there.
         newest_seq: Place of the last sound entry, 0: none.
         newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
-        damage: The first thing that is wrong; ``None``: all is sound.
+        damage: The first break of the chain; ``None``: it has none.
         anchors: Hashes stored elsewhere that these entries have.
         archived: Place of the last entry that is in an archive and was not verified, 0: none.
+        forged: Places of entries, up to the damage, that are not signed by this installation, or
+            are copies.
+        database: What the database's own check reports, sentences; empty: nothing.
+        is_sealed: The database refuses changes of entries.
+        lost: Which entry the history has recorded and the journal does not have, a sentence; empty:
+            none.
+        unchecked: What could not be checked, and why, sentences.
     """
 
     entries: int
@@ -63,11 +75,35 @@ class Verification:
     damage: Damage | None
     anchors: int = 0
     archived: int = 0
+    forged: tuple[int, ...] = ()
+    database: tuple[str, ...] = ()
+    is_sealed: bool = True
+    lost: str = ""
+    unchecked: tuple[str, ...] = ()
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.damage is None
+        """Whether nothing is wrong with what was checked."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, sentences."""
+        found = [self.lost] if self.lost else []
+        if self.damage is not None:
+            found.append(
+                f"The chain breaks at entry {self.damage.seq:,}: {self.damage.what} The "
+                f"{self.entries:,} before are sound."
+            )
+        if self.forged:
+            verb = "is" if len(self.forged) == 1 else "are"
+            count = (
+                f"{pluralize(len(self.forged), 'entry')} of {self.entries:,} {verb} not genuine."
+            )
+            found.append(f"{count} {describe_forged(self.forged)}")
+        if not self.is_sealed:
+            found.append(_NOT_SEALED)
+        return (*found, *self.database)
 
 
 def verify_rows(

@@ -13,7 +13,9 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
     results = []
     for address in config.meta_servers:
         what = f"Meta server {address}"
-        client = MetaClient([address], timeout_s=config.timeouts.answer_s)
+        client = MetaClient(
+            [address], timeout_s=config.timeouts.answer_s, max_bytes=config.read_limits.answer_bytes
+        )
         try:
             nodes, info = client.fetch_nodes(), client.fetch_cluster_info()
         except OpsError as exc:

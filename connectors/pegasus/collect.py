@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from threading import Event
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -23,7 +21,9 @@ import pyarrow as pa
 from connectors.config.model import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
+from connectors.transport.deadline import Pool, is_given_up, pause, until
 from core.errors import (
+    GivenUpError,
     NotFoundError,
     ProtocolError,
     RemoteError,
@@ -142,7 +142,11 @@ class PegasusCollector:
         self.changed = threading.Event()
         self._orders = OrderLearner()
         self._samples: dict[str, NodeSamples] = {}
-        self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
+        self._client = MetaClient(
+            config.meta_servers,
+            timeout_s=config.timeouts.answer_s,
+            max_bytes=config.read_limits.answer_bytes,
+        )
 
     def collect(self) -> PegasusSnapshot:
         """Take one snapshot.
@@ -154,6 +158,8 @@ class PegasusCollector:
         problems = ProblemLog()
         leader = LeaderReading(self.config, self._client, problems).read()
         nodes = NodesReading(self.config, problems, self._samples).read(leader.nodes)
+        if is_given_up():  # whatever is missing was not waited for
+            raise GivenUpError.at(self.config.name, "capture", "not_sent")
         rows: dict[str, _Rows] = {
             "nodes": [_node_row(one.name, leader, nodes) for one in _ordered(leader)],
             "tables": [_table_row(one) for one in sorted(leader.tables, key=lambda t: t.app_id)],
@@ -636,7 +642,11 @@ class LeaderReading:
         leader = facts.info.leader if facts.info is not None else ""
         if not leader:
             return
-        client = HttpClient(leader, timeout_s=self._config.timeouts.answer_s)
+        client = HttpClient(
+            leader,
+            timeout_s=self._config.timeouts.answer_s,
+            max_bytes=self._config.read_limits.answer_bytes,
+        )
         try:
             flags = self._tried(f"flags of {leader}", client.fetch_flags) or {}
         finally:
@@ -676,7 +686,6 @@ class NodesReading:
         self._config = config
         self._problems = problems
         self._remembered = remembered
-        self._pause = Event()
         self._until = monotonic() + config.timeouts.capture_s
 
     def read(self, nodes: Sequence[NodeEntry]) -> dict[str, NodeFacts]:
@@ -691,7 +700,7 @@ class NodesReading:
                     severity="error",
                 )
         alive = [node for node in nodes if node.is_alive]
-        with ThreadPoolExecutor(max_workers=self._config.rest_fan_out) as pool:
+        with until(self._until), Pool(self._config.rest_fan_out) as pool:
             found = list(pool.map(self._read_node, alive))
         for _, problems in found:
             self._problems.extend(problems)
@@ -752,7 +761,12 @@ class NodesReading:
         addresses = [node.name, *([node.address] if node.address else [])]
         connect_s = self._within_s / len(addresses)
         for address in addresses:
-            server = ServerClient(address, timeout_s=self._within_s, connect_s=connect_s)
+            server = ServerClient(
+                address,
+                timeout_s=self._within_s,
+                connect_s=connect_s,
+                max_bytes=self._config.read_limits.answer_bytes,
+            )
             try:
                 facts.disks = server.fetch_disks(node)
             except RemoteTimeoutError:
@@ -798,7 +812,11 @@ class NodesReading:
         was opened meanwhile. What changes slowly is read every few minutes.
         """
         known, now_s = self._remembered.get(name), monotonic()
-        client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
+        client = HttpClient(
+            address,
+            timeout_s=self._config.timeouts.answer_s,
+            max_bytes=self._config.read_limits.answer_bytes,
+        )
         try:
             after = _read(client, _METRICS) if known is not None else None
             if (
@@ -807,7 +825,7 @@ class NodesReading:
                 or not known.begins_rates_of(after, facts.started_at, now_s)
             ):
                 before = _read(client, (*_METRICS, *_RARE))
-                self._pause.wait(self._config.rate_sample_s)  # never set: a plain pause
+                pause(self._config.rate_sample_s)
                 after = _read(client, (*_METRICS, *_RARE))
                 rare = before, _with_latencies(client, after)
                 known = NodeSamples(facts.started_at, before, now_s, rare, now_s, 0, {})

@@ -26,8 +26,9 @@ from connectors.pulsar.topics.capture import read_load_topics, service_addresses
 from connectors.pulsar.topics.reader import LoadTopicReader
 from connectors.pulsar.znodes import ClusterPolicies, ZooKeeperCapture
 from connectors.transport.addresses import address_fault
+from connectors.transport.deadline import is_given_up
 from connectors.zookeeper.client import ZooKeeperReader
-from core.errors import AuthError, ConfigError, InputError, RemoteError
+from core.errors import AuthError, ConfigError, GivenUpError, InputError, RemoteError
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
@@ -106,7 +107,10 @@ class PulsarCollector:
         if "extensible" in registry.kinds:
             made = self._with_topics(made, registry, facts, began, problems)
         settings = self._settings(readings, registry, facts, problems)
-        metrics = self._metrics.read(registry.names, self._urls(registry), problems)
+        urls = {name: url for name, url in self._urls(registry).items() if not facts.is_late(name)}
+        metrics = self._metrics.read(registry.names, urls, problems)
+        if is_given_up():  # whatever is missing was not waited for
+            raise GivenUpError.at(self.config.name, "capture", "not_sent")
         known = {"settings": settings} if settings is not None else {}
         tables = {**made.tables, **known, **metrics.tables}
         manifest = self._manifest(_lacking(made, metrics), tables, source, readings, problems)
@@ -366,7 +370,10 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     client = AdminClient(config)
     try:
         client.trust([broker_web_url])
-        answer = client.get(broker_web_url, f"{ADMIN}/broker-stats/topics", BrokerTopics)
+        path = f"{ADMIN}/broker-stats/topics"
+        answer = client.get(
+            broker_web_url, path, BrokerTopics, max_bytes=config.read_limits.bulk_bytes
+        )
     finally:
         client.close()
     return topics_table(answer, bundle)

@@ -21,7 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.zookeeper.client import BROKE_CONNECTION, OVER_BUDGET, UNREAD, ZooKeeperReader
+from connectors.zookeeper.client import (
+    BROKE_CONNECTION,
+    OVER_BUDGET,
+    TOO_LARGE,
+    UNREAD,
+    ZooKeeperReader,
+)
 from connectors.zookeeper.multi_read import (
     GET_CHILDREN,
     GET_DATA,
@@ -50,6 +56,26 @@ _LISTS: Final = (
     roots.RESOURCE_QUOTA,
     roots.RESOURCE_GROUPS,
 )
+
+
+_REFUSED: Final = {
+    NO_AUTH: (
+        "auth",
+        "ZooKeeper does not allow Trimtab to read it.",
+        "It is unknown; name zookeeper_auth, or grant read.",
+    ),
+    BROKE_CONNECTION: (
+        "protocol",
+        "Reading it broke the connection to ZooKeeper every time.",
+        "It is unknown; it may be larger than jute.maxbuffer or read_limits.zookeeper_mib allows.",
+    ),
+    TOO_LARGE: (
+        "protocol",
+        "It would take more memory than read_limits.zookeeper_mib allows.",
+        "It is unknown; check what is in it.",
+    ),
+}
+"""Code of the problem, what happened and what it means, by the error of a znode."""
 
 
 REREAD_S: Final = 60.0
@@ -346,33 +372,14 @@ class ZooKeeperCapture:
             self._unread += 1
         elif error == OVER_BUDGET:
             self._over_budget += 1
-        elif error == NO_AUTH:
-            self._problems.add(
-                "auth",
-                path,
-                "ZooKeeper does not allow Trimtab to read it.",
-                done="It is unknown; name zookeeper_auth, or grant read.",
-                severity="error",
-            )
         elif error == NO_NODE:
             if listed:
                 self._vanished(path)
-        elif error == BROKE_CONNECTION:
-            self._problems.add(
-                "protocol",
-                path,
-                "Reading it broke the connection to ZooKeeper every time.",
-                done="It is unknown; it may be larger than jute.maxbuffer allows.",
-                severity="error",
-            )
         elif error:
-            self._problems.add(
-                "server_error",
-                path,
-                f"ZooKeeper answered with error {error}.",
-                done="It is unknown.",
-                severity="error",
+            code, what, done = _REFUSED.get(
+                error, ("server_error", f"ZooKeeper answered with error {error}.", "It is unknown.")
             )
+            self._problems.add(code, path, what, done=done, severity="error")
 
     def _vanished(self, path: str) -> None:
         self._gone.add(path)

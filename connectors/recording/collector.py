@@ -27,7 +27,9 @@ from connectors.connector import Collector, Observer
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
 from connectors.systems import connector_of
+from connectors.transport.deadline import unless
 from core.errors import InvariantError, OpsError
+from core.files import write_whole
 from core.snapshot.store import SnapshotStore
 
 _log = logging.getLogger("trimtab.collector")
@@ -107,7 +109,7 @@ def run_collector(
         config: State directory and retention.
         clusters: Which ones.
         every_s: Seconds from the start of one capture to the start of the next.
-        stop: Set it to end; a capture under way is finished first.
+        stop: Set it to end; a capture under way is given up.
         on_event: Called from the collecting threads.
     """
     keep_private(config.state_dir)
@@ -162,8 +164,12 @@ class _Loop:
         self._observer = self._connector.observer(self._config, self._cluster, self._write_status)
         if self._observer is not None:
             self._status.leader = self._observer.status
+        # before the first look, which may take long: the former collector's end is over
+        self._status.next_due_at = _text(_now())
+        self._write_status()
         try:
-            self._collect_until_stopped()
+            with unless(self._stop.is_set):
+                self._collect_until_stopped()
         finally:
             if self._observer is not None:
                 self._observer.close()
@@ -205,6 +211,8 @@ class _Loop:
                         collector = collector or self._collector()
                         self._once(collector)
                     except OpsError as exc:
+                        if self._stop.is_set():
+                            break  # it was given up
                         self._failed(exc)
                     except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
                         self._failed(_as_bug(exc))
@@ -263,12 +271,10 @@ class _Loop:
     def _write_status(self) -> None:
         """Replace the status file; a reader never sees half of it."""
         path = self._folder / f"{self._cluster.name}.json"
-        aside = path.with_suffix(".partial")
         with self._writing:  # the recording thread writes its part as well
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)  # it may have been removed
-                aside.write_bytes(msgspec.json.encode(self._status))
-                aside.replace(path)
+                write_whole(path, msgspec.json.encode(self._status), is_durable=False)
             except OSError as exc:
                 self._report("failed", f"{path} cannot be written: {exc.strerror}.")
 

@@ -15,22 +15,35 @@ import filelock
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
+from connectors.recording.attribution import BY_US
 from connectors.recording.minutes import ClusterMinutes, Written, minute_text
 from connectors.recording.status import RecordingStatus
+from connectors.recording.steps import last_place
 from connectors.recording.upkeep import Upkeep, UpkeepResult
-from connectors.systems import connector_of, systems_of
+from connectors.systems import connector_of, open_journal, systems_of
 from core.errors import InvariantError, OpsError
 from core.history.store.layout import Kinds
 from core.history.store.lease import HeldError, Lease
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.snapshot.store import Storable
-from core.systems import steps_of
 
 _log = logging.getLogger("trimtab.recording")
 
 MAX_WAITING: Final = 3
 """Snapshots that may wait; where writing is slower than capturing the oldest of them is missed."""
 
+_OBJECT_STORES: Final = ("s3:", "s3a:", "az:", "azure:", "abfs:", "abfss:", "adl:", "gs:")
+_BOUNDS: Final = {
+    "connect_timeout": "5s",
+    "timeout": "30s",
+    "max_retries": "2",
+    "retry_timeout": "60s",
+}
+"""By default a store that answers nothing is waited for more than three minutes.
+
+Source:
+    ``object_store`` ``ClientConfigKey`` and ``RetryConfig``, as delta-rs reads them.
+"""
 _ENDS_WITHIN_S: Final = 30.0
 _LOOK_S: Final = 1.0
 
@@ -39,9 +52,29 @@ Report = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
 
 def open_history(config: TrimtabConfig) -> HistoryStore:
     """Return the history of a configuration; nothing is read or written yet."""
-    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    named = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    is_bounded = config.history_uri.startswith(_OBJECT_STORES)
+    options = {**_BOUNDS, **named} if is_bounded else named
     kinds = Kinds(system.record for system in systems_of(config))
     return HistoryStore(HistoryLocation(config.history_uri, options, kinds))
+
+
+def recorded_entries(config: TrimtabConfig) -> dict[int, str]:
+    """Return which entries of the journal the history has recorded: by place, their runs.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    store = open_history(config)
+    found: dict[int, str] = {}
+    for cluster in config.clusters:
+        if store.span(cluster.name) is not None:
+            columns, ours = ["run_id", "details"], {"by": BY_US}
+            events = store.rows("events", cluster.name, columns=columns, matching=ours)
+            for row in events.to_pylist():
+                if place := last_place([row["details"]]):
+                    found[place] = row["run_id"]
+    return found
 
 
 class RecordedCluster:
@@ -54,8 +87,7 @@ class RecordedCluster:
     """
 
     def __init__(self, config: TrimtabConfig, cluster: ClusterConfig, every_s: float) -> None:
-        self._address = config.journal_address
-        self._steps = steps_of(systems_of(config))
+        self._config = config
         self._journal: SqlJournal | None = None
         shadow = connector_of(config, cluster).shadow(config, cluster)
         lease = Lease(every_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
@@ -64,7 +96,7 @@ class RecordedCluster:
         )
 
     def _opened(self) -> SqlJournal:
-        self._journal = self._journal or SqlJournal(self._address, self._steps)
+        self._journal = self._journal or open_journal(self._config)
         return self._journal
 
     def close(self) -> None:

@@ -268,7 +268,7 @@ def last_place(details: Sequence[str | None]) -> int:
     for text in details:
         try:
             found = json.loads(text or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict) and isinstance(found.get("seq"), int):
             places.append(found["seq"])

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
-
-from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.connection import HTTPConnection, HTTPSConnection
-
-from core.errors import UnreachableError
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""
@@ -213,77 +206,3 @@ def _group(host: str) -> str:
 
 def _netloc(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-# -- connections ----------------------------------------------------------------------------------
-
-
-def _refuse_link_local(connection: HTTPConnection) -> None:
-    """Refuse a name that leads to a link-local address, before anything is sent there."""
-    try:
-        found = socket.getaddrinfo(connection.host, connection.port, type=socket.SOCK_STREAM)
-    except OSError:
-        return  # connecting fails with the same
-    for *_, address in found:
-        _refuse(connection, str(address[0]))
-
-
-def _refuse_peer(connection: HTTPConnection) -> None:
-    """Refuse the other end of a new connection: the name may lead elsewhere by now."""
-    try:
-        _refuse(connection, str(_peer_of(connection)[0]))
-    except UnreachableError:
-        connection.close()
-        raise
-
-
-def _peer_of(connection: HTTPConnection) -> tuple[Any, ...]:
-    return connection.sock.getpeername() if connection.sock is not None else ("",)
-
-
-def _refuse(connection: HTTPConnection, address: str) -> None:
-    """Raise when nothing is sent to an address.
-
-    Raises:
-        UnreachableError: It is link-local.
-    """
-    if fault := host_fault(address):
-        place = f"{connection.host}:{connection.port}"
-        raise UnreachableError(
-            f"{place} is not connected to: {fault}.",
-            endpoint=place,
-            operation="connect",
-            outcome="not_sent",
-            hint="Check what that name leads to.",
-        )
-
-
-class _GuardedHttp(HTTPConnection):
-    def connect(self) -> None:
-        _refuse_link_local(self)
-        super().connect()
-        _refuse_peer(self)
-
-
-class _GuardedHttps(HTTPSConnection):
-    def connect(self) -> None:
-        _refuse_link_local(self)
-        super().connect()
-        _refuse_peer(self)
-
-
-class _HttpPool(HTTPConnectionPool):
-    ConnectionCls = _GuardedHttp
-
-
-class _HttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _GuardedHttps
-
-
-class GuardedAdapter(HTTPAdapter):
-    """Connections of :mod:`requests` that never lead to a link-local address."""
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Make the pools of connections."""
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}

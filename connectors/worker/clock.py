@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime
+from typing import Final
 
 _NEVER = threading.Event()
+ANSWERS_WITHIN_S: Final = 0.75
+"""How long answers are waited for after the process was stopped: what a run has changed for its
+time can be restored in a cluster that is well."""
 
 
 class SystemClock:
@@ -18,6 +22,7 @@ class SystemClock:
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
+        self._stopped_at_s: float | None = None
 
     def now(self) -> datetime:
         """Return the present moment, aware UTC."""
@@ -34,6 +39,14 @@ class SystemClock:
     def wait(self, seconds: float) -> bool:
         """Wait; ``True``, at once from then on, when the process was stopped."""
         return self._stop.wait(seconds)
+
+    def has_ended(self) -> bool:
+        """Return whether the process was stopped, and no answer is waited for any more."""
+        if not self._stop.is_set():
+            return False
+        if self._stopped_at_s is None:
+            self._stopped_at_s = self.monotonic()
+        return self.monotonic() - self._stopped_at_s >= ANSWERS_WITHIN_S
 
     def hold(self, seconds: float) -> None:
         """Wait all of it, even if the process was stopped."""

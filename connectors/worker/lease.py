@@ -97,7 +97,7 @@ class ZooKeeperLease:
             return None
         try:
             return msgspec.json.decode(node.value, type=Writer).sentence()
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return f"a worker whose name in {PATH} cannot be read"
 
     def release(self) -> None:

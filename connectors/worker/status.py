@@ -18,6 +18,7 @@ import filelock
 import msgspec
 
 from connectors.config.model import TrimtabConfig
+from core.files import make_private, write_whole
 
 HEARTBEAT_S: Final = 2.0
 ALIVE_WITHIN_S: Final = 10.0
@@ -79,7 +80,7 @@ def read_status_file(path: Path) -> WorkerStatus | None:
     """Return what a worker, or the job server, wrote; ``None``: nothing that can be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -124,13 +125,11 @@ class Heartbeat:
 
     def _write(self) -> None:
         self._status.last_seen_at = _now()
-        aside = self._path.with_suffix(".partial")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             if not self._lock.is_locked:
                 self._lock.acquire(timeout=0)
-            aside.write_bytes(msgspec.json.encode(self._status))
-            aside.replace(self._path)
+            write_whole(self._path, msgspec.json.encode(self._status), is_durable=False)
         except filelock.Timeout:
             return  # another worker with this directory writes it
         except OSError as exc:

@@ -12,12 +12,14 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final
+from time import monotonic
+from typing import Any, Final
 
 from structlog.contextvars import bound_contextvars
 
@@ -28,7 +30,8 @@ from connectors.connector import OpenCluster
 from connectors.journal.anchor import keep_anchored
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
-from connectors.systems import open_cluster, systems_of
+from connectors.systems import open_cluster, open_journal
+from connectors.transport.deadline import unless, within
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
@@ -42,10 +45,10 @@ from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
 from core.actions.runs import fold
 from core.actions.views import RunView
-from core.errors import InvariantError, OpsError, RemoteError
+from core.errors import GivenUpError, InvariantError, OpsError, RemoteError, SnapshotError
 from core.plan.describe import whether
-from core.snapshot.store import SnapshotStore
-from core.systems import steps_of
+from core.plan.model import Plan
+from core.snapshot.store import RUN_STARTS, SnapshotStore, run_starts
 
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
@@ -55,6 +58,8 @@ _MEASURE_EVERY_S: Final = 2.0
 _RECONCILE_EVERY_S: Final = 15.0
 _FIRST_RETRY_S: Final = 1.0
 _LAST_RETRY_S: Final = 60.0
+_LET_GO_WITHIN_S: Final = 1.0
+"""How long the lease and the sessions may take to end; they go with the process."""
 _log = logging.getLogger("trimtab.worker")
 
 MEASURE_AFTER_S: Final = 20.0
@@ -103,6 +108,22 @@ class Broken:
         self.wait_s = min(2 * self.wait_s, _LAST_RETRY_S)
 
 
+class _Seldom:
+    """A question that is asked every half second at most; once it is true it stays so."""
+
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        self._ask = ask
+        self._again_at_s = 0.0
+        self._is_true = False
+
+    def __call__(self) -> bool:
+        if not self._is_true and monotonic() >= self._again_at_s:
+            self._again_at_s = monotonic() + _POLL_S
+            with suppress(RemoteError):
+                self._is_true = self._ask()
+        return self._is_true
+
+
 def as_bug(exc: Exception) -> InvariantError:
     """Return what a person sees of an exception that should not be; the log gets the rest."""
     if isinstance(exc, InvariantError):
@@ -125,7 +146,8 @@ def run_worker(
     Args:
         config: Where journal and state are.
         clusters: Which ones.
-        stop: Set it to end: the step under way is looked at to its end, runs stay open.
+        stop: Set it to end, within about a second: runs stay open, and the step under way, if the
+            cluster shows no result at once, is reconciled by the next worker.
         on_event: Called from the working threads.
     """
     keep_private(config.state_dir)
@@ -141,15 +163,11 @@ def run_worker(
         thread.join()
 
 
-def _journal_of(config: TrimtabConfig) -> SqlJournal:
-    return SqlJournal(config.journal_address, steps_of(systems_of(config)))
-
-
 def _anchoring(config: TrimtabConfig, file: Path, stop: threading.Event) -> threading.Thread:
     """Return the thread that stores hashes of the journal's end elsewhere."""
     key = installation_key(config.access)
     every_s = 60 * config.audit.anchor_every_min
-    arguments = (file, every_s, partial(_journal_of, config), key, stop)
+    arguments = (file, every_s, partial(open_journal, config), key, stop)
     return threading.Thread(target=keep_anchored, args=arguments, name="anchors")
 
 
@@ -204,10 +222,12 @@ class _Loop:
         beat = Heartbeat(path, self._status, lambda text: self._report("failed", text))
         beat.start()
         try:
-            while not self._stop.is_set() and not self._is_over():
-                self._turn_safely()
+            with unless(self._clock.has_ended):
+                while not self._stop.is_set() and not self._is_over():
+                    self._turn_safely()
         finally:
-            self._let_go()
+            with within(_LET_GO_WITHIN_S):
+                self._let_go()
             if self._journal is not None:
                 self._journal.close()
             beat.close()
@@ -216,6 +236,8 @@ class _Loop:
     def _turn_safely(self) -> None:
         try:
             rest_s = self._turn()
+        except GivenUpError:
+            pass  # for a run that is there now, or because the process ends
         except OpsError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001  # one bug must not end the work for a cluster
@@ -250,14 +272,11 @@ class _Loop:
             OpsError: Journal, ZooKeeper or cluster cannot be used right now.
         """
         journal = self._open_journal()
-        open_runs = [
-            run_id
-            for run_id in journal.open_runs(self.cluster.name)
-            if self._is_due(run_id) and not self._waits(journal, run_id)
-        ]
+        open_runs = self._due_runs(journal)
         if not open_runs:
             self._let_go()
-            self._measure_due(journal)
+            with unless(_Seldom(lambda: bool(self._due_runs(journal)))):
+                self._measure_due(journal)
             self._doing("Waiting for runs.")
             self._report_once("ready", "Waiting for runs.")
             return _POLL_S
@@ -305,7 +324,19 @@ class _Loop:
             worker=self._name,
             refusal_of=self._refusal_of,
             sign=self._signed,
+            keep_start=self._keep_start,
+            within=within,
+            unless=unless,
         )
+
+    def _keep_start(self, plan: Plan, snapshot: Any) -> None:
+        """Store the snapshot on which a run begins, if others may move something because of it."""
+        if not any(step.lets_others_move for step in plan.steps):
+            return
+        try:
+            run_starts(self._config.state_dir).put(snapshot, RUN_STARTS)
+        except (SnapshotError, OSError) as exc:  # an undo then says that it does not know
+            self._report("start", f"The snapshot on which the run begins is not saved: {exc}")
 
     def _signed(self, record: Record) -> Record:
         return signed(record, installation_key(self._limits.access()))
@@ -322,6 +353,14 @@ class _Loop:
         if self._bugs[run_id] >= _MAX_BUGS:
             self._broken[run_id] = Broken(bug=bug)
             self._end(run_id, ports)
+
+    def _due_runs(self, journal: SqlJournal) -> list[RunId]:
+        """Return the runs that there is something to do for, oldest first."""
+        return [
+            run_id
+            for run_id in journal.open_runs(self.cluster.name)
+            if self._is_due(run_id) and not self._waits(journal, run_id)
+        ]
 
     def _is_due(self, run_id: RunId) -> bool:
         broken = self._broken.get(run_id)
@@ -427,7 +466,7 @@ class _Loop:
 
     def _open_journal(self) -> SqlJournal:
         if self._journal is None:
-            self._journal = _journal_of(self._config)
+            self._journal = open_journal(self._config)
         return self._journal
 
     def _new_lease(self, journal: SqlJournal) -> Lease:

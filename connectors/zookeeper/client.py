@@ -9,7 +9,6 @@ breaks it is alone.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,16 +16,22 @@ from time import monotonic
 from typing import Any, Final
 
 from kazoo import exceptions as kazoo_errors
-from kazoo.client import KazooClient, KazooState
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.client import KazooState
 from kazoo.protocol.serialization import GetChildren, GetData
-from kazoo.retry import KazooRetry
 
-from connectors.config.model import ClusterConfig
+from connectors.config.model import DECODED, ClusterConfig
+from connectors.transport.deadline import GivenUpError
 from connectors.transport.redaction import redacted, redacted_text
-from connectors.zookeeper.errors import translate
+from connectors.zookeeper.connection import BoundedClient
+from connectors.zookeeper.errors import ENDED, translate
 from connectors.zookeeper.multi_read import GET_DATA, Answer, Read, request_of
-from core.errors import ConfigError, RemoteError, RemoteTimeoutError, UnreachableError
+from core.errors import (
+    ConfigError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    UnreachableError,
+)
 
 UNREAD: Final = -9_001
 """Error code of ours: the connection was gone, or the capture's time was up."""
@@ -34,6 +39,8 @@ OVER_BUDGET: Final = -9_002
 """Error code of ours: the read budget was used up before."""
 BROKE_CONNECTION: Final = -9_003
 """Error code of ours: reading this znode alone broke the connection every time."""
+TOO_LARGE: Final = -9_004
+"""Error code of ours: its value would take more memory than one answer may, decoded."""
 
 _IN_FLIGHT: Final = 4
 _ANSWER_BYTES: Final = 512 * 1024
@@ -52,7 +59,7 @@ LOST: Final = (
     kazoo_errors.ConnectionClosedError,
     kazoo_errors.SessionExpiredError,
     kazoo_errors.CancelledError,
-    ValueError,
+    kazoo_errors.MarshallingError,  # an answer out of form, too: half of it may be well
 )
 
 
@@ -62,9 +69,12 @@ class _Batch:
     losses: int = 0
 
 
-def new_client(config: ClusterConfig) -> KazooClient:
+def new_client(config: ClusterConfig, **options: Any) -> BoundedClient:
     """Return a client of the cluster's ZooKeeper; nothing is connected yet.
 
+    Args:
+        config: Its ``zookeeper``, ``zookeeper_auth``, ``timeouts``, ``read_limits``.
+        options: Further arguments of kazoo's client.
     Raises:
         ConfigError: The cluster has no ZooKeeper address, or one that cannot be used.
     """
@@ -74,13 +84,12 @@ def new_client(config: ClusterConfig) -> KazooClient:
         )
     auth = config.zookeeper_auth
     try:
-        return KazooClient(
-            hosts=config.zookeeper,
-            timeout=config.timeouts.session_s,
+        return BoundedClient(
+            config,
             auth_data=[("digest", auth.credential())] if auth else None,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=2.0),
             logger=_log,
             read_only=False,
+            **options,
         )
     except ValueError as exc:
         raise ConfigError(
@@ -89,12 +98,11 @@ def new_client(config: ClusterConfig) -> KazooClient:
         ) from exc
 
 
-def connect(client: KazooClient, connected: threading.Event, wait_s: float, endpoint: str) -> None:
+def connect(client: BoundedClient, wait_s: float, endpoint: str) -> None:
     """Start a client where it never was, and wait until it is connected.
 
     Args:
         client: From :func:`new_client`.
-        connected: Set by the listener of the client while it is connected.
         wait_s: Timeout.
         endpoint: For the error.
 
@@ -103,11 +111,16 @@ def connect(client: KazooClient, connected: threading.Event, wait_s: float, endp
     """
     if not client._connection._connection_routine:  # noqa: SLF001  # never started yet
         client.start_async()
-    if connected.wait(wait_s):
-        return
+    try:
+        if client.wait_connected(wait_s):
+            return
+    except GivenUpError as exc:
+        raise translate(exc, endpoint=endpoint, operation="connect") from None
     if client.client_state == "AUTH_FAILED":
         cause = kazoo_errors.AuthFailedError()
         raise translate(cause, endpoint=endpoint, operation="connect") from None
+    if (fault := client.fault) is not None:
+        raise fault.error(endpoint, "connect")
     raise UnreachableError(
         f"{endpoint} cannot be reached within {wait_s:.0f} s.",
         endpoint=endpoint,
@@ -132,19 +145,17 @@ class ZooKeeperReader:
         self.losses = 0
         self._timeouts = config.timeouts
         self._on_change = on_change
-        self._connected = threading.Event()
         self._budget = config.read_budget
+        self._answer_bytes = config.read_limits.zookeeper_bytes
+        self._limit_bytes = self._left_bytes = config.read_limits.capture_bytes
         self._deadline = monotonic() + config.timeouts.capture_s
         self._has_multi_read = True
         self._client = new_client(config)
         self._client.add_listener(self._state_changed)
 
     def _state_changed(self, state: KazooState) -> None:
-        if state == KazooState.CONNECTED:
-            self._connected.set()
-        else:  # suspended is not to be trusted: what was read may be old from now on
-            self._connected.clear()
-            self.losses += 1
+        if state != KazooState.CONNECTED:
+            self.losses += 1  # what was read may be old from now on
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -155,26 +166,23 @@ class ZooKeeperReader:
             RemoteError: ZooKeeper cannot be reached, or refuses the session.
         """
         self._budget = budget
+        self._left_bytes = self._limit_bytes
         self._deadline = monotonic() + capture_s
         self.failure = None
         self.reads = 0
-        wait_s = min(self._timeouts.zookeeper_s, capture_s)
-        if self._client.connected:
-            self.losses = 0
-            return
-        connect(self._client, self._connected, wait_s, self.endpoint)
+        if not self._client.connected:
+            connect(self._client, min(self._timeouts.zookeeper_s, capture_s), self.endpoint)
         self.losses = 0
 
     def close(self) -> None:
-        """End the session; twice is harmless."""
+        """End the session, within a second; twice is harmless."""
         self._client.remove_listener(self._state_changed)
-        self._client.stop()
-        self._client.close()
+        self._client.end()
 
     @property
     def is_connected(self) -> bool:
         """Whether the session is alive right now."""
-        return bool(self._client.connected) and self._connected.is_set()
+        return bool(self._client.connected)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -240,22 +248,53 @@ class ZooKeeperReader:
         """Read one by one from now on: this server knows no MultiRead."""
         self._has_multi_read = False
 
+    def translated(self, exc: BaseException) -> RemoteError:
+        """Return our error for one of kazoo's, or for what the server did before it."""
+        return translate(exc, endpoint=self.endpoint, operation="read", fault=self._client.fault)
+
+    def bounded(self, answer: Answer) -> Answer:
+        """Return the answer, or a failure in place of one that would take too much decoded.
+
+        Raises:
+            ProtocolError: All answers of the capture take more than they may.
+        """
+        weight = answer.held_bytes
+        if weight > DECODED * self._answer_bytes:
+            return _failed(TOO_LARGE)
+        self._left_bytes -= weight
+        if self._left_bytes < 0:
+            raise ProtocolError(
+                f"{self.endpoint} answered more than read_limits.capture_mib "
+                f"({self._limit_bytes // 2**20} MiB) allows for one capture.",
+                endpoint=self.endpoint,
+                operation="read",
+                outcome="unknown",
+                hint="Raise it if the cluster is that large; else check what is in its znodes.",
+            )
+        return answer
+
     def wait_connected(self) -> None:
         """Wait until the session is alive again.
 
         Raises:
-            UnreachableError: It is not within the time-out.
+            RemoteError: It is not within the time-out.
         """
         left_s = min(self._timeouts.zookeeper_s, self._deadline - monotonic())
-        if not self._connected.wait(max(left_s, 0.0)):
-            raise UnreachableError(
-                f"The connection to {self.endpoint} broke and did not come back "
-                f"within {self._timeouts.zookeeper_s:.0f} s.",
-                endpoint=self.endpoint,
-                operation="read",
-                outcome="unknown",
-                hint="Check that ZooKeeper runs and that this machine may reach it.",
-            )
+        try:
+            if self._client.wait_connected(left_s):
+                return
+        except GivenUpError as exc:
+            raise self.translated(exc) from None
+        if (fault := self._client.fault) is not None:
+            raise fault.error(self.endpoint, "read")
+        raise UnreachableError(
+            f"The connection to {self.endpoint} broke and did not come back "
+            f"within {self._timeouts.zookeeper_s:.0f} s.",
+            endpoint=self.endpoint,
+            operation="read",
+            outcome="unknown",
+            hint="Check that ZooKeeper runs and that this machine may reach it.",
+        )
 
     def time_for_one_batch(self) -> float:
         """Return how long to wait for a batch.
@@ -372,11 +411,11 @@ class _Run:
         except LOST as exc:
             self._lost(batch, exc)
             return
-        except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
-            raise translate(exc, endpoint=self._reader.endpoint, operation="read") from exc
+        except ENDED as exc:
+            raise self._reader.translated(exc) from exc
         size = 0
         for row, answer in zip(batch.rows, answers, strict=True):
-            self._answers[row] = answer
+            self._answers[row] = self._reader.bounded(answer)
             size += len(answer.value or ())
         self._each_bytes = max(size / len(batch.rows), 1) + _STAT_BYTES
         self._window = _IN_FLIGHT
@@ -385,7 +424,7 @@ class _Run:
         """Send again what was lost: all of it one by one first, then the culprit in halves."""
         self._losses += 1
         if self._losses > _MAX_LOSSES:
-            raise translate(exc, endpoint=self._reader.endpoint, operation="read") from exc
+            raise self._reader.translated(exc) from exc
         was_alone = self._window == 1
         self._window = 1
         self._again.extendleft(each for each, _ in reversed(self._flying))

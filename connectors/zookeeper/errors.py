@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from kazoo import exceptions as kazoo
 from kazoo.handlers.threading import KazooTimeoutError
 
+from connectors.transport import deadline
 from core.errors import (
     AuthError,
     ConflictError,
+    GivenUpError,
     NotFoundError,
     ProtocolError,
     RemoteError,
@@ -76,14 +79,55 @@ KINDS: Final[dict[type[RemoteError], tuple[type[BaseException], ...]]] = {
 """What each class of kazoo that a server's answer can become is to us."""
 
 
+ENDED: Final = (kazoo.KazooException, KazooTimeoutError, deadline.GivenUpError)
+"""What a wait for an answer ends with, when it does not come."""
+_OF_FAULTS: Final = (UnreachableError, RemoteTimeoutError, ProtocolError)
+
+
 def kind_of(exc: BaseException) -> type[RemoteError] | None:
     """Return our class for one of kazoo's, ``None`` for one that is not in the table."""
     return next((ours for ours, theirs in KINDS.items() if isinstance(exc, theirs)), None)
 
 
-def translate(exc: BaseException, *, endpoint: str, operation: str) -> RemoteError:
-    """Return our error for one of kazoo's; whatever it is, it becomes a :class:`RemoteError`."""
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a server did that it should not.
+
+    Attributes:
+        what: The rest of a sentence that begins with the server.
+        hint: One sentence.
+    """
+
+    what: str
+    hint: str = "Check that a ZooKeeper server answers there."
+
+    def error(self, endpoint: str, operation: str) -> ProtocolError:
+        """Return the error that names it."""
+        return ProtocolError(
+            f"{endpoint} {self.what}.",
+            endpoint=endpoint,
+            operation=operation,
+            outcome="unknown",
+            hint=self.hint,
+        )
+
+
+def translate(
+    exc: BaseException, *, endpoint: str, operation: str, fault: Fault | None = None
+) -> RemoteError:
+    """Return our error for one of kazoo's; whatever it is, it becomes a :class:`RemoteError`.
+
+    Args:
+        exc: The exception.
+        endpoint: ZooKeeper.
+        operation: What was requested.
+        fault: What the server did before: a broken connection comes of it, then.
+    """
+    if isinstance(exc, deadline.GivenUpError):
+        return GivenUpError.at(endpoint, operation)
     kind = kind_of(exc) or ProtocolError
+    if fault is not None and kind in _OF_FAULTS:
+        return fault.error(endpoint, operation)
     words = {
         AuthError: "does not allow this",
         NotFoundError: "has no such znode",

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from core.bounds import json_weight
+
 GET_DATA: Final = 4
 GET_CHILDREN: Final = 8
 NO_NODE: Final = -101
@@ -21,6 +23,9 @@ NO_AUTH: Final = -102
 _MULTI_READ: Final = 22
 _ERROR: Final = -1
 _HEADER: Final = struct.Struct(">iBi")
+NAME_BYTES: Final = 57
+"""What Python takes for a short text in a list, without its characters."""
+ANSWER_BYTES: Final = 200
 _INT: Final = struct.Struct(">i")
 _CLOSE: Final = _HEADER.pack(_ERROR, 1, -1)
 _OPEN: Final = {kind: _HEADER.pack(kind, 0, -1) for kind in (GET_DATA, GET_CHILDREN)}
@@ -61,6 +66,13 @@ class Answer(NamedTuple):
     version: int
     session_id: int
     child_change_id: int
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes it takes, with its value as it is decoded later."""
+        if isinstance(self.value, list):
+            return NAME_BYTES * len(self.value) + sum(map(len, self.value))
+        return ANSWER_BYTES + (json_weight(self.value) if self.value else 0)
 
     @classmethod
     def without_stat(cls, error: int, value: Any = None) -> Answer:
@@ -104,6 +116,10 @@ class MultiRead(NamedTuple):
                 offset += _HEADER.size
                 if done:
                     break
+                if len(answers) == len(self.kinds):
+                    raise ValueError(f"more than {len(answers)} answers to as many reads")
+                if kind not in (self.kinds[len(answers)], _ERROR):
+                    raise ValueError(f"a MultiRead answer of unrequested type {kind}")
                 answer, offset = _one(kind, raw, offset)
                 answers.append(answer)
         except (struct.error, UnicodeDecodeError) as exc:
@@ -129,9 +145,7 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
             names.append(raw[offset : offset + length].decode())
             offset += length
         return Answer.without_stat(0, names), offset
-    if kind == _ERROR:
-        return Answer.without_stat(size), offset
-    raise ValueError(f"a MultiRead answer of unknown type {kind}")
+    return Answer.without_stat(size), offset
 
 
 def request_of(reads: Iterable[Read], chroot: str) -> MultiRead:

@@ -6,22 +6,20 @@ seen is the owner that is. Only what :mod:`connectors.worker.lease` needs can be
 
 from __future__ import annotations
 
-import logging
-import threading
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from kazoo import exceptions as kazoo_errors
-from kazoo.client import KazooClient, KazooState
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
 from kazoo.security import make_acl
 
 from connectors.config.model import ClusterConfig
-from connectors.zookeeper.errors import translate
-from core.errors import ConfigError, UnreachableError
+from connectors.zookeeper.client import connect, new_client
+from connectors.zookeeper.connection import BoundedClient
+from connectors.zookeeper.errors import ENDED, translate
+from core.errors import ConfigError, RemoteError
 
 T = TypeVar("T")
 _TRIES: Final = 2
@@ -31,7 +29,6 @@ _PASSING: Final = (
     kazoo_errors.SessionExpiredError,
     kazoo_errors.CancelledError,
 )
-_log = logging.getLogger("trimtab.kazoo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,7 @@ class ZooKeeperSession:
         self._config = config
         # longer than its session lasts, nothing that it said before holds
         self._wait_s = min(config.timeouts.zookeeper_s, config.timeouts.session_s)
-        self._connected = threading.Event()
-        self._client: KazooClient | None = None
+        self._client: BoundedClient | None = None
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -78,68 +74,34 @@ class ZooKeeperSession:
     def session_id(self) -> int | None:
         """Number of the session; ``None``: there is none."""
         identity = self._client.client_id if self._client is not None else None
-        return int(identity[0]) if identity and self._connected.is_set() else None
+        return int(identity[0]) if identity else None
 
     def close(self) -> None:
-        """End the session: its ephemerals go at once. Twice is harmless."""
+        """End the session: its ephemerals go at once. Within a second; twice is harmless."""
         client, self._client = self._client, None
-        self._connected.clear()
         if client is not None:
-            client.remove_listener(self._state_changed)
-            client.stop()
-            client.close()
+            client.end()
 
-    def _open(self) -> KazooClient:
+    def _open(self, ends_at: float = math.inf) -> BoundedClient:
         """Return the connected client.
+
+        Args:
+            ends_at: When the time for it is up, on the monotonic clock, s.
 
         Raises:
             RemoteError: ZooKeeper cannot be reached, or refuses the session.
         """
         if self._client is None:
-            self._client = self._new_client()
-            self._client.start_async()
-        client = self._client
-        if self._connected.wait(self._wait_s):
-            return client
-        was_refused = client.client_state == "AUTH_FAILED"
-        self.close()
-        if was_refused:
-            cause = kazoo_errors.AuthFailedError()
-            raise translate(cause, endpoint=self.endpoint, operation="connect")
-        raise UnreachableError(
-            f"{self.endpoint} cannot be reached within {self._wait_s:.0f} s.",
-            endpoint=self.endpoint,
-            operation="connect",
-            outcome="not_sent",
-            hint="Check that ZooKeeper runs and that this machine may reach it.",
-        )
-
-    def _new_client(self) -> KazooClient:
-        auth = self._config.zookeeper_auth
-        # our nodes: whoever has the same credential may take them away, everybody may read
-        acl = [make_acl("auth", "", all=True), make_acl("world", "anyone", read=True)]
+            auth = self._config.zookeeper_auth
+            # our nodes: whoever has the same credential may take them away, everybody may read
+            acl = [make_acl("auth", "", all=True), make_acl("world", "anyone", read=True)]
+            self._client = new_client(self._config, default_acl=acl if auth else None)
         try:
-            client = KazooClient(
-                hosts=self._config.zookeeper,
-                timeout=self._config.timeouts.session_s,
-                auth_data=[("digest", auth.credential())] if auth else None,
-                default_acl=acl if auth else None,
-                connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
-                logger=_log,
-            )
-        except ValueError as exc:
-            raise ConfigError(
-                f"zookeeper of cluster {self._config.name} cannot be used: {exc}.",
-                hint="It reads host:port,host:port/chroot.",
-            ) from exc
-        client.add_listener(self._state_changed)
-        return client
-
-    def _state_changed(self, state: KazooState) -> None:
-        if state == KazooState.CONNECTED:
-            self._connected.set()
-        else:
-            self._connected.clear()
+            connect(self._client, min(self._wait_s, ends_at - monotonic()), self.endpoint)
+        except RemoteError:
+            self.close()
+            raise
+        return self._client
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -149,7 +111,7 @@ class ZooKeeperSession:
         Raises:
             RemoteError: They cannot be read; a connection that broke is tried once more.
         """
-        return self._tried("read", lambda client: self._read(client, paths))
+        return self._tried("read", lambda client, ends_at: self._read(client, ends_at, paths))
 
     def children(self, path: str) -> list[str]:
         """Return the names below a znode, none when it is not there.
@@ -158,31 +120,38 @@ class ZooKeeperSession:
             RemoteError: They cannot be read.
         """
 
-        def call(client: KazooClient) -> list[str]:
+        def call(client: BoundedClient, ends_at: float) -> list[str]:
             synced, listed = client.sync_async("/"), client.get_children_async(path)
-            synced.get(timeout=self._wait_s)
+            synced.get(timeout=ends_at - monotonic())
             try:
-                return sorted(listed.get(timeout=self._wait_s))
+                return sorted(listed.get(timeout=ends_at - monotonic()))
             except kazoo_errors.NoNodeError:
                 return []
 
         return self._tried("list", call)
 
-    def _read(self, client: KazooClient, paths: tuple[str, ...]) -> list[Node | None]:
-        ends_at = monotonic() + self._wait_s
+    def _read(
+        self, client: BoundedClient, ends_at: float, paths: tuple[str, ...]
+    ) -> list[Node | None]:
         synced = client.sync_async("/")
         pending = [client.get_async(path) for path in paths]  # in order, so after the sync
-        synced.get(timeout=self._wait_s)
-        return [_node(each, max(ends_at - monotonic(), 0.01)) for each in pending]
+        synced.get(timeout=ends_at - monotonic())
+        return [_node(each, ends_at - monotonic()) for each in pending]
 
-    def _tried(self, operation: str, call: Callable[[KazooClient], T]) -> T:
+    def _tried(self, operation: str, call: Callable[[BoundedClient, float], T]) -> T:
+        """Connect where needed and read; once more after a loss, within the same time."""
+        ends_at = monotonic() + 2 * self._wait_s
         for left in reversed(range(_TRIES)):
+            client = self._open(ends_at)
             try:
-                return call(self._open())
-            except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
+                return call(client, min(monotonic() + self._wait_s, ends_at))
+            except ENDED as exc:
                 if not left or not isinstance(exc, _PASSING):
-                    raise translate(exc, endpoint=self.endpoint, operation=operation) from exc
+                    raise self._translated(exc, operation, client) from exc
         raise AssertionError  # pragma: no cover - the last try returns or raises
+
+    def _translated(self, exc: BaseException, operation: str, client: BoundedClient) -> RemoteError:
+        return translate(exc, endpoint=self.endpoint, operation=operation, fault=client.fault)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -201,8 +170,8 @@ class ZooKeeperSession:
             made.get(timeout=self._wait_s)
         except kazoo_errors.NodeExistsError:
             return False
-        except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
-            raise translate(exc, endpoint=self.endpoint, operation=operation) from exc
+        except ENDED as exc:
+            raise self._translated(exc, operation, client) from exc
         return True
 
     def delete(self, path: str, version: int) -> None:
@@ -216,8 +185,8 @@ class ZooKeeperSession:
             client.delete_async(path, version).get(timeout=self._wait_s)
         except kazoo_errors.NoNodeError:
             return
-        except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
-            raise translate(exc, endpoint=self.endpoint, operation=f"delete {path}") from exc
+        except ENDED as exc:
+            raise self._translated(exc, f"delete {path}", client) from exc
 
 
 def _node(result: Any, timeout_s: float) -> Node | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from core.actions.approval import waits_for_approval
 from core.actions.balancer import pause_balancer, restore
-from core.actions.describe import describe_unserved
+from core.actions.describe import describe_forged_settings, describe_unserved
 from core.actions.events import (
     RunClaimed,
     RunEnded,
@@ -48,7 +48,7 @@ from core.actions.session import (
 from core.actions.temporary_settings import cannot_be_restored, keep, save
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed, gone_on, not_reached
-from core.errors import RemoteError, SnapshotError
+from core.errors import GivenUpError, RemoteError, SnapshotError
 from core.plan.model import Diagnostic
 from core.units import format_age, pluralize
 
@@ -108,9 +108,8 @@ def execute_run(run_id: RunId, ports: Ports) -> RunState:
             for its time has been restored as far as the cluster could be reached.
     """
     session = Session(run_id, ports)
-    with suppress(
-        LeaseLostError
-    ):  # whoever has it now reconciles the step under way and the settings
+    # whoever has it after a LeaseLostError reconciles the step under way and the settings
+    with suppress(LeaseLostError), ports.unless(session.is_given_up):
         _carry(session)
     return session.view.state
 
@@ -157,15 +156,16 @@ def _carry(session: Session) -> None:
         return
     if waits_for_approval(view, ports.cluster.approval, ports.clock.now()):
         return
-    # a claim that no worker of ours wrote admits nothing
-    refusal = None if session.is_admitted else run_refusal(session)
-    if refusal is not None and not view.worker:
-        session.record(RunRefused(code=refusal.code, sentence=refusal.sentence, hint=refusal.hint))
+    refusal = None if view.worker else run_refusal(session)
+    if refusal is not None:
+        left = describe_forged_settings(session.forged_settings)
+        sentence = f"{refusal.sentence} {left}".rstrip()
+        session.record(RunRefused(code=refusal.code, sentence=sentence, hint=refusal.hint))
         return
     _claim(session)
     is_over = is_restored = False
     try:
-        is_over = _work(session) if refusal is None else _end(session, refusal)
+        is_over = _work(session)
     finally:
         with suppress(LeaseLostError):
             is_restored = session.is_ours() and restore(session)
@@ -216,13 +216,6 @@ def _verify(session: Session) -> GuardResult | None:
     return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
 
 
-def _end(session: Session, refusal: Refusal) -> bool:
-    """Begin nothing of a run that was claimed and may not be executed."""
-    reconcile_begun(session)
-    _skip_rest(session, refusal)
-    return True
-
-
 def _renew(session: Session, _result: GuardResult) -> GuardResult | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
     cluster = session.ports.cluster
@@ -232,6 +225,9 @@ def _renew(session: Session, _result: GuardResult) -> GuardResult | None:
         return unreadable(session, exc)
     session.could_read()
     found: Mapping[int, Diagnostic] = {}
+    is_begun = any(step.begun_at is not None for step in session.view.steps)
+    if session.snapshot is None and not is_begun:
+        session.ports.keep_start(session.plan, fresh)
     is_new = fresh is not session.snapshot  # the very same one (a rehearsal) has nothing new
     if is_new:
         reopen_undone(session, fresh)
@@ -349,10 +345,10 @@ def _skip_rest(session: Session, refusal: Refusal) -> None:
 
 def _finish(session: Session) -> None:
     """Notice what moved to the last, and end the run."""
-    if session.snapshot is not None and not session.is_shutting_down:
-        with suppress(
-            RemoteError, SnapshotError
-        ):  # the run's own steps are reconciled all the same
+    is_read = session.snapshot is not None and not session.is_shutting_down
+    if is_read and (session.stop is None or session.is_answering):
+        # the run's own steps are reconciled all the same
+        with suppress(RemoteError, SnapshotError):
             last = session.last_snapshot or session.ports.cluster.snapshot()
             note_external_changes(session, last)
     session.require_ours()
@@ -493,6 +489,8 @@ def skip(
 
 def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
     """Wait for a cluster that cannot be read, and end when that lasts."""
+    if isinstance(exc, GivenUpError):
+        session.notice_given_up()
     is_hopeless = session.is_unreadable_for_long()
     session.retry_at_s = session.ports.clock.monotonic() + RETRY_AFTER_S
     return GuardResult(

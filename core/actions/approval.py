@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from core.access import Role, is_same_person
+from core.access import Identity, Role, is_same_person
 from core.actions.model import Refusal
 from core.actions.views import Decision, RunView
 from core.errors import ForbiddenError, PlanConflictError
@@ -126,7 +126,7 @@ def _outdated(decision: Decision, rules: ApprovalRules, now: datetime) -> Refusa
     )
 
 
-def check_decision(view: RunView, rules: ApprovalRules, person: str, now: datetime) -> None:
+def check_decision(view: RunView, rules: ApprovalRules, person: Identity, now: datetime) -> None:
     """Check that a person may decide on a run now; the role is checked elsewhere.
 
     Raises:
@@ -141,8 +141,8 @@ def check_decision(view: RunView, rules: ApprovalRules, person: str, now: dateti
             f"Run {view.run_id} does not wait for approval (it is {view.state}).",
             hint="Open the run to see what became of it.",
         )
-    if is_same_person(person, view.requested_by):
+    if is_same_person(person, view.requester):
         raise ForbiddenError(
-            f"{person} requested run {view.run_id}, and cannot decide on it.",
+            f"{person.name} requested run {view.run_id}, and cannot decide on it.",
             hint="Ask another person to review it.",
         )

@@ -2,8 +2,9 @@
 
 A journal is a database that several programs may reach. What people request in it (a run, a
 control) carries who requested it and a signature over the whole record; the worker recomputes it
-before it obeys, so that a row written past the action layer, or under another name, has no effect.
-What workers write is signed, too: a run goes on from it, and restores what it says a setting was.
+before it obeys. What workers write is signed, too: a run goes on from it, and restores what it says
+a setting was. So a row written past the action layer, or under another name, has no effect: neither
+does it begin a run, nor does it end one.
 """
 
 from __future__ import annotations
@@ -103,18 +104,28 @@ def _needed(event: Request, approver: Role) -> tuple[Role, str]:
             return approver, "approve runs"
 
 
-def obeyed(entries: Iterable[Entry], refusal_of: Callable[[Record], Refusal | None]) -> list[Entry]:
-    """Return the entries of a run without what people asked of it who may not.
+def obeyed(
+    entries: Iterable[Entry],
+    refusal_of: Callable[[Record], Refusal | None],
+    *,
+    is_requested: bool = False,
+) -> list[Entry]:
+    """Return the entries of a run without the forged ones, and without what people may not ask.
 
     Its request stays: a run that may not be requested is refused, with the reason.
+
+    Args:
+        entries: Of the run, in order.
+        refusal_of: See :func:`refusal_of`.
+        is_requested: The request is among those that were read before.
     """
-    return [
-        entry
-        for entry in entries
-        if entry.damage
-        or not isinstance(entry.record.event, ControlRequested | RunDecided)
-        or refusal_of(entry.record) is None
-    ]
+    found: list[Entry] = []
+    for entry in entries:
+        is_first = not found and not is_requested
+        is_request = is_first and isinstance(entry.record.event, RunRequested)
+        if is_request or entry.damage or not (entry.forged or refusal_of(entry.record)):
+            found.append(msgspec.structs.replace(entry, forged="") if is_request else entry)
+    return found
 
 
 def _signature(record: Record, key: bytes) -> str:

@@ -12,7 +12,7 @@ from core.actions.events import RestoreResult, SettingChanged, SettingRestored, 
 from core.actions.model import Refusal
 from core.actions.session import Session
 from core.actions.views import SettingView
-from core.errors import InvariantError, OpsError, RemoteError, SnapshotError
+from core.errors import GivenUpError, InvariantError, OpsError, RemoteError, SnapshotError
 from core.units import format_age
 
 RESTORE_WITHIN_S: Final = 20.0
@@ -77,12 +77,14 @@ def _comes_late(session: Session, key: str, value: str) -> bool:
         try:
             if session.ports.cluster.dynamic_setting(key) == value:
                 return True
-        except RemoteError:
+        except RemoteError as exc:
             if is_last:
                 raise
-        if is_last:
+            if isinstance(exc, GivenUpError):
+                session.notice_given_up()
+        if is_last or session.is_shutting_down:
             return False
-        clock.hold(_TRY_EVERY_S)
+        session.hold(_TRY_EVERY_S)
 
 
 def restore(session: Session) -> bool:
@@ -105,7 +107,10 @@ def _restore(session: Session, saved: SettingView) -> bool:
         try:
             result, sentence = _try(session, saved)
         except (RemoteError, SnapshotError) as exc:
-            if clock.monotonic() < until_s:
+            session.idle(0.0)
+            if isinstance(exc, GivenUpError):
+                session.refresh()  # a stop does not keep a setting from being restored
+            if clock.monotonic() < until_s and not session.is_shutting_down:
                 clock.hold(_TRY_EVERY_S)
                 continue
             _complain(session, saved, exc)
@@ -116,8 +121,6 @@ def _restore(session: Session, saved: SettingView) -> bool:
 
 def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
     cluster = session.ports.cluster
-    if saved.key in session.forged_settings:
-        return "not_restored", _not_known(session, saved)
     current = cluster.dynamic_setting(saved.key)
     if saved.is_as_before(current):
         return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
@@ -156,14 +159,6 @@ def _by_hand(session: Session, saved: SettingView) -> str:
 def give_up(session: Session, saved: SettingView, current: str | None) -> None:
     """Record an external change of a setting: it is left so."""
     _write(session, saved, "changed_by_others", _theirs(session, saved, current))
-
-
-def _not_known(session: Session, saved: SettingView) -> str:
-    return (
-        f"{saved.key} of {session.view.cluster} is left as it is: what it was before the run is "
-        "written in an entry of the journal that does not have this installation's signature. "
-        "Check it by hand."
-    )
 
 
 def _theirs(session: Session, saved: SettingView, current: str | None) -> str:

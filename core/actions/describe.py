@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
+    Entry,
     Event,
     ExternalMove,
     PurposeChecked,
@@ -103,18 +104,53 @@ class EventDescription:
     after: str = ""
 
 
-def describe_unsigned(seqs: Sequence[int]) -> str:
-    """Return the sentence about entries of a run without a signature; empty: there are none."""
+def describe_forged_settings(keys: Collection[str]) -> str:
+    """Return the sentence about settings that forged entries name; empty: they name none."""
+    if not keys:
+        return ""
+    return (
+        f"Entries without this installation's signature say that the run changed "
+        f"{', '.join(sorted(keys))}: nothing was restored, check it by hand."
+    )
+
+
+def describe_forged(seqs: Sequence[int], *, is_run_forged: bool = False) -> str:
+    """Return the sentence about forged entries; empty: there are none.
+
+    Args:
+        seqs: Their places.
+        is_run_forged: They are of a run whose request is one of them.
+    """
     if not seqs:
         return ""
     named = ", ".join(f"{seq}" for seq in seqs[:_MAX_NAMED])
     more = f" and {len(seqs) - _MAX_NAMED:,} more" if len(seqs) > _MAX_NAMED else ""
-    what = f"Entry {named} does" if len(seqs) == 1 else f"Entries {named}{more} do"
-    return (
-        f"{what} not have this installation's signature: an earlier version, an installation with "
-        "another key, or whoever can write the journal's database wrote "
-        f"{'it' if len(seqs) == 1 else 'them'}."
+    is_one = len(seqs) == 1
+    what = f"Entry {named} does" if is_one else f"Entries {named}{more} do"
+    effect = (
+        "No worker executes this run."
+        if is_run_forged
+        else f"{'It has' if is_one else 'They have'} no effect."
     )
+    copies = "is a copy of an earlier entry" if is_one else "are copies of earlier entries"
+    return (
+        f"{what} not have this installation's signature, or {copies}: an earlier version, an "
+        "installation with another key, or whoever can write the journal's database wrote "
+        f"{'it' if is_one else 'them'}. {effect}"
+    )
+
+
+def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
+    """Return what is said before an entry that does not count; empty: it counts.
+
+    Args:
+        entry: Of a run.
+        disregarded: See :attr:`core.actions.views.RunView.disregarded`.
+    """
+    if entry.forged:
+        return "Not genuine: "
+    is_void = entry.seq in disregarded
+    return "Does not count, its writer had lost the run: " if is_void else ""
 
 
 def describe_unserved(steps: Sequence[StepView]) -> str:
@@ -186,7 +222,7 @@ def why_nothing_lasts(view: RunView) -> str:
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
             f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
-            "they cannot be undone."
+            "an undo leaves them, or plans moves back."
         )
     return f"{head}, and nothing else was changed."
 

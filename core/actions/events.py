@@ -307,6 +307,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         previous: Hash of the entry before.
         digest: Hash of this entry: SHA-256 over the previous hash and the record's canonical JSON.
         damage: Why it is not the entry that was written; empty: it is.
+        forged: Why it has no effect on a run whose request is genuine; empty: it has.
     """
 
     seq: int
@@ -314,11 +315,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     previous: str
     digest: str
     damage: str = ""
+    forged: str = ""
 
 
 _SEEN_LATER: Final = {"topics": None, "clients": None}
 _ADDED_LATER: Final[Mapping[tuple[str, ...], Mapping[str, Any]]] = {
     (): {"unassigned": None},
+    ("identity",): {"subject": ""},
     ("options",): {"max_unassigned": 1},
     ("observed",): _SEEN_LATER,
     ("result", "after"): _SEEN_LATER,

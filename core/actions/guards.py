@@ -83,13 +83,6 @@ def stop_flag(session: Session) -> GuardResult | None:
     )
 
 
-def genuine(session: Session) -> GuardResult | None:
-    """End when the journal holds what no worker of this installation wrote about the run."""
-    if session.forged is None:
-        return None
-    return GuardResult(effect="end", refusal=session.forged)
-
-
 def serving(session: Session) -> GuardResult | None:
     """Pause while too much that the run has unloaded is unserved, unless a person resumed it."""
     if session.turn is None:
@@ -365,7 +358,6 @@ def settings(session: Session) -> GuardResult | None:
 GUARDS: Final[tuple[Guard, ...]] = (
     shutting_down,
     lease_held,  # before all that is written: a run that another one may have is not ours to end
-    genuine,
     stop_flag,
     serving,
     pause_flag,
@@ -389,7 +381,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
 WAITING_GUARDS: Final[tuple[Guard, ...]] = (
     shutting_down,
     lease_held,
-    genuine,
     stop_flag,
     in_flight,
     backoff,

@@ -7,6 +7,7 @@ that nothing in the executor knows whether it acts for real.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -234,7 +235,7 @@ class Clock(Protocol):
         ...
 
     def hold(self, seconds: float) -> None:
-        """Wait all of it, also when shutting down: a running step is observed to its end."""
+        """Wait all of it, also when shutting down: a running step is observed a moment longer."""
         ...
 
 
@@ -252,6 +253,10 @@ class Ports:
         refusal_of: Says why an entry of the journal is not obeyed: it is not signed, or who
             requested it lacks the role.
         sign: Signs what the worker writes.
+        keep_start: Stores the snapshot on which a run begins: an undo compares with it.
+        within: Bounds what the cluster is waited for in a block, s.
+        unless: Ends what the cluster is waited for in a block when the function returns true, with
+            a :class:`core.errors.GivenUpError`; it is called from any thread.
     """
 
     journal: Journal
@@ -261,3 +266,6 @@ class Ports:
     worker: str
     refusal_of: Callable[[Record], Refusal | None] = lambda _: None
     sign: Callable[[Record], Record] = lambda record: record
+    keep_start: Callable[[Plan, Any], None] = lambda _plan, _snapshot: None
+    within: Callable[[float], AbstractContextManager[None]] = lambda _: nullcontext()
+    unless: Callable[[Callable[[], bool]], AbstractContextManager[None]] = lambda _: nullcontext()

@@ -14,7 +14,7 @@ from core.actions.events import PurposeChecked, StepReopened
 from core.actions.model import Refusal
 from core.actions.session import RETRY_AFTER_S, Session
 from core.actions.views import StepView
-from core.errors import RemoteError, SnapshotError
+from core.errors import GivenUpError, RemoteError, SnapshotError
 from core.system import Snapshot
 
 MAX_ATTEMPTS: Final = 4
@@ -69,10 +69,10 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
     if not purpose or (is_untouched and not is_patient):  # it was cut short before it did anything
         return None
     try:
-        fresh = cluster.snapshot()
+        fresh = _snapshot(session)
         lacking = cluster.system.lacking(session.view, fresh)
     except (RemoteError, SnapshotError) as exc:
-        return _unread(session, purpose, exc.message, is_patient=is_patient)
+        return _unread(session, purpose, exc, is_patient=is_patient)
     if fresh is session.snapshot:  # a dry run: nothing was done
         return None
     session.could_read()
@@ -87,7 +87,23 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
     return None
 
 
-def _unread(session: Session, purpose: str, why: str, *, is_patient: bool) -> Refusal | None:
+def _snapshot(session: Session) -> Snapshot:
+    """Return a fresh snapshot; a cluster that did not answer is not asked again for a stopped run.
+
+    Raises:
+        RemoteError, SnapshotError: Nothing could be read.
+    """
+    if session.stop is not None and not session.is_answering:
+        raise SnapshotError("The cluster did not answer when the run was stopped.")
+    return session.ports.cluster.snapshot()
+
+
+def _unread(
+    session: Session, purpose: str, exc: RemoteError | SnapshotError, *, is_patient: bool
+) -> Refusal | None:
+    if isinstance(exc, GivenUpError):
+        session.notice_given_up()
+    why = exc.message
     if is_patient and not session.is_unreadable_for_long():
         return Refusal(code="cluster_unreadable", sentence=why, retry_s=RETRY_AFTER_S)
     _record(session, PurposeChecked(purpose=purpose, holds=None, sentence=why))

@@ -13,7 +13,7 @@ from core.actions.ports import Action
 from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed
-from core.errors import RemoteError
+from core.errors import GivenUpError, RemoteError
 from core.plan.describe import whether
 
 LOOK_EVERY_S: Final = 0.25
@@ -24,6 +24,9 @@ LOOK_LATE_S: Final = 1.0
 
 LOOK_UNSERVED_S: Final = 5.0
 """The same for what is unserved: where brokers report owners, one look asks each of them."""
+
+LOOK_WITHIN_S: Final = 20.0
+"""How long a look may take, where more than that is not left anyway."""
 
 LANDING_GRACE_S: Final = 10.0
 """How long a subject has to be seen without an owner, on end, before a step gets that result: one
@@ -48,7 +51,8 @@ def watch(
     """Look until the effect of a step that was begun is visible or the time is up.
 
     The time is the run's ``verify_within_s`` or the action's own patience, whichever is longer.
-    A process that is to end waits for the former only.
+    A process that is to end leaves the step to the next one after a moment, and at once when the
+    cluster does not answer; a stop ends the wait for a cluster that does not answer.
 
     "Unassigned" is believed after :data:`LANDING_GRACE_S` on end only, also when that is after
     the time.
@@ -74,20 +78,23 @@ def watch(
         is_last = now_s - began_s >= timeout_s
         try:
             planned = as_executed(session.view, step.index)
-            action = action or session.ports.cluster.action(planned)
-            timeout_s = max(min_s, action.timeout_s)
-            is_last = now_s - began_s >= timeout_s
-            now = action.look()
-            result = action.result(before, now)
-            if result is None and is_last:
-                result = action.on_timeout(before, now)
+            with session.ports.within(max(timeout_s - (now_s - began_s), LOOK_WITHIN_S)):
+                action = action or session.ports.cluster.action(planned)
+                timeout_s = max(min_s, action.timeout_s)
+                is_last = now_s - began_s >= timeout_s
+                now = action.look()
+                result = action.result(before, now)
+                if result is None and is_last:
+                    result = action.on_timeout(before, now)
             ownerless_since_s = _since(ownerless_since_s, now, now_s)
+        except GivenUpError as exc:
+            result = _unreadable(step, exc) if session.notice_given_up() or is_last else None
         except RemoteError as exc:
             ownerless_since_s = None
             result = _unreadable(step, exc) if is_last else None
         if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
             return result
-        if session.is_shutting_down and min_s <= now_s - began_s < timeout_s:
+        if session.is_to_leave and now_s - began_s < timeout_s:
             raise LeftError
         session.hold(LOOK_EVERY_S if now_s - began_s < min_s else LOOK_LATE_S)
 
@@ -117,7 +124,12 @@ def reconcile_begun(session: Session) -> None:
 
 
 def look_again(session: Session) -> None:
-    """Observe each step of unknown outcome, and reconcile what can be."""
+    """Observe each step of unknown outcome, and reconcile what can be.
+
+    The end of a stopped run does not wait for a cluster that does not answer: it is done later.
+    """
+    if session.stop is not None and not session.is_answering:
+        return
     for step in session.steps_in("UNKNOWN"):
         if step.unserved and not session.is_due(step.index, LOOK_UNSERVED_S):
             continue

@@ -3,6 +3,7 @@
 Every reader (pages, command line, worker) folds the same entries and so says the same. What never
 happens in a sound run raises an ``InvariantError``, which names the entry. What a worker writes
 after another one has claimed the run does not count: it has lost the run and is about to notice.
+Neither does a forged entry of a run that was requested with this installation's signature.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from core.access import is_same_person
+from core.access import Identity, is_same_person
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
@@ -87,6 +88,7 @@ def _begun(entry: Entry) -> RunView:
         options=event.options,
         reason=event.reason,
         requested_by=record.actor,
+        requester=_author(record, event.identity),
         requested_at=record.at,
         undoes=event.undoes,
         steps=tuple(
@@ -94,7 +96,14 @@ def _begun(entry: Entry) -> RunView:
         ),
         last_seq=entry.seq,
         last_at=record.at,
+        forged=(entry.seq,) if entry.forged else (),
+        is_request_forged=bool(entry.forged),
     )
+
+
+def _author(record: Record, identity: Identity | None) -> Identity:
+    """Return who wrote a request; earlier versions recorded the name only."""
+    return identity or Identity(name=record.actor)
 
 
 def _grown(view: RunView, entry: Entry) -> RunView:
@@ -103,20 +112,29 @@ def _grown(view: RunView, entry: Entry) -> RunView:
         raise _illegal(entry, f"it is not of run {view.run_id} on {view.cluster}")
     if entry.seq <= view.last_seq:
         raise _illegal(entry, f"it does not come after entry {view.last_seq}")
+    if entry.forged:
+        view = replace(view, forged=(*view.forged, entry.seq))
+        if not view.is_request_forged or view.refusal is not None:
+            return _disregarded(view, entry)
     fold_event = _FOLDS.get(type(record.event))
     if fold_event is None:
         is_archive = isinstance(record.event, EntriesArchived)
         raise _illegal(
             entry, "an archive is of no run" if is_archive else "a run is requested once"
         )
-    if _is_void(view, record):
-        seqs = (*view.disregarded, entry.seq)
-        return replace(view, disregarded=seqs, last_seq=entry.seq, last_at=record.at)
+    is_answer = view.is_request_forged and not entry.forged  # a worker of ours refuses it
+    if _is_void(view, record) and not is_answer:
+        return _disregarded(view, entry)
     try:
         grown = fold_event(view, record, record.event)
     except InvariantError as exc:
         raise _illegal(entry, exc.message.rstrip(".")) from exc
     return replace(grown, last_seq=entry.seq, last_at=record.at)
+
+
+def _disregarded(view: RunView, entry: Entry) -> RunView:
+    seqs = (*view.disregarded, entry.seq)
+    return replace(view, disregarded=seqs, last_seq=entry.seq, last_at=entry.record.at)
 
 
 def _is_void(view: RunView, record: Record) -> bool:
@@ -170,8 +188,8 @@ def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
 def _decided(view: RunView, record: Record, event: RunDecided) -> RunView:
     if view.is_ended or view.decision is not None:  # the first word counts
         return view
-    if is_same_person(record.actor, view.requested_by):  # no person approves their own request
-        return view
+    if is_same_person(_author(record, event.identity), view.requester):
+        return view  # no person approves their own request
     decision = Decision(
         is_approved=event.is_approved,
         decided_by=record.actor,
@@ -197,9 +215,8 @@ def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
 
 def _refused(view: RunView, record: Record, event: RunRefused) -> RunView:
     _require(not view.is_ended, f"the run is {view.state} already")
-    _require(
-        not any(step.begun_at for step in view.steps), "a run that has begun a step is not refused"
-    )
+    is_begun = any(step.begun_at for step in view.steps) and not view.is_request_forged
+    _require(not is_begun, "a run that has begun a step is not refused")
     return replace(
         view,
         state="REFUSED",

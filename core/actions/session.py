@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.actions.authority import Request, obeyed
+from core.actions.authority import obeyed
 from core.actions.events import (
     ControlRequested,
     Entry,
     Event,
     Record,
-    RunClaimed,
     SettingSaved,
 )
 from core.actions.model import Refusal, RunId, StepState
 from core.actions.ports import Action, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView, StepView
-from core.errors import InputError
+from core.errors import InputError, RemoteError
 from core.plan.model import Plan
 from core.system import Snapshot
 
@@ -35,6 +34,9 @@ SLICE_S: Final = 0.5
 
 RETRY_AFTER_S: Final = 2.0
 """How long a cluster that could not be read is left alone before it is read again."""
+
+LEAVE_AFTER_S: Final = 0.75
+"""How long a process that shuts down goes on observing the step under way."""
 
 UNREADABLE_FOR_S: Final = 120.0
 """How long a cluster that cannot be read is tried again before the run ends."""
@@ -82,11 +84,9 @@ class Session:
         interrupted_at: When the run was last taken over or resumed.
         has_checked_settings: The temporary settings were checked since the last snapshot.
         is_quiet: The cluster's own shedding is off, as the run's options request.
-        is_admitted: A worker has checked the run as a whole and claimed it.
-        forged: Why the first entry of a worker that is not one does not count; ``None``: all do.
-        forged_settings: Settings of which such an entry says what they were before the run.
+        forged_settings: Settings that a forged entry says the run has changed.
         is_after_end: The run had ended when this session began: steps are only reconciled.
-        is_shutting_down: This process ends as soon as no step is running.
+        is_shutting_down: This process ends; the step under way is observed a moment longer.
     """
 
     def __init__(self, run_id: RunId, ports: Ports) -> None:
@@ -102,16 +102,17 @@ class Session:
         self.has_checked_settings = False
         self.is_quiet = False
         self.is_shutting_down = False
-        self.is_admitted = False
-        self.forged: Refusal | None = None
         self.forged_settings: set[str] = set()
-        self._controls: set[str] = set()
+        self._signatures: set[str] = set()
         self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
         self._lacking_since_s: float | None = None
-        entries = self._obeyed(ports.journal.entries(run_id=run_id))
+        self._ends_since_s = math.inf
+        self._was_given_up = self._is_stop_near = False
+        self._asks_at_s = -math.inf
+        entries = self._obeyed(ports.journal.entries(run_id=run_id), is_requested=False)
         if not entries:
             raise InputError(
                 f"There is no run {run_id!r} in the journal.", hint="List them: trimtab runs."
@@ -152,7 +153,8 @@ class Session:
             RemoteError: The journal cannot be read.
         """
         entries = self._obeyed(
-            self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+            self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq),
+            is_requested=True,
         )
         if entries:
             self.view = fold(entries, onto=self.view)
@@ -208,7 +210,57 @@ class Session:
     def idle(self, seconds: float) -> None:
         """Wait a moment, at most :data:`SLICE_S`, and notice whether this process is to end."""
         if self.ports.clock.wait(min(seconds, SLICE_S)):
+            if not self.is_shutting_down:
+                self._ends_since_s = self.ports.clock.monotonic()
             self.is_shutting_down = True
+
+    @property
+    def is_to_leave(self) -> bool:
+        """Whether this process shuts down and has observed the step under way for long enough."""
+        return self.ports.clock.monotonic() - self._ends_since_s >= LEAVE_AFTER_S
+
+    def is_given_up(self) -> bool:
+        """Return whether a stop was requested that is not known here yet; for any thread.
+
+        What the cluster is waited for is not wanted any more then. A journal that cannot be read
+        has no stop.
+        """
+        now_s = self.ports.clock.monotonic()
+        if self.stop is not None:
+            return False
+        if now_s < self._asks_at_s:
+            return self._is_stop_near
+        self._asks_at_s = now_s + SLICE_S
+        try:
+            new = self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+        except RemoteError:
+            return False
+        self._is_stop_near = any(
+            isinstance(entry.record.event, ControlRequested)
+            and entry.record.event.control == "stop"
+            and entry.record.event.signature not in self._signatures
+            for entry in obeyed(new, self.ports.refusal_of, is_requested=True)
+        )
+        return self._is_stop_near
+
+    def notice_given_up(self) -> bool:
+        """Note that the cluster was not waited for any more; return whether the run was stopped.
+
+        Raises:
+            LeftError: This process shuts down.
+            RemoteError: The journal cannot be read.
+        """
+        self.idle(0.0)
+        if self.is_shutting_down:
+            raise LeftError
+        self.refresh()
+        self._was_given_up = True
+        return self.stop is not None
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether the cluster answered when it was read last."""
+        return self._unreadable_since_s is None and not self._was_given_up
 
     def hold(self, seconds: float) -> None:
         """Wait a moment while something is under way, even when this process is shutting down."""
@@ -241,6 +293,7 @@ class Session:
     def could_read(self) -> None:
         """Note that the cluster answered."""
         self._unreadable_since_s = None
+        self._was_given_up = False
 
     def is_unreadable_for_long(self) -> bool:
         """Note that the cluster did not answer; return whether that has lasted too long."""
@@ -249,32 +302,25 @@ class Session:
             self._unreadable_since_s = now_s
         return now_s - self._unreadable_since_s >= UNREADABLE_FOR_S
 
-    def _obeyed(self, entries: Sequence[Entry]) -> list[Entry]:
-        found = obeyed(entries, self.ports.refusal_of)
-        return [entry for entry in found if not self._is_repeated(entry.record.event)]
+    def _obeyed(self, entries: Sequence[Entry], *, is_requested: bool) -> list[Entry]:
+        found = obeyed(entries, self.ports.refusal_of, is_requested=is_requested)
+        dropped = {entry.seq for entry in entries} - {entry.seq for entry in found}
+        for entry in entries:
+            event = entry.record.event
+            if entry.seq in dropped and isinstance(event, SettingSaved):
+                self.forged_settings.add(event.key)
+        return [entry for entry in found if not self._is_copy(entry.record.event)]
 
-    def _is_repeated(self, event: Event) -> bool:
-        """Return whether a control is a copy of an earlier one: a signature holds once."""
-        if not isinstance(event, ControlRequested) or not event.signature:
+    def _is_copy(self, event: Event) -> bool:
+        """Return whether an entry is a copy of an earlier one: a signature holds once."""
+        if not event.signature:
             return False
-        is_repeated = event.signature in self._controls
-        self._controls.add(event.signature)
-        return is_repeated
+        is_copy = event.signature in self._signatures
+        self._signatures.add(event.signature)
+        return is_copy
 
     def _note(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             event = entry.record.event
-            if isinstance(event, ControlRequested):
-                if event.control == "stop" and self.stop is None:
-                    self.stop = entry.record
-            elif not isinstance(event, Request):
-                self._note_of_worker(entry.record)
-
-    def _note_of_worker(self, record: Record) -> None:
-        event, refusal = record.event, self.ports.refusal_of(record)
-        if refusal is None:
-            self.is_admitted = self.is_admitted or isinstance(event, RunClaimed)
-            return
-        self.forged = self.forged or refusal
-        if isinstance(event, SettingSaved):
-            self.forged_settings.add(event.key)
+            if isinstance(event, ControlRequested) and event.control == "stop":
+                self.stop = self.stop or entry.record

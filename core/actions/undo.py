@@ -1,9 +1,27 @@
-"""Whether a run can be undone at all; the plan that does is made by its system."""
+"""Whether a run can be undone, and what its undo leaves behind; the plan is made by its system."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
 from core.actions.views import RunView
 from core.errors import PlanConflictError
+from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
+from core.units import pluralize
+
+LEFT: Final = "undo_leaves"
+"""Code of what an undo does not bring back, of a kind of step."""
+
+MOVED: Final = "undo_leaves_moved"
+"""Code of what moved since the run began, and by no step of it."""
+
+MOVES_BACK: Final = "undo_moves_back"
+"""Code of the same where it is planned back."""
+
+_DETAILS: Final = frozenset({"undo_not_needed", "undo_by_brokers", MOVES_BACK})
+"""Findings that leave nothing behind."""
 
 
 def check_undo(view: RunView, cluster: str) -> None:
@@ -30,3 +48,128 @@ def check_undo(view: RunView, cluster: str) -> None:
 def reason_of_undo(view: RunView) -> str:
     """Return the reason that a plan has by default when it undoes a run."""
     return f"Undoes run {view.run_id}: {view.reason}"
+
+
+# -- what stays ------------------------------------------------------------------------------------
+
+
+def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagnostic]:
+    """Yield what an undo of a run does not bring back, a sentence for each kind of step.
+
+    Args:
+        view: The run.
+        is_moved_back: All that others moved goes back.
+    """
+    done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
+    left = [step for step in done if not (is_moved_back and step.lets_others_move)]
+    for sentence in dict.fromkeys(step.not_undone for step in left if step.not_undone):
+        yield Diagnostic(severity="info", code=LEFT, sentence=sentence)
+
+
+def left_moved(
+    run_id: str, what: str, began_at: datetime, *, back: int = 0, is_asked: bool = False
+) -> Diagnostic:
+    """Return what is elsewhere than when a run began.
+
+    Args:
+        run_id: The run.
+        what: Counted, with its verb: ``12 primaries moved``.
+        began_at: When the snapshot that it is compared with was taken, aware UTC.
+        back: How many moves the plan has for it.
+        is_asked: Moves back were asked for.
+    """
+    head = f"Since the run began ({began_at:%H:%M:%S} UTC) {what}"
+    if is_asked:
+        moves = pluralize(back, "move")
+        return Diagnostic(
+            severity="info", code=MOVES_BACK, sentence=f"{head}: {moves} back are planned."
+        )
+    return Diagnostic(
+        severity="info",
+        code=MOVED,
+        sentence=f"{head}: the undo leaves them there.",
+        hint=f"`trimtab undo {run_id} --with-moves`, or the switch on the page Undo, plans moves "
+        "back.",
+    )
+
+
+def cannot_go_back(refused: Sequence[tuple[str, str]], thing: str) -> Iterator[Diagnostic]:
+    """Yield the finding about what cannot go back, if anything cannot.
+
+    Args:
+        refused: Names, each with the reason, a sentence.
+        thing: What each is, singular.
+    """
+    if not refused:
+        return
+    name, why = refused[0]
+    which = f"{name} cannot go back"
+    if len(refused) > 1:
+        which = f"{pluralize(len(refused), thing)} cannot go back; the first of them, {name}"
+    yield Diagnostic(
+        severity="warning", code="undo_refused", sentence=f"{which}: {why}", subject=name
+    )
+
+
+def not_in_plan(count: int, thing: str, max_moves: int) -> Iterator[Diagnostic]:
+    """Yield the finding about what a plan has no room for, if there is any.
+
+    Args:
+        count: How many more could go back.
+        thing: What each is, singular.
+        max_moves: Most moves back of a plan.
+    """
+    if count > 0:
+        yield Diagnostic(
+            severity="warning",
+            code="undo_too_many",
+            sentence=f"One plan has at most {max_moves:,} moves back: {pluralize(count, thing)} "
+            "more could go back.",
+            hint="Apply this one, then undo the run again with moves.",
+        )
+
+
+def left_unknown(view: RunView) -> Iterator[Diagnostic]:
+    """Yield that it is unknown what moved since a run began, if something may have."""
+    if not any(one.step.lets_others_move for one in view.steps if one.state == "DONE"):
+        return
+    yield Diagnostic(
+        severity="info",
+        code=LEFT,
+        sentence="How much moved since the run began is unknown: no snapshot of that moment is "
+        "saved.",
+    )
+
+
+def not_brought_back(
+    plan: Plan, severities: tuple[DiagnosticSeverity, ...] = ("warning", "info")
+) -> list[str]:
+    """Return what an undo does not bring back, one sentence each; nothing of any other plan.
+
+    Args:
+        plan: The plan that undoes a run.
+        severities: Only of these.
+    """
+    if not plan.undoes:
+        return []
+    found = (
+        f"{item.sentence} {item.hint}".rstrip()
+        for item in plan.diagnostics
+        if item.code.startswith("undo_")
+        and item.code not in _DETAILS
+        and item.severity in severities
+    )
+    return list(dict.fromkeys(found))
+
+
+def is_left(item: Diagnostic) -> bool:
+    """Return whether a finding is one of :func:`not_brought_back` and no warning."""
+    return item.code in (LEFT, MOVED)
+
+
+# -- the moment before a run -----------------------------------------------------------------------
+
+
+def began_at(view: RunView) -> datetime:
+    """Return when a run began its first step; of one that began none, when it was requested."""
+    return min((one.begun_at for one in view.steps if one.begun_at), default=view.requested_at)

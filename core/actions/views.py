@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.access import Identity
 from core.actions.events import ExternalMove, PurposeChecked, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
@@ -148,7 +149,8 @@ class RunView:
         plan: What is executed.
         options: How.
         reason: Why.
-        requested_by: Who requested it.
+        requested_by: Name of who requested it.
+        requester: The same person with what a provider says of the identity.
         requested_at: When, aware UTC.
         undoes: The run that it undoes.
         state: Its state.
@@ -169,7 +171,11 @@ class RunView:
         ended_at: When it ended or was refused.
         last_seq: Place of the latest entry in the journal.
         last_at: When that was written.
-        disregarded: Places of entries that do not count: their writer had lost the run already.
+        disregarded: Places of entries that do not count: their writer had lost the run already, or
+            they are forged.
+        forged: Places of forged entries: not signed by this installation, or copies.
+        is_request_forged: Its request is one of them: no worker executes it, and every entry is
+            shown as it was written.
         damage: Why later entries could not be read; empty in a sound journal.
     """
 
@@ -179,6 +185,7 @@ class RunView:
     options: RunOptions
     reason: str
     requested_by: str
+    requester: Identity
     requested_at: datetime
     undoes: RunId | None
     state: RunState = "QUEUED"
@@ -200,6 +207,8 @@ class RunView:
     last_seq: int
     last_at: datetime
     disregarded: tuple[int, ...] = ()
+    forged: tuple[int, ...] = ()
+    is_request_forged: bool = False
     damage: str = ""
 
     @property

@@ -14,6 +14,7 @@ from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.pegasus.gauges import gauges
 from core.pegasus.plan.external_changes import external_changes, measured
+from core.pegasus.plan.moves_back import moved_since
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.purpose import lacking, purpose_of, undone
 from core.pegasus.plan.restore import why_left, why_reset
@@ -109,6 +110,10 @@ class PegasusSystem:
         """Return the replicas of the nodes that the run touched."""
         return measured(view, snapshot, disturbed_by)
 
+    def count_moved(self, view: RunView, start: PegasusSnapshot, snapshot: PegasusSnapshot) -> int:
+        """Return how many partitions others moved since the run began."""
+        return len(moved_since(view, start, snapshot))
+
     def undo(
         self,
         view: RunView,
@@ -117,9 +122,13 @@ class PegasusSystem:
         now: datetime,
         exclusions: Collection[str] = frozenset(),
         reason: str = "",
+        start: PegasusSnapshot | None = None,
+        max_moves: int = 0,
     ) -> Plan:
         """Return the plan that undoes a run."""
-        context = UndoContext(snapshot=snapshot, now=now, exclusions=exclusions)
+        context = UndoContext(
+            snapshot=snapshot, now=now, exclusions=exclusions, start=start, max_moves=max_moves
+        )
         return undo_plan(view, context, reason=reason)
 
 

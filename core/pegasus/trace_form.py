@@ -65,7 +65,7 @@ def parse_trace(content: bytes, place: str) -> Trace:
     """
     try:
         trace = msgspec.json.decode(content, type=Trace)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise SchemaError(f"{place} is no question to the balancer: {exc}.", hint=_FORM) from exc
     _check(trace, place)
     return trace

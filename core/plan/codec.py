@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.bounds import TooLargeError, checked_json, read_file
 from core.errors import UnusablePlanError
 from core.plan.model import READABLE_VERSIONS, Plan, content_hash, content_of
 from core.plan.registry import StepRegistry
@@ -51,7 +52,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     place = str(source) if isinstance(source, Path) else "The plan"
     raw = _read(source)
     try:
-        content = msgspec.json.decode(raw)
+        content = msgspec.json.decode(checked_json(raw))
         json.loads(raw, object_pairs_hook=_once)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
@@ -103,7 +104,9 @@ def _read(source: bytes | Path) -> bytes:
     if isinstance(source, bytes):
         return source
     try:
-        return source.read_bytes()
+        return read_file(source)
+    except TooLargeError as exc:
+        raise UnusablePlanError(f"{source} is no plan: {exc}.", hint=_AGAIN) from exc
     except OSError as exc:
         raise UnusablePlanError(
             f"{source} cannot be read: {exc.strerror}.",

@@ -12,9 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from core.ids import PlanId, SnapshotId
 from core.step import Diagnostic, DiagnosticSeverity, Step
@@ -33,6 +35,7 @@ __all__ = [
     "Plan",
     "PolicyRef",
     "Step",
+    "combined",
     "content_hash",
     "sealed",
 ]
@@ -129,6 +132,11 @@ class Expected:
         brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
         nodes: The nodes that lose or gain a role, by name; of systems with replicas.
         copied_mb: What is copied between nodes; ``None``: unknown.
+        unloaded_by_cluster: Bundles that the cluster unloads by itself because of a step; they are
+            no steps. Unset: none. It is left out of plans then, so that those of before it was
+            there keep their ids.
+        limited_clients: Producers and consumers whose limits change; ``None``: unknown, unset:
+            none, likewise.
     """
 
     usage_deviation_before: float | None = None
@@ -142,6 +150,36 @@ class Expected:
     brokers: tuple[BrokerExpectation, ...] = ()
     nodes: tuple[NodeExpectation, ...] = ()
     copied_mb: float | None = None
+    unloaded_by_cluster: int | UnsetType = UNSET
+    limited_clients: int | UnsetType | None = UNSET
+
+
+def combined(one: Expected, other: Expected) -> Expected:
+    """Return what two parts of one plan are expected to do: they touch what both touch.
+
+    How even the load is afterwards is that of the part that was computed last.
+    """
+    is_known = other.usage_deviation_after is not None
+    brokers = {item.broker: item for item in (*one.brokers, *other.brokers)}
+    return replace(
+        other if is_known else one,
+        moved_bytes_per_s=_sum(one.moved_bytes_per_s, other.moved_bytes_per_s),
+        clients=_sum(one.clients, other.clients),
+        topics=_sum(one.topics, other.topics),
+        is_exact=one.is_exact and other.is_exact,
+        brokers=tuple(brokers[name] for name in sorted(brokers)),
+        unloaded_by_cluster=_sum_set(one.unloaded_by_cluster, other.unloaded_by_cluster),
+        limited_clients=_sum_set(one.limited_clients, other.limited_clients),
+    )
+
+
+def _sum(one: Any, other: Any) -> Any:
+    return None if one is None or other is None else one + other
+
+
+def _sum_set(one: Any, other: Any) -> Any:
+    known = [value for value in (one, other) if value is not UNSET]
+    return reduce(_sum, known) if known else UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

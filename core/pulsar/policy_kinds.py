@@ -18,6 +18,9 @@ from urllib.parse import quote
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of
 
+_MOVED: Final = "Bundles that moved under the policy stay where they are until they are unloaded."
+_LIMITED: Final = "Messages that a limit delayed, or let through, meanwhile stay delayed, or sent."
+
 Scope = Literal["cluster", "namespace", "bundle", "group"]
 """What the name of a policy names: itself, a namespace, a bundle (or ``default``), a group."""
 
@@ -53,6 +56,17 @@ class PolicyKind:
     admin: tuple[str, str]
 
     @property
+    def not_undone(self) -> str:
+        """What stays of the time with another value, one sentence."""
+        is_placement = self.name in ("isolation", "anti_affinity", "failure_domain")
+        return _MOVED if is_placement or self.scope == "bundle" else _LIMITED
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it limits clients of namespaces."""
+        return self.not_undone == _LIMITED
+
+    @property
     def is_text(self) -> bool:
         """Whether it is the name of something, not a document."""
         return not self.fields
@@ -85,7 +99,7 @@ class PolicyKind:
             return text
         try:
             body = json.loads(text)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise InputError(
                 f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.", hint=self._form_hint()
             ) from exc

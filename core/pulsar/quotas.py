@@ -64,7 +64,7 @@ def _object(text: str) -> Mapping[str, Any] | None:
     """What is no object seeds nothing: brokers take the defaults when they cannot read it."""
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 

@@ -109,7 +109,7 @@ def parse_set_options(options: Iterable[str]) -> dict[str, object]:
         setting = known_setting(key.strip())
         try:
             value = json.loads(text)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise InputError(
                 f"The value of --set {key} is not JSON: {text!r}.",
                 hint="A text needs double quotes: --set KEY='\"text\"'.",

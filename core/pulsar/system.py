@@ -23,6 +23,7 @@ from core.pulsar.measures import measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
+from core.pulsar.plan.moves_back import moved_since
 from core.pulsar.plan.preview import preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
@@ -132,6 +133,10 @@ class PulsarSystem:
         """Return the load of the brokers that the run touched."""
         return measured(view, snapshot, disturbed_by)
 
+    def count_moved(self, view: RunView, start: PulsarSnapshot, snapshot: PulsarSnapshot) -> int:
+        """Return how many bundles others moved since the run began."""
+        return len(moved_since(view, start, snapshot))
+
     def undo(
         self,
         view: RunView,
@@ -140,10 +145,12 @@ class PulsarSystem:
         now: datetime,
         exclusions: Collection[str] = frozenset(),
         reason: str = "",
+        start: PulsarSnapshot | None = None,
+        max_moves: int = 0,
     ) -> Plan:
         """Return the plan that undoes a run."""
         context = PlanContext(snapshot=snapshot, now=now, exclusions=exclusions)
-        return undo_plan(view, context, reason=reason)
+        return undo_plan(view, context, reason=reason, start=start, max_moves=max_moves)
 
 
 def _is_left(step: StepView) -> bool:

@@ -115,7 +115,7 @@ def diff_snapshots(a: PulsarSnapshot, b: PulsarSnapshot) -> SnapshotDiff:
     return SnapshotDiff(
         before_at=a.manifest.taken_at,
         after_at=b.manifest.taken_at,
-        moved=_moved(a.bundles, b.bundles),
+        moved=moved_bundles(a.bundles, b.bundles),
         appeared=tuple(_without(appeared, children)),
         gone=tuple(_without(gone, parents)),
         splits=splits,
@@ -144,8 +144,8 @@ def _without(names: pa.ChunkedArray, dropped: list[str]) -> list[str]:
     return [name for name in names.to_pylist() if name not in taken]
 
 
-def _moved(a: pa.Table, b: pa.Table) -> pa.Table:
-    """Owners that differ; unknown owners (no source) say nothing about a move."""
+def moved_bundles(a: pa.Table, b: pa.Table) -> pa.Table:
+    """Return owners that differ, as :data:`MOVES`; an unknown owner (no source) is no move."""
     rows = _rows(a["bundle"], b["bundle"])
     later = b.filter(pa.array(rows >= 0))
     earlier = a.take(pa.array(rows[rows >= 0]))

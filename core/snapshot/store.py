@@ -19,7 +19,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.bounds import TooLargeError, checked_json, read_file
 from core.errors import SnapshotError
+from core.files import make_private, open_private
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
 from core.snapshot.clock import ClockJump, clock_jump, is_ahead
@@ -70,7 +72,7 @@ def save_snapshot(snapshot: Storable, directory: Path) -> None:
                 f"{directory} exists already and is not empty.",
                 hint="Name a directory that is not there.",
             )
-        directory.parent.mkdir(parents=True, exist_ok=True)
+        make_private(directory.parent)
         aside = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=directory.parent))
     except OSError as exc:
         raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
@@ -78,31 +80,19 @@ def save_snapshot(snapshot: Storable, directory: Path) -> None:
         for name, table in snapshot.tables.items():
             if name in OPTIONAL_TABLES and not table.num_rows:
                 continue
-            pq.write_table(
-                table, aside / f"{name}.parquet", compression="zstd", row_group_size=_ROW_GROUP
-            )
+            with open_private(aside / f"{name}.parquet") as out:
+                pq.write_table(table, out, compression="zstd", row_group_size=_ROW_GROUP)
         stored = _StoredManifest(snapshot_id=snapshot.snapshot_id, manifest=snapshot.manifest)
         text = msgspec.json.format(msgspec.json.encode(stored), indent=1)
-        (aside / MANIFEST).write_bytes(text)
+        with open_private(aside / MANIFEST) as out:
+            out.write(text)
         if directory.exists():
             directory.rmdir()
-        aside.chmod(0o777 & ~_umask())
         aside.replace(directory)
     except OSError as exc:
         raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _umask() -> int:
-    """Return the process's umask, without setting it: other threads make files meanwhile."""
-    probe = Path(tempfile.mkdtemp(prefix=_PARTIAL))
-    try:
-        folder = probe / "made"
-        folder.mkdir(mode=0o777)
-        return 0o777 & ~folder.stat().st_mode
-    finally:
-        shutil.rmtree(probe, ignore_errors=True)
 
 
 def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
@@ -113,12 +103,12 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
     """
     path = directory / MANIFEST
     try:
-        stored = msgspec.json.decode(path.read_bytes(), type=_StoredManifest)
+        stored = msgspec.json.decode(checked_json(read_file(path)), type=_StoredManifest)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise no_snapshot(directory) from exc
     except OSError as exc:
         raise SnapshotError(f"{path} cannot be read: {exc.strerror}.") from exc
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLargeError) as exc:
         raise SnapshotError(
             f"{path} is damaged: {str(exc).rstrip('.')}.", hint="Capture the snapshot again."
         ) from exc
@@ -249,6 +239,15 @@ class SnapshotStore:
                 _drop(stored.path)
             _sweep(path.parent, taken_at)
         return CachedSnapshot(taken_at, snapshot.snapshot_id, path)
+
+
+RUN_STARTS: Final = Retention(max_count=100, max_age_s=30 * 86_400.0)
+"""How much is retained of the snapshots on which runs began."""
+
+
+def run_starts(state_dir: Path) -> SnapshotStore:
+    """Return the store of the snapshots on which runs began; an undo compares with them."""
+    return SnapshotStore(state_dir / "runs")
 
 
 def current(entries: Sequence[CachedSnapshot], now: datetime) -> list[CachedSnapshot]:

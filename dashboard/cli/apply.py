@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +23,9 @@ from core.access import Identity
 from core.actions.describe import waits_for
 from core.actions.dry_run import Rehearsal
 from core.actions.model import RunOptions
+from core.actions.undo import is_left, not_brought_back
 from core.actions.views import RunView, StepView
+from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
 from dashboard import services
@@ -40,12 +41,14 @@ from dashboard.cli.output import (
     confirm,
     emit,
     note,
+    require_terminal,
     say,
     table,
 )
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
+from dashboard.presenters.applying import must_type_name
 from dashboard.presenters.run_steps import purpose_words, same_reason
 from dashboard.services import access
 from dashboard.services.run_queue import in_the_way, run_ahead
@@ -87,6 +90,10 @@ PauseBalancer = Annotated[
 Detach = Annotated[
     bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
 ]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Apply without confirmation; needed where there is no terminal."),
+]
 
 _MAX_STEPS_SHOWN: Final = 10
 _LOOK_S: Final = 0.25
@@ -118,6 +125,7 @@ def apply(
         typer.Option(metavar="NAME", help="Cluster name in the configuration; must be the plan's."),
     ],
     reason: Reason = "",
+    yes: Yes = False,
     dry_run: DryRun = False,
     pace: Pace = None,
     canary: Canary = None,
@@ -127,14 +135,22 @@ def apply(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Apply a plan: check, send and verify, step by step."""
+    """Apply a plan: check, send and verify, step by step.
+
+    Asks for a yes, or for the cluster's name where the impact is large.
+    """
     config = configured(config_file)
     config.cluster(cluster)
+    check_can_confirm(yes=yes, dry_run=dry_run, as_json=as_json)
+    plan = access.read_plan(config, plan_file)
+    if not dry_run and reason.strip():
+        show_plan(f"Plan {plan.short_id}: {tally(plan.steps)}.", plan)
     return execute(
         config,
-        access.read_plan(config, plan_file),
+        plan,
         cluster,
         reason=reason,
+        yes=yes,
         pace=pace,
         canary_s=canary,
         max_unassigned=max_unassigned,
@@ -145,12 +161,39 @@ def apply(
     )
 
 
+def check_can_confirm(
+    *, yes: bool, dry_run: bool, as_json: bool, more: str = "--yes, or --dry-run"
+) -> None:
+    """Check, before anything is read, that a person can be asked for confirmation.
+
+    Args:
+        yes: No confirmation is needed.
+        dry_run: Nothing is changed.
+        as_json: The answer is for a program.
+        more: Options that make a confirmation needless.
+    Raises:
+        UsageFaultError: It is needed, and there is no terminal.
+    """
+    if not (yes or dry_run):
+        require_terminal(as_json=as_json, hint=f"Add {more}.")
+
+
+def _confirm(config: services.Config, plan: Plan) -> None:
+    """Ask for what the pages ask for: the cluster's name where the impact is large, else a yes."""
+    why = must_type_name(plan, config.cluster(plan.cluster).environment)
+    if why is None:
+        confirm(f"Apply it to {plan.cluster}?")
+    else:
+        confirm(f"{why[0].upper()}{why[1:]}. Apply it to {plan.cluster}?", plan.cluster)
+
+
 def execute(
     config: services.Config,
     plan: Plan,
     cluster: str,
     *,
     reason: str,
+    yes: bool = False,
     pace: str | None = None,
     canary_s: float | None = None,
     max_unassigned: int | None = None,
@@ -166,6 +209,7 @@ def execute(
         plan: What is sent.
         cluster: Name of the plan's cluster.
         reason: Recorded in the journal; not empty unless ``dry_run``.
+        yes: Do not ask for confirmation.
         pace: Rate limit such as ``10/min``; ``None``: the cluster's limit.
         canary_s: Seconds for which the cluster is observed after the first step; ``None``: the
             cluster's own.
@@ -188,6 +232,9 @@ def execute(
     if dry_run:
         found = services.rehearse(config, cluster, plan, options)
         return _show_dry_run(plan, found, as_json=as_json)
+    if not yes:
+        services.check_run(config, cluster, plan, reason, options, by)  # before a person is asked
+        _confirm(config, plan)
     run_id = services.request_run(config, cluster, plan, reason, options, by)
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
@@ -219,7 +266,11 @@ def undo(
         Path | None,
         typer.Option("--plan", metavar="OUT", help="Write the inverse plan to a file instead."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Apply without confirmation.")] = False,
+    with_moves: Annotated[
+        bool,
+        typer.Option("--with-moves", help="Also move back what moved since the run began."),
+    ] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     pace: Pace = None,
     max_unassigned: MaxUnassigned = None,
@@ -230,30 +281,31 @@ def undo(
 ) -> int:
     """Undo a run: move bundles back and restore settings.
 
-    Each bundle and setting as the run left it; what changed since is reported.
+    Each bundle and setting as the run left it. What changed since, and what the undo does not
+    bring back, is named. Asks for confirmation as `apply` does.
     """
     config = configured(config_file)
     view = services.run_view(config, run)
     cluster = config.cluster(view.cluster)
-    may_ask = sys.stdin.isatty() and not as_json
-    if plan_file is None and not (dry_run or yes or may_ask):
-        raise UsageFaultError("No terminal.", hint="Add --yes, --plan or --dry-run.")
-    plan, sentence = _inverse_plan(config, cluster, view, reason)
+    is_written = plan_file is not None
+    check_can_confirm(
+        yes=yes or is_written, dry_run=dry_run, as_json=as_json, more="--yes, --plan or --dry-run"
+    )
+    plan, sentence = _inverse_plan(config, cluster, view, reason, with_moves=with_moves)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    _show_inverse(sentence, plan)
+    show_plan(sentence, plan)
     if plan_file is not None:
         write_plan(plan_file, plan)
         note(f"Written to {plan_file}.")
         body = {"plan": plan_answers.plan(plan), "path": str(plan_file)}
         return emit(Answer(body), as_json=as_json)
-    if not (dry_run or yes):
-        confirm(f"Apply it to {plan.cluster}?")
     return execute(
         config,
         plan,
         cluster.name,
         reason=reason,
+        yes=yes,
         pace=pace,
         max_unassigned=max_unassigned,
         pause_balancer=pause_balancer,
@@ -434,6 +486,8 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
         if purpose := purpose_words(view):
             say(purpose)
+        for sentence in not_brought_back(view.plan):
+            say(f"Not brought back: {sentence}")
         say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
@@ -489,25 +543,43 @@ def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
 
 
 def _inverse_plan(
-    config: services.Config, cluster: services.Cluster, view: RunView, reason: str
+    config: services.Config,
+    cluster: services.Cluster,
+    view: RunView,
+    reason: str,
+    *,
+    with_moves: bool,
 ) -> tuple[Plan, str]:
     """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
     now, exclusions = services.now(), frozenset(cluster.exclusions)
     system = services.system_of(config, cluster)
+    saved = services.start_of(config, view)
+    start = None if saved is None else services.load_saved(config, cluster.name, saved)
     snapshot = services.snapshot_of(config, cluster)
-    plan = system.undo(view, snapshot, now=now, exclusions=exclusions, reason=reason)
+    plan = system.undo(
+        view,
+        snapshot,
+        now=now,
+        exclusions=exclusions,
+        reason=reason,
+        start=start,
+        max_moves=services.max_moves_back(cluster, view) if with_moves else 0,
+    )
     return plan, system.preview(snapshot, plan)
 
 
-def _show_inverse(sentence: str, plan: Plan) -> None:
-    """Show the inverse plan on standard error: the answer is the run."""
+def show_plan(sentence: str, plan: Plan) -> None:
+    """Show a plan on standard error, before it is confirmed: the answer is the run."""
     note(sentence)
     if len(plan.steps) <= _MAX_STEPS_SHOWN:  # else the sentence counts them
         for step in plan.steps:
             note(f"  {step.describe()}")
     else:
         note(f"  {pluralize(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
-    for items in _alike(plan.diagnostics):
+    left = [item for item in plan.diagnostics if is_left(item)]
+    for item in left:
+        note(f"not brought back: {item.sentence} {item.hint}".rstrip())
+    for items in _alike([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
         text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
         more = f" {others:,} more like it." if others else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, confirm, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, confirm, emit, require_terminal, say
 from dashboard.services import access
 
 app = typer.Typer()
@@ -39,8 +38,8 @@ def archive(
     config = configured_journal(config_file)
     if not reason.strip():
         raise UsageFaultError("An archive needs a reason.", hint="Give --reason TEXT.")
-    if not yes and not sys.stdin.isatty():
-        raise UsageFaultError("No terminal.", hint="Add --yes.")
+    if not yes:
+        require_terminal(as_json=as_json, hint="Add --yes.")
     limit = None if before is None else moment(before, services.now())
     by = access.command_identity(config)
     found = services.old_entries(config, limit, by)

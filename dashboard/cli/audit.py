@@ -13,6 +13,7 @@ import typer
 from core.actions.describe import KINDS, describe_event
 from core.actions.events import Entry, EntryFilter
 from core.errors import InputError
+from core.files import whole_text
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
@@ -93,7 +94,7 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
         raise UsageFaultError(f"{path} is neither .jsonl nor .csv.", hint="Name one of the two.")
     write = _csv if path.suffix == ".csv" else _json_lines
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with whole_text(path, newline="") as file:
             write(file, entries)
     except OSError as exc:
         raise InputError(

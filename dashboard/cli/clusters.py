@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import threading
-import time
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,25 +35,23 @@ from dashboard.cli.output import (
 )
 from dashboard.cli.parts import part
 from dashboard.cli.supervisor import (
+    READY_S,
     Child,
-    Restarted,
     Supervisor,
     answers,
     end_with_parent,
     free_port,
+    reachable,
     shutting_down,
 )
 from dashboard.cli.systems import captured
-from dashboard.services import alerts
+from dashboard.services import access, alerts
 from dashboard.services.history import check_history, check_journal, record_stored
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
 
 app = typer.Typer()
-
-READY_S: Final = 300.0
-"""How long a component may take to be ready, on a busy machine; nothing waits for an ended one."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
@@ -80,18 +77,20 @@ def dashboard(
     services.keep_private(loaded.state_dir.resolve())
     with (
         shutting_down(threading.Event()) as stop,
-        Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
+        Supervisor(loaded.state_dir.resolve() / "logs", stop, log_format=loaded.log_format) as all_,
     ):
         try:
-            pages = start_pages(
-                all_, chosen, port, loaded.pages.allowed_hosts, loaded.pages.address
-            )
-            others = [start_collector(all_, chosen)] if collect else []
-            others += [start_worker(all_, chosen)] if worker else []
-            job_servers = [start_jobs(all_, chosen)] if jobs else []
-            open_when_ready(all_, pages, port, open_browser=browser)
+            address = loaded.pages.address
+            pages = start_pages(all_, chosen, port, loaded.pages.allowed_hosts, address)
+            if collect:
+                start_collector(all_, chosen)
+            if worker:
+                start_worker(all_, chosen)
+            if jobs:
+                start_jobs(all_, chosen)
+            open_when_ready(all_, pages, port, address, open_browser=browser)
             note("Ctrl-C ends it.")
-            _watch_pages(all_, pages, others, job_servers)
+            all_.watch()
         except KeyboardInterrupt:
             pass
     note_open_runs(chosen)
@@ -120,7 +119,7 @@ def check(config: Config = None, as_json: Json = False) -> int:
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
     history, journal = check_history(loaded), check_journal(loaded)
-    warnings = services.exposed_secrets(loaded)
+    warnings = services.exposed_secrets(loaded) + access.unnamed_proxy(loaded)
     for warning in warnings:
         note(f"Warning: {warning}")
     all_fine = (
@@ -257,19 +256,19 @@ def own_command(*words: str) -> list[str]:
 def start_collector(all_: Supervisor, config: Path | None) -> Child:
     """Start the collector of every cluster."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("collector", own_command("collect", *words))
+    return all_.start("collector", own_command("collect", *words), is_restarted=True)
 
 
 def start_worker(all_: Supervisor, config: Path | None) -> Child:
     """Start the worker of every cluster."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("worker", own_command("worker", *words))
+    return all_.start("worker", own_command("worker", *words), is_restarted=True)
 
 
 def start_jobs(all_: Supervisor, config: Path | None) -> Child:
     """Start what carries out the long computations that pages ask for."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("jobs", own_command("jobs", *words))
+    return all_.start("jobs", own_command("jobs", *words), is_restarted=True)
 
 
 def start_pages(
@@ -282,19 +281,24 @@ def start_pages(
     """Start the pages on an address; browsers may name loopback and these hosts."""
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
     return all_.start(
-        "dashboard",
+        "pages",
         [sys.executable, "-m", "dashboard.serve", address, str(port), *allowed_hosts],
         environment,
+        is_restarted=True,
     )
 
 
-def open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: bool) -> None:
-    """Wait until the pages answer, say where they are, open them."""
-    address = f"http://127.0.0.1:{port}"
-    all_.wait_until(lambda: answers(f"{address}/_stcore/health"), "The dashboard", READY_S, [pages])
-    note(f"dashboard  {address}")
+def open_when_ready(
+    all_: Supervisor, pages: Child, port: int, address: str = "127.0.0.1", *, open_browser: bool
+) -> None:
+    """Wait until the pages answer on their address, say where they are, open them."""
+    all_.wait_until(
+        lambda: answers(address, port, "/_stcore/health"), "The dashboard", READY_S, [pages]
+    )
+    place = f"http://{reachable(address)}:{port}"
+    note(f"dashboard  {place}")
     if open_browser and _has_screen():
-        webbrowser.open(address)
+        webbrowser.open(place)
 
 
 def _has_screen() -> bool:
@@ -302,17 +306,3 @@ def _has_screen() -> bool:
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _watch_pages(
-    all_: Supervisor, pages: Child, others: list[Child], jobs: Sequence[Child]
-) -> None:
-    """Stay; a process that ended next to the pages is named once, and the pages go on."""
-    again = [Restarted(child) for child in jobs]
-    while not all_.stop.wait(0.5):
-        all_.raise_for_ended([pages])
-        for each in again:
-            each.look(time.monotonic())
-        for child in [each for each in others if each.has_ended]:
-            note(f"The {child.name} ended; the pages show saved snapshots. Its log is {child.log}.")
-            others.remove(child)

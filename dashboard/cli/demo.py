@@ -16,7 +16,6 @@ import typer
 
 from dashboard import services
 from dashboard.cli.clusters import (
-    READY_S,
     note_open_runs,
     open_when_ready,
     own_command,
@@ -39,7 +38,7 @@ from dashboard.cli.sandbox_config import (
     sections_of,
     write_sandbox_config,
 )
-from dashboard.cli.supervisor import Child, Supervisor, free_port, shutting_down
+from dashboard.cli.supervisor import READY_S, Child, Supervisor, free_port, shutting_down
 from dashboard.services.demo import note_demo
 from dashboard.services.sandbox import SandboxRequest
 
@@ -67,8 +66,6 @@ def demo(
     services.keep_private(state)
     config = state.resolve() / "trimtab.toml"
     files = {kind: config.with_name(f"sandbox-{kind}.toml") for kind in PACKAGES}
-    for own in (config, *files.values()):
-        clear_own_config(own)
     port = free_port(port)
     keeps_state = state_dir is not None
     with (
@@ -76,6 +73,9 @@ def demo(
         Supervisor(state.resolve() / "logs", stop) as all_,
     ):
         try:
+            all_.claim(is_alone=True)  # before another one's configuration is removed
+            for own in (config, *files.values()):
+                clear_own_config(own)
             fleets = _start_sandboxes(all_, request, files)
             pages = start_pages(all_, config, port)
             all_.wait_until(
@@ -96,18 +96,16 @@ def demo(
                 lambda: _has_snapshot(config, part(FIRST, "sandbox").NAME),
                 "The first snapshot",
                 READY_S,
-                all_.children,
+                [*fleets, pages, collector],
             )
             note(f"collector  every {PERIOD_S:.0f} s, state in {state}")
             if past:
                 _start_past(all_, request, config)
-            worker, jobs = start_worker(all_, config), start_jobs(all_, config)
-            note("worker     executes what is applied")
-            note("jobs       back-tests and other long computations, requested on their pages")
+            _start_others(all_, config)
             open_when_ready(all_, pages, port, open_browser=browser)
             _note_config(config)
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
-            all_.watch([*fleets, pages, collector, worker], restarted=[jobs])
+            all_.watch(fleets)
         except KeyboardInterrupt:
             pass
         except BaseException:
@@ -119,6 +117,14 @@ def demo(
         shutil.rmtree(state, ignore_errors=True)
     note("Ended.")
     return EXIT_DONE
+
+
+def _start_others(all_: Supervisor, config: Path) -> None:
+    """Start what acts and what computes."""
+    start_worker(all_, config)
+    start_jobs(all_, config)
+    note("worker     executes what is applied")
+    note("jobs       back-tests and other long computations, requested on their pages")
 
 
 def _has_snapshot(config: Path, cluster: str) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import InputError, UnknownNameError
+from core.files import make_private, whole_file
 from dashboard import services
 from dashboard.cli.output import UsageFaultError, note
 from dashboard.services import spark
@@ -47,9 +48,10 @@ def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
     if out is None:
         return
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_private(out)
         for name, one in tables.items():
-            pq.write_table(one, out / f"{name}.parquet", compression="zstd")
+            with whole_file(out / f"{name}.parquet") as file:
+                pq.write_table(one, file, compression="zstd")
     except OSError as exc:
         raise InputError(
             f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import sys
@@ -16,16 +17,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.errors import InputError, OpsError, is_near
+from core.files import PRIVATE_UMASK
 from dashboard.cli.commands import COMMANDS
 from dashboard.cli.options import COMPLETION_VARIABLE
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_STOPPED,
+    OutputError,
+    StandardOutput,
     StoppedError,
     UsageFaultError,
+    discard,
     fail,
     forget_warnings,
     report_bug,
+    unwritable,
 )
 from dashboard.cli.registry import CONNECTORS, group_of
 from dashboard.cli.signatures import RunNeededError, only_signatures
@@ -99,6 +105,9 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
         return fail(_bad_usage(error), as_json=as_json)
+    except OutputError as error:
+        discard()
+        return fail(unwritable(error), as_json=False)
     except OSError as error:
         return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
@@ -114,12 +123,14 @@ def _outcome(arguments: list[str]) -> object:
     command = typer.main.get_command(app)
     try:
         # not app(...): that would put Typer's own hook for tracebacks in the place of ours
-        return command(arguments, "trimtab", standalone_mode=False)
+        outcome: object = command(arguments, "trimtab", standalone_mode=False)
+        sys.stdout.flush()  # what help and version print, too
     except (BrokenPipeError, SystemExit) as error:  # Typer exits after a broken pipe
         if not isinstance(error.__context__ or error, BrokenPipeError):
             raise
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return EXIT_DONE
+        discard()
+        return EXIT_DONE
+    return outcome
 
 
 def _bad_usage(error: typer.TyperException) -> UsageFaultError:
@@ -188,9 +199,33 @@ class _WithoutPandas(MetaPathFinder):
         return None
 
 
+def _open_standard_streams() -> None:
+    """Let no file get the number of a standard stream that the caller has closed.
+
+    And let standard output name itself when it cannot be written.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # the least free number is this one; what cannot be read or written is an error there
+            is_read = number == 1
+            os.open(os.devnull, os.O_RDONLY if is_read else os.O_WRONLY)
+            stream = open(number, "r" if number == 0 else "w", closefd=False)  # noqa: SIM115  # it stays open
+            setattr(sys, name, stream)
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        encoding, errors, is_terminal = out.encoding, out.errors, out.isatty()
+        sys.stdout = StandardOutput(
+            out.detach(), encoding=encoding, errors=errors, line_buffering=is_terminal
+        )
+
+
 def main() -> None:
     """Entry point of the ``trimtab`` command."""
     sys.excepthook = _unexpected
+    os.umask(PRIVATE_UMASK)  # whatever a command writes is for its user only
+    _open_standard_streams()
     sys.meta_path.insert(0, _WithoutPandas())
     if COMPLETION_VARIABLE in os.environ:
         from typer._completion_classes import completion_init  # noqa: PLC0415  # only a shell needs it

@@ -8,6 +8,8 @@ could not be read or is not as it was written, 130 ended with Ctrl-C.
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import re
@@ -15,12 +17,12 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from core.errors import InvariantError, OpsError
+from core.errors import InputError, InvariantError, OpsError
 from core.units import MISLEADING, is_whole, visible
 from dashboard.cli.progress import STATUS
 
@@ -110,10 +112,66 @@ def _escaped(found: re.Match[str]) -> str:
 def fail(error: OpsError, *, as_json: bool) -> int:
     """Print what is wrong and the fix, and return the exit code."""
     if as_json:
-        print_json({"error": error.as_json()})
+        try:
+            print_json({"error": error.as_json()})
+            sys.stdout.flush()
+        except OSError as unwritable:
+            note(f"trimtab: {error}")
+            discard(unwritable)
     else:
         note(f"trimtab: {error}")
     return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
+
+
+class OutputError(OSError):
+    """Standard output cannot be written; no other error of a file is one of these."""
+
+
+class StandardOutput(io.TextIOWrapper):
+    """Standard output that names itself when it cannot be written."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; see :class:`io.TextIOWrapper`."""
+        with _named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Write what is left; see :class:`io.TextIOWrapper`."""
+        with _named():
+            super().flush()
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # its reader has seen enough
+        raise
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from error
+
+
+def unwritable(error: OutputError) -> InputError:
+    """Return the sentence for people."""
+    why = "it is closed" if error.errno == errno.EBADF else error.strerror
+    return InputError(
+        f"Standard output cannot be written: {why}.",
+        hint="Make room where it goes, or send it elsewhere.",
+    )
+
+
+def discard(error: OSError | None = None, *, number: int = 1) -> None:
+    """Send a standard stream nowhere: Python would fail once more when it ends.
+
+    Args:
+        error: Of standard output; one that no reader has closed is named.
+        number: Of the stream: 1, or 2 for standard error.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
+    if isinstance(error, OutputError):
+        note(f"trimtab: {unwritable(error)}")
 
 
 def say(text: str = "", *, is_prose: bool = False) -> None:
@@ -128,22 +186,44 @@ def say(text: str = "", *, is_prose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error; while that is full, what runs goes on without its lines."""
-    with contextlib.suppress(OSError):
+    """Print a line to standard error; one that is closed or full ends nothing."""
+    try:
         STATUS.clear()
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
         sys.stderr.flush()
+    except (OSError, ValueError):  # the exit code is all that is left
+        with contextlib.suppress(OSError):
+            discard(number=2)
 
 
-def confirm(question: str) -> None:
-    """Ask a person, and go on only with a yes.
+def require_terminal(*, as_json: bool, hint: str) -> None:
+    """Refuse to go on where a person has to confirm and cannot be asked.
 
+    Args:
+        as_json: The answer is for a program.
+        hint: What to add to the command.
+    Raises:
+        UsageFaultError: There is no terminal, or the answer is for a program.
+    """
+    if as_json:
+        raise UsageFaultError("With --json no confirmation is asked for.", hint=hint)
+    if not sys.stdin.isatty():
+        raise UsageFaultError("There is no terminal to confirm on.", hint=hint)
+
+
+def confirm(question: str, name: str = "") -> None:
+    """Ask a person, and go on only with a yes, or with a name.
+
+    Args:
+        question: What is about to be done.
+        name: That has to be typed; empty: a yes will do.
     Raises:
         StoppedError: The answer is another one.
     """
-    note(f"{question} Type yes:")
+    note(f"{question} Type {name or 'yes'}:")
     STATUS.stop()  # nothing may be written into what is typed
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    typed = sys.stdin.readline().strip()
+    if typed != name if name else typed.lower() not in ("y", "yes"):
         raise StoppedError("Nothing was changed.")
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import OpsError, PlanError
+from core.files import write_whole
 from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
@@ -78,7 +79,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         ConfigError: The key cannot be used.
     """
     try:
-        path.write_bytes(access.plan_file(current_config(), plan))
+        write_whole(path, access.plan_file(current_config(), plan))
     except OSError as exc:
         raise PlanError(
             f"{path} cannot be written: {exc.strerror}.", hint="Name another file."

@@ -15,15 +15,18 @@ from core.actions.describe import (
     EMPTY,
     count_named,
     describe_event,
-    describe_unsigned,
+    describe_forged,
     describe_value,
+    describe_void,
     why_nothing_lasts,
 )
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.pace import pace_of
+from core.actions.undo import not_brought_back
 from core.actions.views import RunView, StepView
 from core.errors import InputError
+from core.files import whole_text
 from core.step import SettingChange
 from core.systems import purpose_of
 from core.units import format_bytes_per_s, format_ratio, pluralize
@@ -58,7 +61,7 @@ def runs(
     cluster: Annotated[str | None, typer.Option(help="Only runs of this cluster.")] = None,
     last: Annotated[int, typer.Option(min=1, help="Number of runs to list.")] = 20,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: damaged.")
+        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: not sound.")
     ] = False,
     expect: Annotated[
         str | None,
@@ -166,6 +169,11 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
 def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
     """Return what of the journal is not as it was written: of these runs, and at its end."""
     found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
+    found += [
+        f"Run {view.run_id}: {describe_forged(view.forged, is_run_forged=view.is_request_forged)}"
+        for view in views
+        if view.forged
+    ]
     damage = journal.recent_damage()
     if damage is not None and not any(f"Entry {damage.seq} " in one for one in found):
         found.append(
@@ -197,12 +205,11 @@ def _row(view: RunView) -> list[str]:
 def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     view = services.run_view(config, run_id)
     entries = services.journal(config).entries(run_id=RunId(run_id))
-    unsigned = access.unsigned(config, entries)
 
     def show() -> None:
         _say_head(view)
-        if unsigned:
-            say(describe_unsigned(unsigned))
+        if forged := describe_forged(view.forged, is_run_forged=view.is_request_forged):
+            say(forged)
         say()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         rows = [_step_row(step) for step in view.steps]
@@ -225,7 +232,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     body = {
         "run": run_json(view),
         "entries": [entry_json(entry) for entry in entries],
-        "unsigned": unsigned,
+        "unsigned": list(view.forged),
     }
     return emit(Answer(body, show), as_json=as_json)
 
@@ -238,6 +245,8 @@ def _say_head(view: RunView) -> None:
     say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
+        for sentence in not_brought_back(view.plan):
+            say(f"Not brought back: {sentence}")
     if view.state == "RUNNING":
         say(f"The pace is {pace_of(view).sentence}.")
     if view.worker:
@@ -371,12 +380,12 @@ def entry_row(entry: Entry, disregarded: Collection[int] = ()) -> list[str]:
 
     Args:
         entry: The entry.
-        disregarded: Places of entries that do not count, for their writer had lost the run.
+        disregarded: Places of entries that do not count, for they are forged, or their writer had
+            lost the run.
     """
     record = entry.record
     words = describe_event(record.event)
-    void = "Does not count, its writer had lost the run: " if entry.seq in disregarded else ""
-    what = f"{void}{words.what} {words.why}".rstrip()
+    what = f"{describe_void(entry, disregarded)}{words.what} {words.why}".rstrip()
     return [str(entry.seq), _time(record.at), record.actor, what]
 
 
@@ -390,11 +399,14 @@ def _entries_text(count: int) -> str:
 
 def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
-        if found.damage is None:
+        if found.is_sound:
             say(f"The journal {journal.place} is sound: {_entries_text(found.entries)}.")
+        elif found.damage is None:
+            say(f"The journal {journal.place} is NOT SOUND.")
         else:
             say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
-            say(f"{found.damage.what} {_entries_text(found.entries)} before it are sound.")
+        for sentence in (*found.problems, *found.unchecked):
+            say(sentence)
         if found.archived:
             say(f"Entries up to {found.archived} are in an archive: verify it with --archive FILE.")
         say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
@@ -415,8 +427,12 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         "anchors": found.anchors,
         "archived": found.archived,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
+        "unsigned": list(found.forged),
+        "problems": [*found.problems, *found.unchecked],
     }
-    code = EXIT_DONE if found.is_sound else EXIT_REFUSED
+    code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
+    if not found.is_sound:
+        code = EXIT_REFUSED
     return emit(Answer(body, show, code), as_json=as_json)
 
 
@@ -425,7 +441,7 @@ def _export(
 ) -> int:
     count = 0
     try:
-        with out.open("w", encoding="utf-8") as file:
+        with whole_text(out) as file:
             for entry in _entries(config, run, cluster):
                 line = json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True)
                 file.write(line + "\n")
@@ -458,6 +474,7 @@ def _summary_json(view: RunView) -> dict[str, Any]:
         "sentence": view.sentence,
         "plan_id": view.plan.plan_id,
         "undoes": view.undoes,
+        "not_brought_back": not_brought_back(view.plan),
         "reason": view.reason,
         "requested_by": view.requested_by,
         "requested_at": _plain(view.requested_at),

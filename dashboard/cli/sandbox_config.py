@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import ConfigError
+from core.files import make_private, write_whole
 
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""
@@ -36,10 +37,8 @@ def write_sandbox_config(
     ]
     if minute_s != 60.0:  # a minute as it is
         head += ["[history]", f"minute_s = {minute_s:g}", ""]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".partial")
-    aside.write_text("\n".join(head) + "\n" + "\n".join(sections), encoding="utf-8")
-    aside.replace(path)
+    make_private(path.parent)
+    write_whole(path, ("\n".join(head) + "\n" + "\n".join(sections)).encode())
 
 
 def sections_of(path: Path) -> str:

@@ -18,6 +18,7 @@ from core.errors import OpsError
 from core.plan.model import Plan
 from dashboard import services, state
 from dashboard.components import action_bar, words
+from dashboard.components.undo import draw_left
 from dashboard.presenters import applying as presenter
 from dashboard.presenters.naming import file_name
 from dashboard.queries import access as page_access
@@ -217,6 +218,7 @@ def _body(dialog: ApplyDialog) -> None:
     dialog.draw_effects()
     for sentence in presenter.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
+    draw_left(plan)
     # a form sends what is typed together with the click: none is lost, and Enter submits
     with st.form("_apply_form", border=False):
         st.text_input(

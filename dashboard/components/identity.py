@@ -38,9 +38,14 @@ def draw_identity() -> None:
     """Say at the foot of the sidebar who is signed in, with what roles; or that nobody has to."""
     try:
         config = services.page_config()
-        who = access.person(config)
     except OpsError:
         return  # the page itself says why
+    try:
+        who = access.person(config)
+    except OpsError:  # the same; a person whose name at the provider is refused can try another
+        if config.access.sign_in == "oidc":
+            st.sidebar.button("Sign out", icon=":material/logout:", on_click=st.logout)
+        return
     with st.sidebar.container(key="identity"):
         if config.access.sign_in == "none":
             st.caption(

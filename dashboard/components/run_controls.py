@@ -138,7 +138,7 @@ def _may_not_decide(config: Config, view: RunView) -> str | None:
     """Return why the person at the page cannot decide on a run; ``None``: the person can."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.refusal(config, rules.role, view.cluster, "approve runs")
-    if refused is None and is_same_person(access.person(config).name, view.requested_by):
+    if refused is None and is_same_person(access.person(config), view.requester):
         return "You requested it: another person has to decide."
     return refused
 
@@ -159,7 +159,8 @@ def _undo(config: Config, view: RunView) -> None:
     nothing = why_nothing_lasts(view)
     if nothing:
         st.caption(words.plain(nothing), width="content")
-        return
+        if not any(one.step.starts_balancer for one in view.steps if one.state == "DONE"):
+            return
     why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
     st.button(
         "Undo…",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
-from dashboard import services
+from core.actions.undo import not_brought_back
+from core.plan.model import Plan
+from core.units import pluralize
+from dashboard import services, state
 from dashboard.components import words
 from dashboard.presenters.naming import clock
+from dashboard.queries.runs import UndoRequest
 from dashboard.queries.snapshots import saved_snapshots
 
 if TYPE_CHECKING:
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 _LOOK_EVERY_S: Final = 2.0
+Counter = Callable[[UndoRequest], int]
 
 
 def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
@@ -36,6 +43,44 @@ def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
     )
     st.fragment(partial(_look, page.config, page), run_every=_LOOK_EVERY_S)()
     return True
+
+
+def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str) -> UndoRequest:
+    """Return what the undo of a run is asked for; draws the switch for the moves back.
+
+    Args:
+        page: The page.
+        view: The run.
+        count: Returns how many are elsewhere than when the run began, by no step of it.
+        unit: What these are, singular: ``bundle``.
+    """
+    request = UndoRequest(
+        stored=page.stored,
+        run_id=view.run_id,
+        last_seq=view.last_seq,
+        view=view,
+        exclusions=tuple(page.cluster.exclusions),
+        start=services.start_of(page.config, view),
+    )
+    moved = count(request)
+    if not moved:
+        return request
+    is_wanted = st.toggle(
+        f"Also move back {pluralize(moved, unit)} that moved since the run began",
+        key=state.MOVES_BACK,
+        bind="query-params",
+        help="No step of the run moved them: the cluster itself did, or a later run.",
+    )
+    room = services.max_moves_back(page.cluster, view)
+    return replace(request, max_moves=room) if is_wanted else request
+
+
+def draw_left(plan: Plan) -> None:
+    """Draw what an undo does not bring back; nothing for any other plan."""
+    left = not_brought_back(plan, ("info",))
+    if left:
+        words.section("Not brought back")
+        words.notes(left)
 
 
 def _look(config: Config, page: ClusterPage[Any]) -> None:

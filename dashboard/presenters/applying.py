@@ -8,6 +8,7 @@ from typing import Final
 
 from core.actions.model import Refusal
 from core.actions.preconditions import plan_refusal
+from core.actions.undo import is_left
 from core.plan.describe import tally, things
 from core.plan.model import DiagnosticSeverity, Plan
 from core.step import Step
@@ -16,10 +17,11 @@ from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState
 
 FREE_CHANGES: Final = 3
-"""More lasting changes than this are confirmed by typing the cluster's name."""
+"""More lasting changes than this are confirmed by typing the cluster's name; bundles that brokers
+unload by themselves because of a step count as much as those that a step unloads."""
 
 FREE_CLIENTS: Final = 500
-"""More clients that reconnect than this, likewise, be it for one bundle."""
+"""More clients that reconnect, or whose limits change, likewise, be it for one bundle."""
 
 FREE_BYTES_PER_S: Final = 250e6
 """More moved traffic than this, likewise."""
@@ -115,7 +117,9 @@ class Impact:
     Attributes:
         changes: Steps whose effect outlasts the run.
         described: The same in words: ``4 bundles``.
+        unloaded: Bundles that the cluster unloads by itself because of a step.
         clients: Producers and consumers that reconnect.
+        limited: Producers and consumers whose limits change.
         moved_bytes_per_s: Traffic of what moves.
         copied_mb: What is copied between nodes.
         servers: Brokers or nodes that lose or gain something.
@@ -128,7 +132,9 @@ class Impact:
 
     changes: int
     described: str
+    unloaded: int
     clients: int
+    limited: int
     moved_bytes_per_s: float
     copied_mb: float
     servers: int
@@ -144,12 +150,16 @@ class Impact:
         steps, expected = plan.steps, plan.expected
         lasting = [step for step in steps if _is_lasting(step)]
         destinations = {step.destination or next(iter(step.likely), None) for step in steps}
-        servers = ({step.owner for step in steps} | destinations) - {None}
+        unloaded = _known(expected.unloaded_by_cluster)
+        landing = {one.broker for one in expected.brokers} if unloaded else set()
+        servers = ({step.owner for step in steps} | destinations | landing) - {None}
         emptied = {step.emptied_node for step in steps} - {None}
         return cls(
             changes=len(lasting),
             described=things(lasting),
+            unloaded=unloaded,
             clients=expected.clients or 0,
+            limited=_known(expected.limited_clients),
             moved_bytes_per_s=expected.moved_bytes_per_s or 0.0,
             copied_mb=expected.copied_mb or 0.0,
             servers=len(servers),
@@ -159,6 +169,17 @@ class Impact:
             is_balancing=any(step.starts_balancer for step in steps),
             irreversible=next((step.confirmation for step in steps if step.confirmation), ""),
         )
+
+    @property
+    def moving(self) -> int:
+        """Lasting changes, and bundles that move because of them."""
+        return self.changes + self.unloaded
+
+    @property
+    def _described_all(self) -> str:
+        if not self.unloaded:
+            return self.described
+        return f"{self.described}, and brokers unload {pluralize(self.unloaded, 'bundle')}"
 
     def why_large(self, environment: str) -> str | None:
         """Return why the impact is large, a clause; ``None``: it is small.
@@ -172,6 +193,10 @@ class Impact:
             (self.is_balancing, "the meta server balances the whole cluster"),
             (self.clients > FREE_CLIENTS, f"{pluralize(self.clients, 'client')} will reconnect"),
             (
+                self.limited > FREE_CLIENTS,
+                f"the limits of {pluralize(self.limited, 'client')} change",
+            ),
+            (
                 self.moved_bytes_per_s > FREE_BYTES_PER_S,
                 f"{format_bytes_per_s(self.moved_bytes_per_s)} of traffic moves",
             ),
@@ -179,16 +204,21 @@ class Impact:
             (self.emptied > 1, f"{pluralize(self.emptied, 'node')} are emptied"),
             (self.partitions > FREE_PARTITIONS, f"{partitions} change"),
             (
-                environment == "production" and self.changes > 1,
-                f"{self.described} of a production cluster",
+                environment == "production" and self.moving > 1,
+                f"{self._described_all} of a production cluster",
             ),
-            (self.changes > FREE_CHANGES, f"{self.described} at once"),
+            (self.moving > FREE_CHANGES, f"{self._described_all} at once"),
             (
-                self.changes > 1 and self.servers > FREE_SERVERS,
+                self.moving > 1 and self.servers > FREE_SERVERS,
                 f"{pluralize(self.servers, self.server)} are touched",
             ),
         )
         return next((reason for is_so, reason in reasons if is_so), None)
+
+
+def _known(count: object) -> int:
+    """Return a count of a plan; one that is unset or unknown counts as nothing."""
+    return count if isinstance(count, int) else 0
 
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
@@ -233,7 +263,11 @@ def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
     by_severity = {
         one: list(
-            dict.fromkeys(f"{item.sentence} {item.hint}".strip() for item in plan.by_severity(one))
+            dict.fromkeys(
+                f"{item.sentence} {item.hint}".strip()
+                for item in plan.by_severity(one)
+                if not is_left(item)  # drawn by themselves
+            )
         )
         for one in severities
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -37,9 +37,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
                 "run": record.run_id,
                 "kind": describe.KINDS[type(record.event).__name__],
                 "of": _object_of(record.event),
-                "what": f"Does not count, its writer had lost the run: {said.what}"
-                if entry.seq in disregarded
-                else said.what,
+                "what": f"{describe.describe_void(entry, disregarded)}{said.what}",
                 "why": said.why,
                 "before": said.before,
                 "after": said.after,
@@ -81,19 +79,15 @@ class Chain:
     sentence: str
 
 
-def chain_of(entries: int, digest: str, damage: tuple[int, str] | None) -> Chain:
+def chain_of(entries: int, digest: str, problems: Sequence[str]) -> Chain:
     """Return the verdict in words.
 
     Args:
         entries: Sound entries, from the first one on.
         digest: Hash of the last sound entry.
-        damage: Place of the first damaged entry and what is wrong with it.
+        problems: What is wrong, or could not be checked, sentences.
     """
-    if damage is not None:
-        seq, what = damage
-        return Chain(
-            is_sound=False,
-            sentence=f"The chain breaks at entry {seq:,}: {what} The {entries:,} before are sound.",
-        )
+    if problems:
+        return Chain(is_sound=False, sentence=" ".join(problems))
     count = "1 entry" if entries == 1 else f"{entries:,} entries"
     return Chain(is_sound=True, sentence=f"{count}, chain intact, newest digest {digest[:16]}")

@@ -522,7 +522,8 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
     if not done:
         return "No step was done: nothing to undo."
-    if nothing := why_nothing_lasts(view):
+    is_balanced = any(step.starts_balancer for step in done)  # moves back can be planned
+    if not is_balanced and (nothing := why_nothing_lasts(view)):
         return nothing
     if all(step.why_irreversible for step in done):
         return done[0].why_irreversible

@@ -37,7 +37,12 @@ class WorkerState:
 
 
 def worker_state(
-    status: Mapping[str, object], *, cluster: str, now: datetime, config_words: str = ""
+    status: Mapping[str, object],
+    *,
+    cluster: str,
+    now: datetime,
+    config_words: str = "",
+    is_supervised: bool = False,
 ) -> WorkerState:
     """Return whether the worker of ``cluster`` lives, from the status that it keeps writing.
 
@@ -46,8 +51,11 @@ def worker_state(
         cluster: Trimtab's name of it.
         now: The moment, aware UTC.
         config_words: What names the configuration in the line that starts one.
+        is_supervised: The command that serves the pages starts it again.
     """
     remedy = f"Start one: `trimtab worker {cluster}{config_words}`."
+    if is_supervised:
+        remedy = "It is started again; Fleet shows when, and its log."
     seen_at = _moment(status.get("last_seen_at"))
     name = str(status.get("worker") or "the worker")
     if seen_at is None:

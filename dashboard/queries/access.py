@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.access import Identity, Role
+from core.access import Identity, Role, is_address, is_subject, subject_of
 from core.errors import ForbiddenError
-from core.units import one_line, visible
+from core.units import name_fault
 from dashboard import services
 from dashboard.services import access
 
 if TYPE_CHECKING:
-    from dashboard.services import Config
+    from collections.abc import Mapping
 
-_MAX_NAME: Final = 255
+    from dashboard.services import Config
 
 
 def person(config: Config) -> Identity:
@@ -42,37 +42,74 @@ def person(config: Config) -> Identity:
 
 
 def is_signed_in(config: Config) -> bool:
-    """Return whether an OpenID provider has signed a person in, within the hours of a session.
-
-    Streamlit's own cookie lasts for 30 days.
-    """
-    signed_in_at = st.user.get("iat")  # every ID token has it, seconds since 1970
-    if not st.user.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
-        return False
-    return services.now().timestamp() < signed_in_at + config.access.session_hours * 3600
+    """Return whether an OpenID provider has signed a person in, within the hours of a session."""
+    return access.is_signed_in(config, st.user.to_dict())
 
 
-def _of_provider(config: Config) -> Identity | None:
-    """Return whom the OpenID provider says it is; an address counts only where it is verified.
+def _of_provider(config: Config) -> Identity:
+    """Return whom the OpenID provider identifies.
+
+    The identity is issuer and subject. The e-mail address is a label that grants may name, and
+    counts only where the claim ``email_verified`` is ``true``: missing, or a text, it is not.
 
     Raises:
-        ForbiddenError: The name has invisible characters, or is very long.
+        ForbiddenError: The claims identify no person, are for another application, or the name
+            is not one that people can tell from others.
     """
     claims: dict[str, Any] = st.user.to_dict()
-    # some providers send it as a text
-    is_unverified = str(claims.get("email_verified", True)).lower() != "true"
-    name = claims.get("email") if claims.get("email") and not is_unverified else claims.get("sub")
-    groups = claims.get(config.access.groups_claim) or ()
-    if not isinstance(name, str) or not name:
-        return None
-    if len(name) > _MAX_NAME or visible(one_line(name)) != name:
+    issuer, subject, email = (_text(claims, name) for name in ("iss", "sub", "email"))
+    identity = subject_of(issuer, subject)
+    if "#" in issuer or not is_subject(identity) or not _is_for_us(claims):
         raise ForbiddenError(
-            "The OpenID provider gives you a name that is too long or has invisible characters: "
-            f"{one_line(visible(name))[:_MAX_NAME]}.",
-            hint="Correct the name there.",
+            "The OpenID provider does not identify you to Trimtab: the claims iss, sub or aud are "
+            "missing or wrong.",
+            hint="Correct the client at the provider, or client_id in secrets.toml.",
         )
-    listed = groups if isinstance(groups, list | tuple) else [groups]
-    return Identity(name=name, groups=tuple(str(one) for one in listed), source="oidc")
+    address = email if claims.get("email_verified") is True else ""
+    for name in (identity, address or identity):
+        if fault := name_fault(name):
+            raise ForbiddenError(
+                f"The OpenID provider gives you a name that {fault}.",
+                hint="Correct the name there.",
+            )
+    name = address if is_address(address) else identity
+    groups = groups_of(claims, config.access.groups_claim)
+    return Identity(name=name, groups=groups, source="oidc", subject=identity)
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    found = claims.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _is_for_us(claims: Mapping[str, Any]) -> bool:
+    """Return whether an ID token was made for this client.
+
+    Authlib accepts one for others as long as it names this client as ``azp``.
+    """
+    auth = st.secrets.get("auth", {})
+    client = auth.get(claims.get("provider"), auth).get("client_id")
+    audience = claims.get("aud")
+    listed = audience if isinstance(audience, list) else [audience]
+    return bool(client) and client in listed
+
+
+def groups_of(claims: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the groups that a claim lists.
+
+    Args:
+        claims: Of an ID token.
+        name: Of the claim; ``realm_access.roles`` is also ``roles`` inside of ``realm_access``.
+    Returns:
+        None unless the claim is one text or a list of texts.
+    """
+    found: Any = claims
+    for part in (name,) if name in claims else name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    listed = [found] if isinstance(found, str) else found
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        return ()
+    return tuple(one for one in listed if not name_fault(one))
 
 
 def page_config() -> Config:

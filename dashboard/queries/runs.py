@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pandas as pd
 
 from core.actions.events import Entry
 from core.actions.model import RunId, RunOptions
 from core.actions.views import RunView
-from core.errors import UnknownNameError
+from core.errors import SnapshotError, UnknownNameError
 from core.plan.model import Plan
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
@@ -21,7 +22,7 @@ from dashboard.presenters.workers import WorkerState, worker_state
 from dashboard.queries import access
 from dashboard.queries.cache import cached
 from dashboard.queries.snapshots import collector_status
-from dashboard.services import access as services_access
+from dashboard.services import processes
 from dashboard.services.run_queue import next_run
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ MAX_RUNS: Final = 400
 
 MAX_OF_CLUSTER: Final = 100
 _RECENT: Final = 30
+S = TypeVar("S")
 
 _REQUESTING: Final = Lock()
 
@@ -49,6 +51,8 @@ class UndoRequest:
         last_seq: Its latest entry in the journal.
         view: What is known of it up to there.
         exclusions: Namespaces that the configuration keeps out of plans.
+        start: The snapshot of when the run began; ``None``: none is saved.
+        max_moves: Most moves back of what no step of the run moved.
     """
 
     stored: CachedSnapshot
@@ -56,13 +60,28 @@ class UndoRequest:
     last_seq: int
     view: RunView = field(compare=False, repr=False)
     exclusions: tuple[str, ...] = ()
+    start: CachedSnapshot | None = None
+    max_moves: int = 0
+
+
+def saved_start(saved: CachedSnapshot | None, load: Callable[[Path], S]) -> S | None:
+    """Return the snapshot of when a run began; ``None``: none is saved, or it cannot be read."""
+    try:
+        return None if saved is None else load(saved.path)
+    except SnapshotError:  # removed meanwhile: the undo reports that it is unknown
+        return None
 
 
 def worker(config: Config, cluster: str) -> WorkerState:
     """Return whether a worker carries out runs on the cluster."""
     status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
+    is_supervised = any(one.name == "worker" for one in processes.supervised())
     return worker_state(
-        status, cluster=cluster, now=services.now(), config_words=services.config_option(config)
+        status,
+        cluster=cluster,
+        now=services.now(),
+        config_words=services.config_option(config),
+        is_supervised=is_supervised,
     )
 
 
@@ -136,38 +155,6 @@ def entries_of(config: Config, run_id: RunId) -> Sequence[Entry]:
 
 
 @dataclass
-class _Checked:
-    """Entries of a run whose signature was checked, and those that lack it."""
-
-    lock: Lock = field(default_factory=Lock)
-    seq: int = 0
-    unsigned: list[int] = field(default_factory=list)
-
-
-_checked: Callable[[tuple[str, RunId]], _Checked] = cached(
-    lambda _: _Checked(), max_entries=MAX_RUNS
-)
-
-
-def unsigned(config: Config, view: RunView) -> list[int]:
-    """Return the places of a run's entries without this installation's signature.
-
-    A run that goes on is drawn every second: only what is new is read.
-
-    Raises:
-        RemoteError: The journal cannot be read.
-    """
-    found = _checked((services.journal(config).place, view.run_id))
-    with found.lock:
-        if found.seq < view.last_seq:
-            journal = services.journal(config)
-            entries = journal.entries(run_id=view.run_id, after=found.seq)
-            found.unsigned += services_access.unsigned(config, entries)
-            found.seq = max([found.seq, *(one.seq for one in entries)])
-        return list(found.unsigned)
-
-
-@dataclass
 class _Audit:
     """The entries of one journal as a table, grown as the journal grows."""
 
@@ -229,6 +216,6 @@ def chain(config: Config, *, is_requested: bool) -> Chain | None:
     saved = _chains((config.journal_address.get_secret_value(), *newest(config)))
     if not saved and is_requested:
         found = services.verify_journal(config)
-        damage = None if found.damage is None else (found.damage.seq, found.damage.what)
-        saved.append(chain_of(found.entries, found.newest_digest, damage))
+        problems = (*found.problems, *found.unchecked)
+        saved.append(chain_of(found.entries, found.newest_digest, problems))
     return saved[0] if saved else None

@@ -91,6 +91,6 @@ def collector_status(path: Path) -> dict[str, object]:
     """Return what the collector wrote about itself; empty when it never ran here."""
     try:
         status = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return status if isinstance(status, dict) else {}

@@ -10,6 +10,7 @@ import secrets
 import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
@@ -36,10 +37,17 @@ from core.actions.request import (
     reason_of,
 )
 from core.actions.runs import RunView, run_id_at
+from core.actions.undo import began_at
 from core.actions.windows import window_refusal
-from core.errors import GuardRefusedError, InputError, OpsError, PlanConflictError
+from core.errors import (
+    GuardRefusedError,
+    InputError,
+    OpsError,
+    PlanConflictError,
+    SnapshotError,
+)
 from core.plan.model import Plan
-from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
+from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable, run_starts
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -149,20 +157,34 @@ def journal(config: TrimtabConfig) -> SqlJournal:
         ConfigError: ``journal_url`` is none, or its driver is not installed.
         RemoteError: The database cannot be opened.
     """
-    return _journal_at(config.journal_address, config.connectors)
+    return _journal_at(*_journal_of(config))
+
+
+def _runbook(config: TrimtabConfig) -> RunBook:
+    return _runbook_at(*_journal_of(config))
+
+
+def _journal_of(config: TrimtabConfig) -> tuple[SecretStr, tuple[Connector, ...], Path]:
+    from connectors.access.key import key_path  # noqa: PLC0415  # commands must start fast
+
+    return config.journal_address, config.connectors, key_path(config.access)
 
 
 @lru_cache(maxsize=8)
-def _journal_at(address: SecretStr, connectors: tuple[Connector, ...]) -> SqlJournal:
-    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # commands must start fast
+def _journal_at(
+    address: SecretStr, connectors: tuple[Connector, ...], key_file: Path
+) -> SqlJournal:
+    from connectors.access.key import signature_check  # noqa: PLC0415  # commands must start fast
+    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
     from core.systems import STEPS, steps_of  # noqa: PLC0415  # the same
 
-    return SqlJournal(address, steps_of(one.system for one in connectors) if connectors else STEPS)
+    steps = steps_of(one.system for one in connectors) if connectors else STEPS
+    return SqlJournal(address, steps, signature_check(key_file))
 
 
 @lru_cache(maxsize=8)
-def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...]) -> RunBook:
-    return RunBook(_journal_at(address, connectors))
+def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...], key_file: Path) -> RunBook:
+    return RunBook(_journal_at(address, connectors, key_file))
 
 
 def anchor_age_s(config: TrimtabConfig) -> float | None:
@@ -192,10 +214,10 @@ def verify_journal(
     anchors: Path | None = None,
     archives: Sequence[Path] = (),
 ) -> Verification:
-    """Compute the journal's chain again and hold it against the anchors.
+    """Verify the journal: its chain, signatures and database, with the anchors and the history.
 
     Args:
-        config: Where the journal is, and the key that signed the anchors.
+        config: Where journal and history are, and the key that signed entries and anchors.
         expected: A hash that must be in it.
         anchors: A copy of the anchor file; ``None``: the configured one, if it is there.
         archives: Files of entries that were in the journal, oldest first: verified with it.
@@ -203,17 +225,40 @@ def verify_journal(
         InputError: Anchors or archives cannot be read, or the anchors are not of this installation.
         RemoteError: The journal cannot be read.
     """
-    from connectors.access.key import installation_key  # noqa: PLC0415  # commands must start fast
+    from connectors.access.key import (  # noqa: PLC0415  # commands must start fast
+        installation_key,
+        key_path,
+        readable_key,
+    )
     from connectors.journal.anchor import read_anchors  # noqa: PLC0415  # the same
     from connectors.journal.archive import read_archive  # noqa: PLC0415  # the same
 
     file = anchors or config.audit.anchor_file
-    key = installation_key(config.access)
     known: dict[int, str] = {}
     if file is not None and (anchors is not None or file.exists()):
+        key = installation_key(config.access)
         known = {one.seq: one.digest for one in read_anchors(file, key)}
+    unchecked: list[str] = []
+    readable = readable_key(key_path(config.access))
+    if readable is None:
+        path = key_path(config.access)
+        unchecked.append(f"Signatures were not verified: this user cannot read the key {path}.")
     archived = chain.from_iterable(read_archive(one) for one in archives)
-    return journal(config).verify(expected, known, key=key, archived=archived)
+    found = journal(config).verify(
+        expected, known, key=readable, archived=archived, recorded=_recorded(config, unchecked)
+    )
+    return replace(found, unchecked=tuple(unchecked))
+
+
+def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
+    """Return which entries of the journal the history has, by place their runs."""
+    from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # commands must start fast
+
+    try:
+        return recorded_entries(config)
+    except OpsError as exc:
+        unchecked.append(f"The history was not compared with the journal: {exc.message}")
+        return {}
 
 
 def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) -> OldEntries:
@@ -313,7 +358,7 @@ def run_view(config: TrimtabConfig, run_id: str) -> RunView:
         UnknownNameError: There is no such run.
         RemoteError: The journal cannot be read.
     """
-    return _runbook_at(config.journal_address, config.connectors).view(RunId(run_id))
+    return _runbook(config).view(RunId(run_id))
 
 
 def runs(
@@ -324,7 +369,7 @@ def runs(
     Raises:
         RemoteError: The journal cannot be read.
     """
-    book = _runbook_at(config.journal_address, config.connectors)
+    book = _runbook(config)
     if cluster is not None or config.access.sign_in == "none":
         return book.views(cluster=cluster, limit=limit)
     found = [view for one in config.clusters for view in book.views(cluster=one.name, limit=limit)]
@@ -372,6 +417,30 @@ def request_run(
         PlanError: The plan cannot be applied (``GuardRefusedError``: the cluster is read-only).
         RemoteError: The journal cannot be written.
     """
+    check_run(config, cluster, plan, reason, options, by)
+    moment = now()
+    run_id = run_id_at(moment, secrets.token_hex(3))
+    undoes = RunId(plan.undoes) if plan.undoes else None
+    event = RunRequested(
+        plan=plan, options=options, reason=reason_of(reason), undoes=undoes, identity=by
+    )
+    _append(config, run_id, cluster, moment, event)
+    return run_id
+
+
+def check_run(
+    config: TrimtabConfig,
+    cluster: str,
+    plan: Plan,
+    reason: str,
+    options: RunOptions,
+    by: Identity,
+) -> None:
+    """Check that a run may be requested; see :func:`request_run`.
+
+    Raises:
+        OpsError: As :func:`request_run` does.
+    """
     settings = config.cluster(cluster)
     config.access.rules().check(by, needed_role(plan), cluster, "apply this plan")
     limits = RunLimits(
@@ -387,13 +456,7 @@ def request_run(
     check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
     _check_rules(settings, reason, moment)
-    run_id = run_id_at(moment, secrets.token_hex(3))
-    undoes = RunId(plan.undoes) if plan.undoes else None
-    event = RunRequested(
-        plan=plan, options=options, reason=reason_of(reason), undoes=undoes, identity=by
-    )
-    _append(config, run_id, cluster, moment, event)
-    return run_id
+    reason_of(reason)
 
 
 def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
@@ -441,7 +504,7 @@ def decide(
     view = run_view(config, run_id)
     rules = config.cluster(view.cluster).approval.rules()
     config.access.rules().check(by, rules.role, view.cluster, "approve runs")
-    check_decision(view, rules, by.name, now())
+    check_decision(view, rules, by, now())
     if not is_approved and not comment.strip():
         raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
     event = RunDecided(is_approved=is_approved, comment=one_line(comment)[:2_000], identity=by)
@@ -571,6 +634,37 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
     return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
 
 
+def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
+    """Return the saved snapshot of a cluster from when a run began; ``None``: there is none.
+
+    It is the one on which the worker began the run, else the newest one before its first step.
+
+    Args:
+        config: The configuration.
+        view: The run.
+    """
+    moment = began_at(view) + timedelta(milliseconds=1)  # names of snapshots are cut to that
+    own = run_starts(config.state_dir).before(view.cluster, moment, 1)
+    own = [one for one in own if one.taken_at > view.requested_at]
+    found = own or snapshot_store(config).before(view.cluster, moment, 1)
+    return found[0] if found else None
+
+
+def max_moves_back(cluster: ClusterConfig, view: RunView) -> int:
+    """Return how many moves back the undo of a run has room for next to its own steps."""
+    return max(1, cluster.apply.max_steps - 2 * len(view.steps))
+
+
+def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> Storable | None:
+    """Return a saved snapshot; ``None``: it was removed meanwhile, or cannot be read."""
+    try:
+        system = system_of(config, config.cluster(cluster))
+        found: Storable = system.record.load(saved.path)
+    except SnapshotError:
+        return None
+    return found
+
+
 def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:
     """Return the system of a cluster.
 
@@ -602,12 +696,13 @@ def run_collector(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Keep snapshots of clusters until ``stop`` is set."""
+    """Keep snapshots of clusters until ``stop`` is set, or one of the threads is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     report = logs.reporter("collector", config.log_format, tell)
     loops.run_collector(config, clusters, every_s, stop, report)
 
@@ -641,13 +736,24 @@ def run_worker(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> None:
-    """Carry out what is requested of clusters until ``stop`` is set."""
+    """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
     logs.set_up_logging(config.log_format)
+    _end_with_threads(stop)
     worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
+
+
+def _end_with_threads(stop: threading.Event) -> None:
+    """Let a thread that ends by an exception end the process: what runs it starts it again."""
+
+    def lost(failure: threading.ExceptHookArgs) -> None:
+        threading.__excepthook__(failure)
+        stop.set()
+
+    threading.excepthook = lost
 
 
 def work_on(

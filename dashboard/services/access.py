@@ -9,24 +9,23 @@ import os
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.access import Identity
-from core.actions.authority import is_genuine, plan_signature
-from core.errors import ConfigError, ForbiddenError, UnusablePlanError
+from core.actions.authority import plan_signature
+from core.errors import ForbiddenError, UnusablePlanError
 from core.plan.codec import dump_plan, load_plan, signature_of
 from core.systems import steps_of
-from core.units import one_line
+from core.units import name_fault
 from dashboard import services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pydantic import SecretStr
 
     from connectors.access.sessions import Sessions
     from connectors.access.users import UserFile
-    from core.actions.events import Entry
     from core.plan.model import Plan
     from dashboard.services import Config
 
@@ -35,6 +34,9 @@ TOKEN_ENV: Final = "TRIMTAB_TOKEN"  # noqa: S105  # the name of a variable
 
 TOKEN_FILE_ENV: Final = "TRIMTAB_TOKEN_FILE"  # noqa: S105  # the same
 """Names a file with the token, instead."""
+
+_AHEAD_S: Final = 300
+"""By so much the clock of an OpenID provider may be ahead."""
 
 
 # -- who asks --------------------------------------------------------------------------------------
@@ -83,17 +85,52 @@ def _token() -> str:
 
 
 def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | None:
-    """Return whom a trusted proxy's headers name; ``None``: nobody."""
+    """Return whom a trusted proxy's headers name; ``None``: nobody.
+
+    Raises:
+        ForbiddenError: The name is not one that people can tell from others.
+    """
     proxy = config.access.proxy
-    name = one_line(headers.get(proxy.user_header, ""))[:255]
-    groups = headers.get(proxy.groups_header, "").split(",")
+    try:
+        name, groups = (
+            headers.get(one, "").encode("latin-1").decode("utf-8")  # servers read bytes as Latin-1
+            for one in (proxy.user_header, proxy.groups_header)
+        )
+    except UnicodeError as exc:
+        raise ForbiddenError(
+            f"The proxy sends {proxy.user_header} or {proxy.groups_header} in another encoding "
+            "than UTF-8.",
+            hint="Correct the proxy.",
+        ) from exc
     if not name:
         return None
+    if fault := name_fault(name):
+        raise ForbiddenError(
+            f"The proxy sends a name in {proxy.user_header} that {fault}.",
+            hint="Correct the name where people sign in.",
+        )
+    listed = (group.strip(" \t") for group in groups.split(","))
     return Identity(
         name=name,
-        groups=tuple(group.strip() for group in groups if group.strip()),
+        groups=tuple(group for group in listed if not name_fault(group)),
         source="proxy",
     )
+
+
+def is_signed_in(config: Config, claims: Mapping[str, Any]) -> bool:
+    """Return whether an OpenID provider has signed a person in, within the hours of a session.
+
+    Streamlit's own cookie lasts for 30 days.
+
+    Args:
+        config: Has the hours.
+        claims: Of the ID token, as Streamlit stored them.
+    """
+    signed_in_at = claims.get("iat")  # every ID token has it, seconds since 1970
+    if not claims.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
+        return False
+    age_s = services.now().timestamp() - signed_in_at
+    return -_AHEAD_S <= age_s < config.access.session_hours * 3600
 
 
 # -- people ----------------------------------------------------------------------------------------
@@ -112,20 +149,17 @@ def visible_to(config: Config, who: Identity) -> Config:
     return config.model_copy(update={"clusters": visible})
 
 
-def unsigned(config: Config, entries: Iterable[Entry]) -> list[int]:
-    """Return the places of entries without this installation's signature.
-
-    Where its key cannot be read, as by another user of the machine, nothing is known of any.
-    """
-    from connectors.access.key import installation_key, key_path  # noqa: PLC0415  # commands must start fast
-
-    if not key_path(config.access).exists():  # who only looks makes none
+def unnamed_proxy(config: Config) -> list[str]:
+    """Return a sentence if a proxy is in front of the pages whose address is not configured."""
+    access = config.access
+    if access.sign_in != "users" or access.proxy.addresses or not config.pages.allowed_hosts:
         return []
-    try:
-        key = installation_key(config.access)
-    except ConfigError:
-        return []
-    return [one.seq for one in entries if not one.damage and not is_genuine(one.record, key)]
+    sentence = (
+        "The pages answer hosts of a proxy (allowed_hosts under [pages]), whose address is not "
+        "configured: twenty wrong passwords of one visitor keep everybody out for a quarter of an "
+        "hour. Add it as addresses under [access.proxy]."
+    )
+    return [sentence]
 
 
 def user_file(config: Config) -> UserFile:
@@ -144,18 +178,21 @@ def sessions(config: Config) -> Sessions:
     """Return who is signed in with a password.
 
     Raises:
+        ConfigError: The installation's key cannot be used.
         RemoteError: The journal's database cannot be used.
     """
-    return _sessions_of(config.journal_address, config.users_file, config.access.session_hours)
+    hours = config.access.session_hours
+    return _sessions_of(config.journal_address, config.users_file, hours, _key(config))
 
 
 @lru_cache(maxsize=4)
-def _sessions_of(address: SecretStr, users: Path, hours: float) -> Sessions:
+def _sessions_of(address: SecretStr, users: Path, hours: float, key: bytes) -> Sessions:
 
     from connectors.access.sessions import Sessions  # noqa: PLC0415  # commands must start fast
     from connectors.journal.engine import Database  # noqa: PLC0415  # the same
 
-    return Sessions(Database(address), _user_file_at(users), timedelta(hours=hours), services.now)
+    lasts = timedelta(hours=hours)
+    return Sessions(Database(address), _user_file_at(users), key, lasts, services.now)
 
 
 def cookie_name(config: Config) -> str:

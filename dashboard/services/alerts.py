@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.access import Identity
 from core.alerts.model import Alert, AlertChange, Silence
@@ -17,9 +17,8 @@ from dashboard import services
 from dashboard.services import history
 
 if TYPE_CHECKING:
-    from pydantic import SecretStr
-
     from connectors.alerts.store import AlertStore
+    from connectors.journal.journal import SqlJournal
     from dashboard.services import Config
 
 
@@ -29,14 +28,14 @@ def store(config: Config) -> AlertStore:
     Raises:
         RemoteError: The journal's database cannot be used.
     """
-    return _store_at(config.journal_address, config.connectors)
+    return _store_of(services.journal(config))
 
 
 @lru_cache(maxsize=4)
-def _store_at(address: SecretStr, connectors: tuple[Any, ...]) -> AlertStore:
+def _store_of(journal: SqlJournal) -> AlertStore:
     from connectors.alerts.store import AlertStore  # noqa: PLC0415  # commands must start fast
 
-    return AlertStore(services._journal_at(address, connectors).database)  # noqa: SLF001  # the root's own
+    return AlertStore(journal.database)
 
 
 def current(config: Config) -> tuple[list[Alert], list[Silence]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from core.files import write_whole
+
 if TYPE_CHECKING:
     from dashboard.services import Config
 
@@ -42,7 +44,7 @@ def demo_of(config: Config) -> Demo | None:
     try:
         content = (config.state_dir / _FILE).read_bytes()
         return msgspec.json.decode(content, type=Demo)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
 
 
@@ -55,6 +57,4 @@ def dismiss_first_steps(config: Config) -> None:
 
 
 def _write(path: Path, demo: Demo) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(msgspec.json.encode(demo))
-    partial.replace(path)
+    write_whole(path, msgspec.json.encode(demo), is_durable=False)

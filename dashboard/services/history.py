@@ -76,8 +76,9 @@ def check_history(config: Config) -> CheckResult:
 def check_journal(config: Config) -> CheckResult:
     """Try whether the journal can be read, is sound at its end and agrees with its anchors."""
     from connectors.check import check_journal as check  # noqa: PLC0415  # commands start fast
+    from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # the same
 
-    return check(config)
+    return check(config, lambda: recorded_entries(config))
 
 
 def _frozen(options: Mapping[str, SecretStr]) -> tuple[tuple[str, SecretStr], ...]:

@@ -27,7 +27,7 @@ from core.gauges import Gauge
 from core.snapshot.store import load_manifest
 from core.systems import record_of
 from dashboard import services
-from dashboard.services import jobs
+from dashboard.services import jobs, processes
 
 if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
@@ -86,7 +86,13 @@ def readiness(config_of: Callable[[], Config]) -> list[str]:
         faults.append("The journal does not answer.")
     if not config.state_dir.is_dir():
         faults.append("The state directory is not there.")
-    return faults
+    # of all clusters' workers, say, the first: the names of clusters are for who signs in
+    down = {one.name: one for one in sorted(processes.down(config), key=_since, reverse=True)}
+    return [*faults, *(one.sentence for one in down.values())]
+
+
+def _since(state: processes.ProcessState) -> datetime:
+    return state.since
 
 
 class _Metrics(Collector):
@@ -114,6 +120,7 @@ class _Metrics(Collector):
             self._guarded(cluster.name, "worker", partial(self._worker, cluster))
         self._guarded("", "journal", self._journal)
         self._guarded("", "jobs", self._jobs)
+        self._processes()
         yield from self._families.values()
 
     def _guarded(self, cluster: str, source: str, read: Callable[[], bool]) -> None:
@@ -256,11 +263,19 @@ class _Metrics(Collector):
             self._add("jobs", "Jobs of the queue by state.", {"state": state}, states[state])
         return jobs.is_served(self._config)
 
+    def _processes(self) -> None:
+        for one in processes.supervised():
+            labels = {"process": one.name}
+            text = "1 where a process runs that this command starts again."
+            self._add("process_up", text, labels, float(one.is_up))
+            text = "How often it was started again since the command began."
+            self._add("process_restarts", text, labels, one.restarts or 0)
+
 
 def _read(path: Path) -> Mapping[str, Any]:
     """Return a status file; empty: it is not there, or being written."""
     try:
         found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -98,7 +98,8 @@ class Site:
         path = self.state_dir / "workers" / f"{cluster}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         seen = now() - timedelta(seconds=silent_s)
-        status = {"worker": "worker-1", "last_seen_at": seen.isoformat(), "doing": "Waiting."}
+        said = {"worker": "worker-1", "last_seen_at": seen.isoformat(), "doing": "Waiting."}
+        status = {"cluster": cluster, **said}
         path.write_text(json.dumps(status))
 
     def open(self, page: str = "fleet", timeout: float = 60, **params: str | list[str]) -> AppTest:

@@ -87,7 +87,7 @@ def plan(fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
 
 
 def apply_words(fleet: Fleet, plan: Path, *more: object) -> list[object]:
-    return ["apply", plan, "--cluster", "sandbox", "--config", fleet.config, *more]
+    return ["apply", plan, "--cluster", "sandbox", "--config", fleet.config, "--yes", *more]
 
 
 def test_rehearsal_says_what_would_be_sent_and_sends_nothing(
@@ -168,7 +168,7 @@ def test_read_only_cluster_is_never_touched_but_can_be_rehearsed_on(
     folder.mkdir()
     config = write_config(folder, fleet.sandbox, is_read_only=True)
     before = fleet.sent()
-    words = ["apply", plan, "--cluster", "sandbox", "--config", config, "--reason", "x"]
+    words = ["apply", plan, "--cluster", "sandbox", "--config", config, "--reason", "x", "--yes"]
     code, body = answer(capsys, *words)
     assert (code, body["error"]["code"]) == (1, "guard_refused")
     assert "read_only = false" in body["error"]["hint"]
@@ -242,7 +242,7 @@ def test_a_setting_is_planned_applied_once_and_taken_back(
     )
     assert code == 0, body
     assert body["steps"][0]["command"].endswith(f"--config {THRESHOLD} --value 7")
-    how = ("--cluster", "sandbox", "--reason", "calmer", "--config", fleet.config)
+    how = ("--cluster", "sandbox", "--reason", "calmer", "--yes", "--config", fleet.config)
     code, body = answer(capsys, "apply", file, *how)
     assert code == 0, body
     run_id = body["run"]["run_id"]

@@ -60,7 +60,7 @@ def partition(config: Path, gpid: str) -> dict[str, Any]:
 
 def applied(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> dict[str, Any]:
     """Carry a command out and return its run."""
-    more = ["--reason", "a test", "--config", str(config), "--json"]
+    more = ["--reason", "a test", "--yes", "--config", str(config), "--json"]
     code = run([*words, *more])
     told = capsys.readouterr()
     assert code == 0, told.out + told.err
@@ -127,7 +127,7 @@ def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
     code = run(
         [
             *("pegasus", "rolling-update", NAME, node, "--apply"),
-            *("--reason", "a test", "--config", str(config)),
+            *("--reason", "a test", "--yes", "--config", str(config)),
         ]
     )
     hand.join(timeout=60)
@@ -153,7 +153,8 @@ def test_a_dry_run_says_what_would_be_sent(capsys, config):
 
 def test_a_read_only_cluster_is_left_alone(capsys, sandbox, tmp_path):
     config = written(sandbox, tmp_path, "read_only = true")
-    words = ["level", NAME, "set", "blind", "--reason", "a test", "--config", str(config)]
+    words = ["level", NAME, "set", "blind", "--reason", "a test", "--yes"]
+    words += ["--config", str(config)]
     assert run(["pegasus", *words]) == 1
     assert "read-only" in capsys.readouterr().err
     assert captured(config).settings["level.stored"] == "400"
@@ -171,3 +172,59 @@ def test_a_name_that_no_cluster_has_brings_near_ones(capsys, config):
     words = ["level", "sandbox-pegsus", "set", "steady", "--config", str(config)]
     assert run(["pegasus", *words]) == 1
     assert f"Did you mean {NAME}?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
+    capsys, sandbox, tmp_path
+):
+    """The balancer of the sandbox really moves: what it moved is counted, and brought back."""
+    config = written(sandbox, tmp_path, "read_only = false\n[clusters.apply]\nmax_steps = 12")
+    before = placement(config)
+    done = applied(capsys, config, "pegasus", "level", NAME, "set", "lively")
+    pause = threading.Event()
+    for _ in range(LOOKS):
+        if elsewhere(config, before):
+            break
+        pause.wait(0.1)
+    undo = ["undo", done["run_id"], "--reason", "enough", "--config", str(config), "--json"]
+    assert run([*undo, "--plan", str(tmp_path / "plain.json")]) == 0
+    told = capsys.readouterr()
+    plain = json.loads(told.out)["plan"]
+    assert [step["kind"] for step in plain["steps"]] == ["set_meta_level"]
+    (counted,) = [one for one in plain["diagnostics"] if one["code"] == "undo_leaves_moved"]
+    assert "the undo leaves them there" in counted["sentence"]
+    assert "not brought back: Replicas that the balancer moved at lively" in told.err
+
+    back = applied(capsys, config, "undo", done["run_id"])
+    assert any("the undo leaves them there" in one for one in back["not_brought_back"])
+    assert captured(config).settings["level.stored"] == "400"
+    stayed = elsewhere(config, before)
+    assert stayed
+
+    again = applied(capsys, config, "undo", done["run_id"], "--with-moves")
+    assert {step["kind"] for step in again["steps"]} == {"move_replica"}
+    assert 0 < len(again["steps"]) <= 10
+    still = elsewhere(config, before)
+    assert still < stayed
+    if still:
+        assert any("more could go back" in one for one in again["not_brought_back"])
+
+
+Placement = dict[str, tuple[str, frozenset[str]]]
+
+
+def placement(config: Path) -> Placement:
+    """Partition to its primary and its members."""
+    return {
+        f"{row['app_id']}.{row['index']}": (
+            row["primary"],
+            frozenset({row["primary"], *row["secondaries"]}),
+        )
+        for row in captured(config).tables["partitions"].to_pylist()
+    }
+
+
+def elsewhere(config: Path, before: Placement) -> set[str]:
+    """Partitions with another primary, or other members."""
+    return {gpid for gpid, held in placement(config).items() if before[gpid] != held}

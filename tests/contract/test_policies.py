@@ -35,7 +35,7 @@ def _execute(capsys, fleet: Fleet, folder: Path, *words: str) -> str:
     whole = ("policy", words[0], "sandbox", *words[1:], "--config", fleet.config, "--plan", plan)
     code, body = answer(capsys, *whole)
     assert code == 0, body
-    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test")
+    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
     code, body = answer(capsys, "apply", plan, *more)
     assert code == 0, body
     assert body["run"]["counts"] == {"DONE": 1}
@@ -165,7 +165,7 @@ def test_bundles_of_an_isolated_namespace_end_where_the_preview_said(
     assert own["after"] == [wanted.broker_id]
     said = {one["bundle"]: set(one["to"]) for one in impact["expected"]}
     assert set(own["must_move"]) <= set(said)
-    apply = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test")
+    apply = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
     code, body = answer(capsys, "apply", tmp_path / "plan.json", *apply)
     assert code == 0, body
     assert set(body["run"]["counts"]) == {"DONE"}
@@ -185,3 +185,58 @@ def test_bundles_of_an_isolated_namespace_end_where_the_preview_said(
     code, body = answer(capsys, "undo", run, "--config", fleet.config, "--yes", "--reason", "back")
     assert code == 0, body
     assert "apart" not in _told(capsys, fleet, "isolation")
+
+
+def test_what_moved_for_a_policy_is_counted_by_its_undo_and_moved_back(
+    fleet: Fleet, capsys, tmp_path: Path
+) -> None:
+    """Set, its bundles moved; undone, they stay, are counted, and go back where asked for."""
+    state = fleet.sandbox.state
+    space = next(
+        name for name in state.namespaces if name.startswith("initech/") and _owners(fleet, name)
+    )
+    before = _owners(fleet, space)
+    held = list(before.values())
+    target = min(state.brokers[1:4], key=lambda broker: held.count(broker.broker_id)).broker_id
+    value = json.dumps(_isolation(space, target.partition(":")[0].replace(".", r"\.")))
+    words = ("policy", "set", "sandbox", "isolation", "narrow", value, "--unload")
+    plan = tmp_path / "plan.json"
+    code, body = answer(capsys, *words, "--plan", plan, "--config", fleet.config)
+    assert code == 0, body
+    impact = body["impact"]
+    own = next(one for one in impact["namespaces"] if one["namespace"] == space)
+    assert own["bundles"] == len(before)
+    assert len(own["must_move"]) + own["staying"] <= own["bundles"]
+    assert {one["broker"] for one in impact["brokers"]} >= {target}
+    assert body["plan"]["expected"]["unloaded_by_cluster"] == len(impact["unloaded"])
+    more = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test", "--yes")
+    code, body = answer(capsys, "apply", plan, *more)
+    assert code == 0, body
+    moved = _owners(fleet, space)
+    assert set(moved.values()) == {target}
+
+    undo = ("undo", body["run"]["run_id"], "--config", fleet.config, "--reason", "back")
+    code, plain = answer(capsys, *undo, "--plan", tmp_path / "undo.json")
+    assert code == 0, plain
+    codes = [one["code"] for one in plain["plan"]["diagnostics"]]
+    assert "undo_leaves" in codes
+    code, moving = answer(capsys, *undo, "--with-moves", "--plan", tmp_path / "moves.json")
+    assert code == 0, moving
+    sentences = {one["code"]: one["sentence"] for one in moving["plan"]["diagnostics"]}
+    assert "back are planned" in sentences["undo_moves_back"]
+    code, body = answer(capsys, *undo, "--with-moves", "--yes")
+    assert code == 0, body
+    assert "narrow" not in _told(capsys, fleet, "isolation")
+    after = _owners(fleet, space)
+    back = [name for name in before if after.get(name) == before[name]]
+    assert len(back) > sum(moved[name] == before[name] for name in before)
+
+
+def _owners(fleet: Fleet, space: str) -> dict[str, str]:
+    """Bundle to owner, of a namespace."""
+    state = fleet.sandbox.state
+    return {
+        state.names[at]: state.brokers[owner].broker_id
+        for at, owner in enumerate(state.owner.tolist())
+        if owner >= 0 and state.names[at].startswith(f"{space}/")
+    }

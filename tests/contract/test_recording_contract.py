@@ -86,7 +86,7 @@ class Site:
         assert run(["capture", CLUSTER, "--out", snapshot, *config]) == 0
         words = ["unload", snapshot, "--bundle", bundle, "--plan", plan]
         assert any(run([*words, "--to", target]) == 0 for target in targets)
-        words = ["--cluster", CLUSTER, "--reason", "a test", *config]
+        words = ["--cluster", CLUSTER, "--reason", "a test", "--yes", *config]
         assert run(["apply", plan, *words]) == 0
 
 

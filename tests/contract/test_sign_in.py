@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from pages_server import pages_served
+from openid_provider import openid_provider, secrets_of
+from page_visitor import Visitor
+from pages_server import free_port, pages_served
 
 from connectors.access.users import UserFile
 
@@ -160,11 +162,17 @@ def test_attempts_at_once_are_counted_one_after_another(address) -> None:
 PROXIED = 'sign_in = "proxy"\n[[access.grants]]\nrole="viewer"\npeople=["*"]\n[access.proxy]\n'
 
 
+ODD = {"X-Forwarded-User": b"a\xe2\x80\x8bnn", "X-Forwarded-Groups": "sre"}
+
+
 @pytest.mark.parametrize(
     ("trusted", "headers", "status"),
     [
         ("127.0.0.1", {"X-Forwarded-User": "ann", "X-Forwarded-For": "203.0.113.9"}, 200),
         ("127.0.0.1", {}, 401),
+        ("127.0.0.1", ODD, 403),
+        ("127.0.0.1", {"X-Forwarded-User": b"Zo\xeb"}, 403),
+        ("127.0.0.1", {"X-Forwarded-User": "Zoë".encode()}, 200),
         ("10.0.0.0/8", {"X-Forwarded-User": "ann", "X-Forwarded-For": "10.0.0.7"}, 403),
     ],
 )
@@ -173,3 +181,39 @@ def test_only_the_proxy_says_who_somebody_is(tmp_path, trusted, headers, status)
     with pages_served(tmp_path, config=config) as port:
         place = f"http://127.0.0.1:{port}/_stcore/host-config"
         assert requests.get(place, headers=headers, timeout=30).status_code == status
+
+
+# -- an OpenID provider ----------------------------------------------------------------------------
+
+
+def test_a_provider_signs_people_in_behind_a_proxy_with_tls(tmp_path) -> None:
+    """The cookie counts for the origin of redirect_uri, which a proxy's visitors have as https."""
+    origin, port = "https://trimtab.example.com", free_port()
+    grant = '[[access.grants]]\nrole="viewer"\npeople=["ann@example.com"]'
+    cluster = '[[clusters]]\nname="mine"\nzookeeper="127.0.0.1:1"'
+    config = configured(tmp_path, f'sign_in = "oidc"\n{grant}\n{cluster}')
+    (tmp_path / ".streamlit").mkdir()
+    person = {"sub": "42", "email": "ann@example.com", "email_verified": True}
+    with openid_provider(person) as issuer:
+        secrets = tmp_path / ".streamlit" / "secrets.toml"
+        secrets.write_text(secrets_of(issuer, origin))
+        with pages_served(
+            tmp_path, "trimtab.example.com", config=config, port=port, start_in=tmp_path
+        ):
+            visitor = Visitor(f"http://127.0.0.1:{port}", origin=origin)
+            page = visitor.page("")
+            leads_to = visitor.page("", press=page.buttons["Sign in"]).leads_to
+            for _ in range(3):  # to the provider, back, and in
+                start = leads_to.replace(origin, visitor.address)
+                start = start if "://" in start else visitor.address + start
+                answer = visitor.session.get(start, allow_redirects=False, timeout=30)
+                leads_to = answer.headers["location"]
+            seen = visitor.page("brokers")
+            assert "viewer" in seen.text
+            assert "Sign out" in seen.buttons
+            # downloads are for whoever is signed in; pages ask for themselves
+            assert visitor.get("/media/none.png").status_code == 404
+            for path in ("/media/none.png", "/_stcore/metrics"):
+                assert Visitor(visitor.address).get(path).status_code == 401
+            elsewhere = Visitor(visitor.address, visitor.session, "http://127.0.0.1:1")
+            assert "Sign in" in elsewhere.page("brokers").buttons

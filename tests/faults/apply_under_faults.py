@@ -114,7 +114,8 @@ def write_config(site: ApplySite) -> Path:
     if site.config.journal_url is not None:
         lines += [f"journal_url = {json.dumps(site.config.journal_url.get_secret_value())}"]
     lines += ["[[clusters]]"]
-    known = cluster.model_dump(include={"name", "zookeeper", "admin_urls", "environment"})
+    fields = {"name", "zookeeper", "admin_urls", "environment"}
+    known = cluster.model_dump(include=fields, exclude_none=True)
     lines += [f"{key} = {json.dumps(value)}" for key, value in known.items()]
     lines += ["read_only = false"]
     for name, table in tables.items():

@@ -236,7 +236,8 @@ def test_a_name_that_leads_to_a_link_local_address_gets_nothing(monkeypatch, add
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     found = [(family, socket.SOCK_STREAM, 6, "", (address, 8080))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("it was connected to"))
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, lambda *_: pytest.fail("it was connected to"))
     client = AdminClient(config_for("http://meta.example:8080", auth=TOKEN))
     with pytest.raises(UnreachableError) as caught:
         client.request("GET", "http://meta.example:8080", PATH)
@@ -248,16 +249,32 @@ def test_a_name_that_leads_to_a_link_local_address_gets_nothing(monkeypatch, add
     node.close()
 
 
-def test_a_name_that_changes_between_look_up_and_connection_gets_nothing(monkeypatch) -> None:
+def test_a_name_is_looked_up_once_so_that_it_cannot_change_before_the_connection(
+    monkeypatch,
+) -> None:
     with SmallBroker() as broker:
-        peer = ("169.254.169.254", 80)
-        monkeypatch.setattr("connectors.transport.addresses._refuse_link_local", lambda _: None)
-        monkeypatch.setattr("connectors.transport.addresses._peer_of", lambda _: peer)
-        client = AdminClient(config_for(broker.url, auth=TOKEN))
-        with pytest.raises(UnreachableError, match="link-local"):
-            client.request("GET", broker.url, PATH)
+        port = int(broker.name.rpartition(":")[2])
+        lookups = [("127.0.0.1", port), ("169.254.169.254", port)]
+        taken: list[str] = []
+
+        def look_up(host, _port, flags=0, **_):
+            if flags & socket.AI_NUMERICHOST:
+                raise socket.gaierror(socket.EAI_NONAME, "a name")
+            taken.append(host)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", lookups.pop(0))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        url = f"http://rebinding.example:{port}"
+        broker.answers[PATH] = said([])
+        client = AdminClient(config_for(url))
+        assert client.get(url, PATH, list[str]) == []
         client.close()
-        assert broker.requests == []
+        assert taken == ["rebinding.example"]
+        client = AdminClient(config_for(url))
+        with pytest.raises(UnreachableError, match="link-local"):
+            client.request("GET", url, PATH)
+        client.close()
+        assert len(broker.requests) == 1
 
 
 def test_a_capture_names_the_brokers_that_get_no_credentials() -> None:

@@ -376,7 +376,7 @@ def test_ctrl_c_of_apply_stops_after_the_step_under_way(
     plan_file = tmp_path / "plan.json"
     plan_file.write_bytes(access.plan_file(site.config, site.plan(STEPS)))
     words = ["apply", str(plan_file), "--cluster", site.cluster.name, "--pace", "60/min"]
-    words += ["--reason", "a test", "--config", str(write_config(site)), "--json"]
+    words += ["--reason", "a test", "--yes", "--config", str(write_config(site)), "--json"]
     process = subprocess.Popen(
         [sys.executable, "-m", "dashboard.cli", *words], stdout=subprocess.PIPE, text=True
     )

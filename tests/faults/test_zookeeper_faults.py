@@ -14,6 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from mutations import mutate
 from recorded_cluster import (
@@ -392,7 +393,7 @@ def test_expired_session_is_replaced(cluster: RecordedCluster) -> None:
         collector.collect()
         client = collector._reader._client
         session = client.client_id
-        thief = type(client)(cluster.server.address, client_id=session)
+        thief = KazooClient(cluster.server.address, client_id=session)
         thief.start(10)
         thief.stop()  # closes the session that both hold
         thief.close()

@@ -198,7 +198,18 @@ class World:
         previous = self.entries[-1].digest if self.entries else FIRST_LINK
         seq = len(self.entries) + 1
         digest = link(previous, seq, canonical(record))
-        entry = Entry(seq=seq, record=record, previous=previous, digest=digest)
+        refusal = self.refusal_of(record)
+        is_forged = refusal is not None and refusal.code == "not_signed"
+        if record.event.signature:  # one that is there already is a copy
+            signatures = {one.record.event.signature for one in self.entries}
+            is_forged = is_forged or record.event.signature in signatures
+        entry = Entry(
+            seq=seq,
+            record=record,
+            previous=previous,
+            digest=digest,
+            forged="It is not signed." if is_forged else "",
+        )
         self.entries.append(entry)
         return entry
 

@@ -7,23 +7,29 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 CLIENT = "trimtab"
+SECRET = "planted-s3cr3t"
+
+Forge = Callable[[dict[str, Any], RSAKey], str]
 
 
 @contextmanager
-def openid_provider(claims: dict[str, object]) -> Iterator[str]:
+def openid_provider(claims: dict[str, Any], forge: Forge | None = None) -> Iterator[str]:
     """Give the provider's address.
 
     Args:
-        claims: Of the person, besides those of the protocol.
+        claims: Of the person, besides those of the protocol, which they replace; may be changed
+            between two sign-ins.
+        forge: Makes the ID token of the claims and the provider's key; by default it is sound.
     """
     key = RSAKey.generate_key(2048, parameters={"kid": "k1", "alg": "RS256", "use": "sig"})
     nonces: dict[str, str] = {}
@@ -68,7 +74,8 @@ def openid_provider(claims: dict[str, object]) -> Iterator[str]:
                 "nonce": nonces.pop(code),
                 **claims,
             }
-            token = jwt.encode({"alg": "RS256", "kid": "k1"}, content, key)
+            content = {name: one for name, one in content.items() if one is not None}
+            token = (forge or _signed)(content, key)
             self._json({"access_token": "a", "token_type": "Bearer", "id_token": token})
 
         def _json(self, content: object) -> None:
@@ -91,11 +98,15 @@ def openid_provider(claims: dict[str, object]) -> Iterator[str]:
         server.server_close()
 
 
+def _signed(content: dict[str, Any], key: RSAKey) -> str:
+    return jwt.encode({"alg": "RS256", "kid": "k1"}, content, key)
+
+
 def secrets_of(issuer: str, address: str) -> str:
     """Return Streamlit's ``secrets.toml`` for the provider."""
     cookie = base64.b64encode(secrets.token_bytes(32)).decode()
     return (
         f'[auth]\nredirect_uri = "{address}/oauth2callback"\ncookie_secret = "{cookie}"\n'
-        f'client_id = "{CLIENT}"\nclient_secret = "planted-s3cr3t"\n'
+        f'client_id = "{CLIENT}"\nclient_secret = "{SECRET}"\n'
         f'server_metadata_url = "{issuer}/.well-known/openid-configuration"\n'
     )

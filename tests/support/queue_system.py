@@ -293,7 +293,12 @@ class QueueSystem:
             disturbed_by=disturbed_by,
         )
 
-    def undo(self, view, snapshot, *, now, exclusions=frozenset(), reason="") -> Plan:
+    def count_moved(self, view, start, snapshot) -> int:
+        return 0
+
+    def undo(
+        self, view, snapshot, *, now, exclusions=frozenset(), reason="", start=None, max_moves=0
+    ) -> Plan:
         check_undo(view, snapshot.manifest.cluster)
         done = [step.step for step in reversed(view.steps) if step.state == "DONE"]
         steps = [

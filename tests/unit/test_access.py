@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -23,9 +24,9 @@ from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig
 from connectors.config.private import exposed_secrets
 from connectors.journal.engine import Database
-from core.access import ROLES, Access, Grant, Identity
+from core.access import ROLES, Access, Grant, Identity, is_same_person
 from core.actions.authority import needed_role, refusal_of
-from core.actions.events import ControlRequested
+from core.actions.events import ControlRequested, canonical
 from core.errors import (
     ConfigError,
     ForbiddenError,
@@ -40,6 +41,9 @@ from dashboard.queries import access as page_access
 from dashboard.services import access, jobs
 
 PASSWORD = "correct horse battery"
+KEY = b"the installation's key, 32 bytes"
+ISSUER = "https://login.example.com"
+ME = f"{ISSUER}#7"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -78,7 +82,17 @@ SOURCES = {
 def test_an_identity_counts_only_where_it_can_be_verified(sign_in, source) -> None:
     rules = Access(sign_in=sign_in, grants=(Grant(role="admin", people=("*",)),))
     is_verified = source in SOURCES[sign_in]
-    assert rules.may(Identity(name="ann", source=source), "admin", "x") is is_verified
+    subject = ME if source == "oidc" else ""
+    ann = Identity(name="ann", source=source, subject=subject)
+    assert rules.may(ann, "admin", "x") is is_verified
+
+
+def test_a_request_of_a_provider_without_its_subject_is_of_nobody() -> None:
+    """Earlier versions took an address for whose it is that the provider had not verified."""
+    rules = Access(sign_in="oidc", grants=(Grant(role="admin", people=("*",)),))
+    former = Identity(name="admin@x.example", source="oidc")
+    assert rules.role_of(former) is None
+    assert rules.role_of(msgspec.structs.replace(former, subject=ME)) == "admin"
 
 
 def test_the_highest_role_of_all_grants_holds() -> None:
@@ -196,7 +210,7 @@ def wall() -> Wall:
 def sessions(users: UserFile, wall: Wall, tmp_path: Path) -> Iterator[Sessions]:
     users.set_user("ann", PASSWORD)
     database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
-    yield Sessions(database, users, timedelta(hours=12), wall)
+    yield Sessions(database, users, KEY, timedelta(hours=12), wall)
     database.close()
 
 
@@ -264,56 +278,349 @@ def test_whoever_goes_on_guessing_does_not_fill_the_database(sessions, tmp_path)
         assert rows.execute("select count(*) from trimtab_sign_ins").fetchone()[0] <= 25
 
 
+def rows_of(folder: Path, *statements: str) -> None:
+    """Write the sessions directly, as an intruder in the database does."""
+    with closing(sqlite3.connect(folder / "journal.db")) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+
+
+ANN = "(select sha256 from trimtab_sessions where person = 'ann')"
+ROOT = "(select stamp from trimtab_sessions where person = 'root')"
+
+
 @pytest.mark.parametrize(
-    ("claims", "name"),
+    "statements",
     [
-        ({"email": "ann@x", "sub": "7"}, "ann@x"),
-        ({"email": "ann@x", "sub": "7", "email_verified": True}, "ann@x"),
-        ({"email": "ann@x", "sub": "7", "email_verified": "true"}, "ann@x"),
-        ({"email": "ann@x", "sub": "7", "email_verified": False}, "7"),
-        ({"email": "ann@x", "sub": "7", "email_verified": "false"}, "7"),
-        ({"email": "ann@x", "sub": "7", "groups": 5}, "ann@x"),
+        ["update trimtab_sessions set person = 'root' where person = 'ann'"],
+        [f"update trimtab_sessions set person = 'root', stamp = {ROOT} where person = 'ann'"],
+        [
+            # the admin's whole row, under the cookie of another person
+            f"create temporary table mine as select {ANN} as own",
+            "delete from trimtab_sessions where person = 'ann'",
+            "update trimtab_sessions set sha256 = (select own from mine)",
+        ],
+        ["update trimtab_sessions set expires_ms = expires_ms + 1"],
+        ["update trimtab_sessions set expires_ms = 9e18"],
+        ["update trimtab_sessions set expires_ms = 'later'"],
+        ["update trimtab_sessions set stamp = x'00ff'"],
+        ["update trimtab_sessions set person = x'616e6e' where person = 'ann'"],
+        ["update trimtab_sessions set stamp = ''"],
+        ["update trimtab_sessions set stamp = 'é' || substr(stamp, 2)"],
+        # what an earlier version stored: known to whoever reads the user file
+        ["update trimtab_sessions set stamp = '{old}'"],
     ],
 )
-def test_an_address_that_the_provider_did_not_verify_is_no_name(monkeypatch, claims, name) -> None:
-    assert provided(monkeypatch, claims).name == name
+def test_a_session_that_was_copied_or_edited_in_the_database_is_none(
+    sessions, users, tmp_path, statements
+) -> None:
+    users.set_user("root", PASSWORD)
+    text = sessions.sign_in("ann", PASSWORD, "10.0.0.1")
+    sessions.sign_in("root", PASSWORD, "10.0.0.2")
+    assert sessions.of(text).name == "ann"
+    rows_of(tmp_path, *(one.format(old=users.stamp("ann")) for one in statements))
+    assert sessions.of(text) is None
 
 
-def provided(monkeypatch, claims, age: timedelta = timedelta(hours=1)) -> Identity:
+def test_a_session_of_another_installation_is_none(sessions, users, wall, tmp_path) -> None:
+    """Also where both have the same people and passwords."""
+    text = sessions.sign_in("ann", PASSWORD, "10.0.0.1")
+    database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
+    other = Sessions(database, users, bytes(32), timedelta(hours=12), wall)
+    assert other.of(text) is None
+    assert sessions.of(text).name == "ann"
+    database.close()
+
+
+# -- an OpenID provider ----------------------------------------------------------------------------
+
+MAIL = {"sub": "7", "email": "ann@x.example"}
+
+
+def provided(monkeypatch, claims, age: timedelta = timedelta(hours=1), **access_values) -> Identity:
     """Whom a provider's claims name that were made a while ago."""
     monkeypatch.setattr(services, "now", lambda: NOW)
-    all_claims = {"is_logged_in": True, "iat": int((NOW - age).timestamp()), **claims}
+    issued = int((NOW - age).timestamp())
+    made = {"iss": ISSUER, "sub": "7", "aud": "trimtab", "iat": issued, "provider": "default"}
+    all_claims = {"is_logged_in": True, **made, **claims}
     user = SimpleNamespace(to_dict=lambda: all_claims, get=all_claims.get)
     monkeypatch.setattr(page_access.st, "user", user)
-    values = {"access": {"sign_in": "oidc", "session_hours": 8}}
+    monkeypatch.setattr(page_access.st, "secrets", {"auth": {"client_id": "trimtab"}})
+    values = {"access": {"sign_in": "oidc", "session_hours": 8, **access_values}}
     return page_access.person(TrimtabConfig.model_validate(values))
 
 
 @pytest.mark.parametrize(
-    "name", ["ann\nis admin", "\u202enna", "a\u200bnn", " ann", "a" * 300, "\u3164"]
+    ("claims", "name"),
+    [
+        ({"email_verified": True}, "ann@x.example"),
+        ({}, ME),
+        ({"email_verified": "true"}, ME),
+        ({"email_verified": 1}, ME),
+        ({"email_verified": [True]}, ME),
+        ({"email_verified": False}, ME),
+        ({"email_verified": "false"}, ME),
+        ({"email_verified": None}, ME),
+        ({"email_verified": True, "email": None}, ME),
+        ({"email_verified": True, "email": ["admin@x.example"]}, ME),
+        ({"email_verified": True, "email": ""}, ME),
+        ({"email_verified": True, "email": "admin"}, ME),
+        ({"email_verified": True, "email": f"{ISSUER}#8"}, ME),
+        ({"email_verified": True, "email": f"{ISSUER}#8@x.example"}, ME),
+        ({"email_verified": True, "email": "a@b@x.example"}, ME),
+        ({"Email_Verified": True}, ME),
+    ],
 )
+def test_an_address_counts_only_where_the_provider_verified_it(monkeypatch, claims, name) -> None:
+    found = provided(monkeypatch, {**MAIL, **claims})
+    assert (found.name, found.subject, found.source) == (name, ME, "oidc")
+
+
+ADMIN = Access(sign_in="oidc", grants=(Grant(role="admin", people=("admin@x.example", "root")),))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"sub": "admin@x.example"},
+        {"sub": "root"},
+        {"sub": "7", "email": "admin@x.example"},
+        {"sub": "7", "email": "admin@x.example", "email_verified": "true"},
+        {"sub": "7", "email": "root", "email_verified": True},
+        {"sub": "7", "email": "Admin@x.example", "email_verified": True},
+        {"sub": "7", "preferred_username": "root", "name": "admin@x.example", "upn": "root"},
+        {"sub": "7", "groups": "admin@x.example"},
+    ],
+)
+def test_nobody_becomes_another_by_a_claim_with_the_name_of_that_person(monkeypatch, claims):
+    assert ADMIN.role_of(provided(monkeypatch, claims)) is None
+
+
+def test_a_grant_names_an_address_or_issuer_and_subject(monkeypatch) -> None:
+    grants = (Grant(role="viewer", people=("ann@x.example",)), Grant(role="admin", people=(ME,)))
+    rules = Access(sign_in="oidc", grants=grants)
+    verified = provided(monkeypatch, {**MAIL, "email_verified": True})
+    assert rules.role_of(verified) == "admin"  # by the subject, whatever the address
+    assert rules.role_of(provided(monkeypatch, {"sub": "7"})) == "admin"
+    assert rules.role_of(provided(monkeypatch, {"sub": "7", "iss": f"{ISSUER}.evil"})) is None
+    same_address = provided(monkeypatch, {**MAIL, "sub": "8", "email_verified": True})
+    assert rules.role_of(same_address) == "viewer"
+    blank = Access(sign_in="oidc", grants=(Grant(role="admin", people=("",)),))
+    assert blank.role_of(Identity(name="ann@x.example", source="token")) is None
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"sub": None},
+        {"sub": 7},
+        {"sub": ""},
+        {"sub": ["7"]},
+        {"iss": None},
+        {"iss": "login.example.com"},
+        {"iss": f"{ISSUER}#7"},
+        {"iss": [ISSUER]},
+        {"aud": "another"},
+        {"aud": ["another"], "azp": "trimtab"},
+        {"aud": None},
+        {"provider": "none", "aud": None},
+    ],
+)
+def test_claims_that_identify_nobody_let_nobody_in(monkeypatch, claims) -> None:
+    """Without an issuer two providers would share subjects; ``iss#7#7`` could be two people."""
+    with pytest.raises(ForbiddenError, match="does not identify you"):
+        provided(monkeypatch, claims)
+
+
+@pytest.mark.parametrize(
+    ("claim", "groups"),
+    [
+        (["sre", "ops"], ("sre", "ops")),
+        ("sre", ("sre",)),
+        ("sre,admins", ("sre,admins",)),
+        (["sre", "sre\u200b", "x" * 300], ("sre",)),
+        (None, ()),
+        (5, ()),
+        (True, ()),
+        ({"admins": True}, ()),
+        ({"0": "admins"}, ()),
+        ([["admins"]], ()),
+        (["sre", 5], ()),
+        ([{"name": "admins"}], ()),
+        ([None], ()),
+        ([], ()),
+        ("", ()),
+    ],
+)
+def test_groups_are_a_list_of_texts_or_one_text(monkeypatch, claim, groups) -> None:
+    assert provided(monkeypatch, {"groups": claim}).groups == groups
+    nested = {"realm_access": {"roles": claim}}
+    for claims in (nested, {"realm_access.roles": claim, "realm_access": {"roles": ["admins"]}}):
+        found = provided(monkeypatch, claims, groups_claim="realm_access.roles")
+        assert found.groups == groups
+    for odd in (["admins"], "admins", 5, None, {"Roles": ["admins"]}):
+        claims = {"realm_access": odd}
+        assert not provided(monkeypatch, claims, groups_claim="realm_access.roles").groups
+
+
+ODD_NAMES = [
+    "ann\nis admin",
+    "\u202enna",
+    "a\u200bnn",
+    " ann",
+    "ann ",
+    "ann  lee",
+    "ann\u00a0",
+    "a" * 300,
+    "\u3164",
+    "ann\u2800",
+    "ann\u180b",
+    "ann\x00",
+    "ann\x7f",
+    "\uff41nn",
+    "Zoe\u0308",
+    "ann\ufe0f",
+    "ann\U000e0061",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_name_that_does_not_look_as_it_is_is_refused(monkeypatch, name) -> None:
-    with pytest.raises(ForbiddenError, match="invisible characters") as refused:
-        provided(monkeypatch, {"email": name})
+    with pytest.raises(ForbiddenError) as refused:
+        provided(monkeypatch, {"sub": name})
     assert str(refused.value).isprintable()
-    assert provided(monkeypatch, {"email": "Zoë Ann"}).name == "Zoë Ann"
+    for email in (name, f"{name}@x.example", f"{name} <ann@x.example>", f"ann@{name}"):
+        with suppress(ForbiddenError):
+            assert provided(monkeypatch, {"email": email, "email_verified": True}).name == ME
+    mail = {"email": "zoë@x.example", "email_verified": True}
+    assert provided(monkeypatch, mail).name == "zoë@x.example"
+
+
+def proxied(name: str, groups: str = "") -> Identity | None:
+    """Whom headers name, as a server hands them on: bytes read as Latin-1."""
+    headers = {"X-Forwarded-User": name, "X-Forwarded-Groups": groups}
+    values = {"sign_in": "proxy", "proxy": {"addresses": ["10.0.0.7"]}}
+    sent = {key: text.encode().decode("latin-1") for key, text in headers.items()}
+    return access.proxied_identity(TrimtabConfig.model_validate({"access": values}), sent)
+
+
+@pytest.mark.parametrize("name", [name for name in ODD_NAMES if "\x00" not in name])
+def test_a_proxys_name_is_checked_like_a_providers(name) -> None:
+    with pytest.raises(ForbiddenError, match="The proxy sends a name in X-Forwarded-User that"):
+        proxied(name)
+    assert proxied("Zoë Ann").name == "Zoë Ann"
+    assert proxied("") is None
+
+
+def test_groups_of_a_proxy_are_what_it_sends_and_nothing_that_looks_like_it() -> None:
+    assert proxied("ann", "sre, ops\t,,").groups == ("sre", "ops")
+    odd = "\u00a0admins,admins\u2003,\u3000admins,adm\u200bins,\uff41dmins,admins\x0b"
+    assert proxied("ann", odd).groups == ()
+
+
+def test_headers_in_another_encoding_are_refused() -> None:
+    values = {"sign_in": "proxy", "proxy": {"addresses": ["10.0.0.7"]}}
+    config = TrimtabConfig.model_validate({"access": values})
+    for headers in ({"X-Forwarded-User": "Zo\xeb"}, {"X-Forwarded-User": "\u0161"}):
+        with pytest.raises(ForbiddenError, match="UTF-8"):
+            access.proxied_identity(config, headers)
+
+
+@pytest.mark.parametrize("name", ["42", "root", "Ann Lee", "login.example.com#42", "a@b@c"])
+def test_a_grant_to_a_bare_subject_is_refused_with_what_to_write_instead(name) -> None:
+    values = {"sign_in": "oidc", "grants": [{"role": "admin", "people": [name]}]}
+    with pytest.raises(ValueError, match="write the e-mail address") as refused:
+        AccessConfig.model_validate(values)
+    assert f"https://login.example.com#{name}" in str(refused.value)
+    for fine in ("*", "ann@x.example", ME):
+        AccessConfig.model_validate(values | {"grants": [{"role": "admin", "people": [fine]}]})
+
+
+def test_one_subject_is_one_person_whatever_the_address(monkeypatch) -> None:
+    first = provided(monkeypatch, {**MAIL, "email_verified": True})
+    renamed = provided(monkeypatch, {"sub": "7", "email": "bo@x.example", "email_verified": True})
+    unverified = provided(monkeypatch, MAIL)
+    assert is_same_person(first, renamed)
+    assert is_same_person(first, unverified)
+    assert is_same_person(first, Identity(name="Ann@x.example", source="token"))
+    assert not is_same_person(first, provided(monkeypatch, {"sub": "8"}))
+    assert not is_same_person(Identity(name="ann"), Identity(name="bo"))
+
+
+def test_the_journal_shows_the_label_and_records_the_identity(monkeypatch) -> None:
+    person = provided(monkeypatch, {**MAIL, "email_verified": True})
+    event = msgspec.structs.replace(requested(), identity=person)
+    record = as_requested(record_of(event, actor=person.name))
+    assert record.actor == "ann@x.example"
+    assert f'"subject":"{ME}"' in canonical(record)
+    local = as_requested(record_of(requested(), actor="ann"))
+    assert "subject" not in canonical(local)  # as earlier versions wrote it, and signed
+
+
+def test_a_token_for_a_subject_is_that_person(users) -> None:
+    _, text = users.add_token(ME, ("sre",), 1, NOW)
+    found = users.of_token(text, NOW)
+    assert (found.name, found.subject, found.groups) == (ME, ME, ("sre",))
+    for odd in ("https://login.example.com#a b", f"{ME}\u200b", "login#7", "x" * 300):
+        with pytest.raises(InputError):
+            users.add_token(odd, (), 1, NOW)
 
 
 def test_a_sign_in_at_a_provider_ends_after_the_hours_of_a_session(monkeypatch) -> None:
-    assert provided(monkeypatch, {"email": "ann"}, timedelta(hours=7.9)).name == "ann"
-    with pytest.raises(ForbiddenError, match="has ended"):
-        provided(monkeypatch, {"email": "ann"}, timedelta(hours=8))
-    with pytest.raises(ForbiddenError, match="not signed in"):
-        provided(monkeypatch, {"email": "ann", "iat": None})
+    assert provided(monkeypatch, {}, timedelta(hours=7.9)).name == ME
+    assert provided(monkeypatch, {}, timedelta(minutes=-4)).name == ME  # its clock is ahead
+    for age in (timedelta(hours=8), timedelta(minutes=-6), timedelta(days=-3650)):
+        with pytest.raises(ForbiddenError, match="has ended"):
+            provided(monkeypatch, {}, age)
+    for issued in (None, "now", float("inf"), float("nan"), True, [1]):
+        with pytest.raises(ForbiddenError, match="not signed in"):
+            provided(monkeypatch, {"iat": issued})
 
 
-def test_of_a_proxy_only_the_address_that_it_added_counts() -> None:
-    proxy = {"addresses": ["10.0.0.7"]}
+# -- visitors behind a proxy -----------------------------------------------------------------------
+
+
+def counted(sender: str, *forwarded: str) -> str:
+    proxy = {"addresses": ["10.0.0.7", "fd00::/8"]}
     config = TrimtabConfig.model_validate({"access": {"sign_in": "users", "proxy": proxy}})
-    lines = [(b"x-forwarded-for", b"6.6.6.6"), (b"x-forwarded-for", b"7.7.7.7, 203.0.113.9")]
-    scope = {"type": "http", "headers": lines, "client": ("10.0.0.7", 1)}
-    assert sign_in._address(config, Request(scope)) == "203.0.113.9"
-    assert sign_in._address(config, Request({**scope, "client": ("6.6.6.6", 1)})) == "6.6.6.6"
+    lines = [(b"x-forwarded-for", one.encode("latin-1")) for one in forwarded]
+    scope = {"type": "http", "headers": lines, "client": (sender, 1)}
+    return sign_in._address(config, Request(scope))
+
+
+@pytest.mark.parametrize(
+    ("sender", "forwarded", "address"),
+    [
+        ("10.0.0.7", ["6.6.6.6", "7.7.7.7, 203.0.113.9"], "203.0.113.9"),
+        ("6.6.6.6", ["203.0.113.9"], "6.6.6.6"),  # not the proxy: what it says does not count
+        ("::ffff:10.0.0.7", ["203.0.113.9"], "203.0.113.9"),  # a server for both protocols
+        ("fd00::1", ["::ffff:203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.7", [], "10.0.0.7"),
+        ("10.0.0.7", ["unknown"], "10.0.0.7"),
+        ("10.0.0.7", ["203.0.113.9, "], "10.0.0.7"),
+        ("10.0.0.7", ["203.0.113.9:50123"], "203.0.113.9"),  # else each connection is another one
+        ("10.0.0.7", ["[2001:db8:1:2::5]:443"], "2001:db8:1:2::/64"),
+        ("10.0.0.7", ["2001:db8:1:2:ffff::1"], "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", [], "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", [], "fe80::/64"),
+        ("testclient", [], "testclient"),
+    ],
+)
+def test_a_visitor_is_counted_under_the_address_that_the_proxy_saw(sender, forwarded, address):
+    assert counted(sender, *forwarded) == address
+
+
+def test_check_warns_of_a_proxy_that_hides_its_visitors() -> None:
+    def warnings(**values) -> list[str]:
+        pages = {"allowed_hosts": ["trimtab.example.com"]}
+        one = {"pages": pages, "access": {"sign_in": "users"}} | values
+        return access.unnamed_proxy(TrimtabConfig.model_validate(one))
+
+    assert "addresses under [access.proxy]" in warnings()[0]
+    assert warnings(pages={}) == []
+    assert warnings(access={"sign_in": "users", "proxy": {"addresses": ["10.0.0.7"]}}) == []
+    assert warnings(access={}) == []
 
 
 @pytest.mark.parametrize(

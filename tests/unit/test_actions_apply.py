@@ -278,9 +278,9 @@ def test_a_paused_run_whose_plan_expired_is_not_continued() -> None:
 def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
     world = _asked(lifetime_s=20.0)
     world.at(1.0, lambda: world.shutting_down.add("w1"))
-    world.faults[FIRST] = Faults(after_s=2.0)
+    world.faults[FIRST] = Faults(after_s=1.2)
     assert world.work() == "RUNNING"
-    assert _codes(world) == ["landed", "PENDING", "PENDING"]  # it looked to the end of the step
+    assert _codes(world) == ["landed", "PENDING", "PENDING"]  # it looked a moment longer
     world.pass_time(60.0)
     assert world.work("w2") == "FAILED"
     assert _codes(world) == ["landed", "plan_expired", "plan_expired"]

@@ -16,10 +16,20 @@ from core.actions.events import (
     Event,
     Record,
     RunClaimed,
+    RunDecided,
+    RunEnded,
+    RunPaused,
+    RunRefused,
     RunRequested,
+    RunResumed,
+    SettingRestored,
     SettingSaved,
+    StepEnded,
+    StepReopened,
+    StepStarted,
+    StepWaiting,
 )
-from core.actions.model import Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.actions.session import Session
 from core.actions.windows import Window
 
@@ -198,9 +208,10 @@ def test_a_forged_claim_is_no_approval() -> None:
     world = sealed(approval=ALWAYS)
     world.ask()
     forge(world, RunClaimed(worker="mallory", lease="none"))
-    assert world.outlive().state == "FAILED"
+    assert world.work() == "QUEUED"
     assert world.sends == []
-    assert codes_of(world) == {"not_approved"}
+    assert world.view.state == "QUEUED"
+    assert world.view.forged == (2,)
 
 
 def test_a_forged_claim_is_no_signature_of_the_request() -> None:
@@ -208,9 +219,10 @@ def test_a_forged_claim_is_no_signature_of_the_request() -> None:
     plan = plan_of(world, MOVABLE[:3], None, 600.0)
     forge(world, RunRequested(plan=plan, options=NO_OPTIONS, reason="mine"))
     forge(world, RunClaimed(worker="mallory", lease="none"))
-    assert world.outlive().state == "FAILED"
+    assert world.outlive().state == "REFUSED"
     assert world.sends == []
-    assert codes_of(world) == {"not_signed"}
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "not_signed"
 
 
 def test_a_forged_value_from_before_the_run_is_not_restored() -> None:
@@ -219,10 +231,73 @@ def test_a_forged_value_from_before_the_run_is_not_restored() -> None:
     saved = SettingSaved(key="loadBalancerSheddingEnabled", before="evil", during="true")
     world.at(2.0, lambda: forge(world, saved, actor=world.view.worker))
     view = world.outlive()
-    assert view.state == "FAILED"
-    assert "not_signed" in codes_of(world)
+    assert view.state == "DONE"
+    assert len(view.forged) == 1
     assert world.settings == {"loadBalancerSheddingEnabled": "true"}
-    assert [setting.result for setting in view.settings] == ["not_restored"]
+    assert view.settings == ()
+
+
+FORGERIES = {
+    "claim": RunClaimed(worker="mallory", lease="none"),
+    "takeover": RunClaimed(worker="mallory", lease="none", is_takeover=True),
+    "refusal": RunRefused(code="plan_expired", sentence="Too late."),
+    "end": RunEnded(state="DONE", sentence="All done."),
+    "pause": RunPaused(sentence="Paused."),
+    "resume": RunResumed(sentence="Resumed."),
+    "start": StepStarted(step=0, observed=Observation(exists=True)),
+    "result": StepEnded(
+        step=0, result=StepResult(state="DONE", code="landed", sentence="It landed.")
+    ),
+    "unknown result": StepEnded(
+        step=9, result=StepResult(state="UNKNOWN", code="timed_out", sentence="Unknown.")
+    ),
+    "reopened step": StepReopened(step=0, sentence="Again."),
+    "waiting step": StepWaiting(step=0, sentence="Waiting."),
+    "saved setting": SettingSaved(key="k", before="evil", during="true"),
+    "restored setting": SettingRestored(key="k", result="failed", sentence="Not yet."),
+    "approval": RunDecided(is_approved=True),
+    "rejection": RunDecided(is_approved=False),
+    "stop": ControlRequested(control="stop"),
+    "second request": None,
+}
+
+
+@pytest.mark.parametrize("at_s", [0.0, 2.0])
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_is_forged_neither_begins_nor_ends_a_run(name: str, at_s: float) -> None:
+    """Whoever writes the database without the key changes nothing; the view names the entry."""
+    world = sealed(approval=ALWAYS if at_s == 0.0 else ApprovalRules())
+    world.ask()
+    request = world.entries[0].record.event
+    event = FORGERIES[name] or msgspec.structs.replace(request, reason="mine")
+    if at_s:
+        world.at(at_s, lambda: forge(world, event, actor=world.view.worker or "mallory"))
+    else:
+        forge(world, event)
+        assert world.work() == "QUEUED"
+        assert world.sends == []
+        world.decide(is_approved=True)
+    view = world.outlive()
+    assert view.state == "DONE"
+    assert len(world.sends) == 3
+    assert len(view.forged) == 1
+
+
+@pytest.mark.parametrize("copied", [RunRequested, RunClaimed, StepStarted, StepEnded])
+def test_copies_of_genuine_entries_change_nothing(copied: type) -> None:
+    """A signature holds once: who has no key can repeat what was signed, and nothing more."""
+    world = sealed()
+    world.ask()
+
+    def repeat() -> None:
+        entry = next(one for one in world.entries if isinstance(one.record.event, copied))
+        world.put(entry.record)
+
+    world.at(9.0, repeat)
+    view = world.outlive()
+    assert view.state == "DONE"
+    assert len(world.sends) == 3
+    assert len(view.forged) == 1
 
 
 def test_a_copy_of_an_earlier_resume_does_not_resume() -> None:

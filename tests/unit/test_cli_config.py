@@ -29,7 +29,7 @@ def nowhere(tmp_path, monkeypatch) -> Path:
         ["worker"],
         ["collect"],
         ["capture", "sandbox", "--out", "x"],
-        ["apply", "plan.json", "--cluster", "sandbox", "--reason", "x"],
+        ["apply", "plan.json", "--cluster", "sandbox", "--reason", "x", "--yes"],
         ["undo", "20261121-174455-3fa9c1", "--reason", "x", "--yes"],
         ["set", "sandbox", "loadBalancerEnabled=true"],
         ["runs"],

@@ -67,11 +67,12 @@ def site(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("TRIMTAB_CONFIG", str(tmp_path / "trimtab.toml"))
     journal = SqlJournal(f"sqlite:///{tmp_path / 'state' / 'journal.db'}")
     for second, event in enumerate(EVENTS):
-        journal.append(record_of(event, second=second))
+        journal.append(as_requested(record_of(event, second=second)))
     undo = requested(1, undoes=RUN, reason="wrong idea")
-    journal.append(record_of(undo, run_id=LATER, second=60, actor="ben"))
+    journal.append(as_requested(record_of(undo, run_id=LATER, second=60, actor="ben")))
     for event in (requested(1), begun(0)):
-        journal.append(record_of(event, run_id=RunId("damaged"), cluster="old", second=90))
+        record = record_of(event, run_id=RunId("damaged"), cluster="old", second=90)
+        journal.append(as_requested(record))
     journal.close()
     return tmp_path
 
@@ -129,16 +130,20 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
 
 
 def test_unsigned_entries_of_a_run_are_named(site, trimtab) -> None:
-    signed = as_requested(record_of(ControlRequested(control="stop"), run_id=LATER, second=70))
+    unsigned = record_of(ControlRequested(control="stop"), run_id=LATER, second=70)
     with closing(SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}")) as journal:
-        seq = journal.append(signed).seq
+        seq = journal.append(unsigned).seq
     code, out, _ = trimtab("runs", LATER, "--json")
     body = json.loads(out)
     assert code == 0
     assert [entry["seq"] for entry in body["entries"]] == [len(EVENTS) + 1, seq]
-    assert body["unsigned"] == [len(EVENTS) + 1]
+    assert body["unsigned"] == [seq]
+    assert body["run"]["control"] is None
     said = " ".join(trimtab("runs", LATER)[1].split())
-    assert f"Entry {len(EVENTS) + 1} does not have this installation's signature" in said
+    assert f"Entry {seq} does not have this installation's signature" in said
+    code, _, err = trimtab("runs")
+    assert code == 3
+    assert f"Run {LATER}: Entry {seq} does not have" in " ".join(err.split())
 
 
 def test_one_run_is_told_whole(trimtab) -> None:
@@ -285,7 +290,8 @@ def test_a_cut_end_needs_the_hash_kept_elsewhere(trimtab, site) -> None:
     _, out, _ = trimtab("runs", "--verify", "--json")
     kept = json.loads(out)["newest"]["digest"]
     damage(site, f"DELETE FROM trimtab_entries WHERE seq > {len(EVENTS)}")
-    assert trimtab("runs", "--verify")[0] == 0
+    code, out, _ = trimtab("runs", "--verify", "--json")
+    assert json.loads(out)["damage"] is None
     code, out, _ = trimtab("runs", "--verify", "--expect", kept)
     assert code == 1
     assert "cut off" in out

@@ -68,6 +68,18 @@ def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('[[clusters]]\nname = "a"\nadmin_urls = ["http://u:hush@x"]', "auth"),
         ('[[clusters]]\nname = "a"\nzookeeper = "z:1"\n' * 2, "two clusters"),
         (
+            "".join(
+                f'[[clusters]]\nname = "{name}"\nzookeeper = "z:1"\n' for name in ("b", "a", "A")
+            ),
+            "clusters a and A differ in case only",
+        ),
+        (f"a = {'[' * 10_000}{']' * 10_000}", "nested too deeply"),
+        (f"a = {'{b = ' * 10_000}1{'}' * 10_000}", "nested too deeply"),
+        (f"a{'.a' * 10_000} = 1", "nested too deeply"),
+        (f"[a{'.a' * 10_000}]", "nested too deeply"),
+        (f"[[a{'.a' * 2_000}]]\nb = 1", "nested too deeply"),
+        (f"a = {'[' * 17}{']' * 17}", "nested too deeply"),
+        (
             '[[clusters]]\nname="a"\nzookeeper="z:1"\nauth={token="hush",username="u",password="p"}',
             "token",
         ),

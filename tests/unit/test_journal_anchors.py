@@ -12,6 +12,7 @@ from journal_entries import RUN, claimed, record_of
 
 from connectors.journal.anchor import add_anchor, keep_anchored, read_anchors
 from connectors.journal.journal import SqlJournal
+from core.actions.authority import signed
 from core.actions.events import FIRST_LINK, link
 from core.errors import ConfigError, InputError
 from dashboard.cli.main import run as run_command
@@ -32,8 +33,9 @@ def journal(database):
 
 
 def grow(journal: SqlJournal, entries: int) -> None:
-    for _ in range(entries):
-        journal.append(record_of(claimed(), run_id=RUN))
+    first = journal.newest()[0]
+    for second in range(first, first + entries):
+        journal.append(signed(record_of(claimed(), run_id=RUN, second=second), KEY))
 
 
 def anchored(file: Path, journal: SqlJournal) -> dict[int, str]:
@@ -91,7 +93,7 @@ def test_nothing_is_added_while_the_journal_does_not_grow(tmp_path, journal):
 def test_a_journal_written_again_is_found_between_two_anchors(tmp_path, journal, database):
     known = anchored(tmp_path / "anchors.jsonl", journal)
     write_again(database, 6)
-    assert journal.verify().is_sound
+    assert journal.verify().damage is None
     found = journal.verify(anchors=known)
     assert found.damage is not None
     assert found.damage.seq == 8
@@ -103,7 +105,7 @@ def test_a_cut_end_is_found(tmp_path, journal, database):
     with sqlite3.connect(database) as raw:
         raw.execute("DROP TRIGGER trimtab_no_delete")
         raw.execute("DELETE FROM trimtab_entries WHERE seq > 9")
-    assert journal.verify().is_sound
+    assert journal.verify().damage is None
     found = journal.verify(anchors=known)
     assert found.damage is not None
     assert found.damage.seq == 10

@@ -202,7 +202,7 @@ def test_a_call_that_the_server_does_not_know_ends_after_its_message_begins():
     [
         (b"", "announces another length"),
         (b"\x00\x00\x00\x05\x00", "."),
-        (b"HTTP/1.1 200 OK", "a reply of 1213486160 bytes"),
+        (b"HTTP/1.1 200 OK", "a reply of 1,213,486,160 bytes"),
         (b"\x00\x00\x00\x0c\x7f\xff\xff\xff0000", "."),
     ],
 )

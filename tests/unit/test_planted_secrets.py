@@ -39,7 +39,7 @@ COMMANDS = (
     ("alerts", "test", "nobody"),
     ("runs",),
     ("runs", "--verify", "--json"),
-    ("apply", "no-such-plan.json", "--cluster", "c", "--reason", "x"),
+    ("apply", "no-such-plan.json", "--cluster", "c", "--reason", "x", "--yes"),
     ("collect", "c", "--every", "0"),
     ("jobs", "list"),
     ("no-such-command",),

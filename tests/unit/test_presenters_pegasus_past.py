@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from journal_entries import NOON, RUN, plan_of
 
+from core.access import Identity
 from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.actions.views import RunView, StepView
 from core.pegasus.steps.level import SetMetaLevel
@@ -28,6 +29,7 @@ def view(*steps, run_id=RUN, done_after_s=5, state="DONE"):
         options=RunOptions(),
         reason="evening out",
         requested_by="ann",
+        requester=Identity(name="ann"),
         requested_at=NOON,
         undoes=None,
         steps=tuple(

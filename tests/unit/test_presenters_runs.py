@@ -449,9 +449,9 @@ def test_figures_of_all_runs_are_of_the_last_day():
 
 
 def test_verdict_on_the_chain_names_its_figures_or_the_first_damage():
-    assert journal.chain_of(12_345, "ab" * 32, None).sentence == (
+    assert journal.chain_of(12_345, "ab" * 32, ()).sentence == (
         "12,345 entries, chain intact, newest digest abababababababab"
     )
-    broken = journal.chain_of(6, "ab" * 32, (7, "its body was changed."))
+    broken = journal.chain_of(6, "ab" * 32, ("The chain breaks at entry 7: its body was changed.",))
     assert not broken.is_sound
     assert "7: its body" in broken.sentence

@@ -236,6 +236,7 @@ def test_step_at_the_command_line(
     file = tmp_path / "plan.json"
     file.write_bytes(access.plan_file(site.config, planned(step)))
     words = ["apply", str(file), "--cluster", CLUSTER, "--reason", "why", "--detach"]
+    words.append("--yes")
     assert is_command_allowed(capsys, *words) is held_enough(held, needed)
     assert site.entries() == held_enough(held, needed)
 

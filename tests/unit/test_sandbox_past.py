@@ -10,9 +10,10 @@ import pytest
 from history_worlds import pulsar_minutes
 from pegasus_snapshots import generated
 
-from connectors.config.model import TrimtabConfig
+from connectors.config.access import AccessConfig
+from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
-from connectors.recording.loop import open_history
+from connectors.recording.loop import open_history, recorded_entries
 from connectors.sandbox.past import writer
 from connectors.sandbox.past.columns import NOTE, STEP_MS
 from connectors.sandbox.past.pegasus import PegasusPast
@@ -38,6 +39,7 @@ from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.past import write
+from dashboard.services import history as services_history
 from dashboard.services.demo import PAST_ACTOR
 from dashboard.services.sandbox import SandboxRequest
 
@@ -161,7 +163,9 @@ def test_brokers_join_and_restart_when_their_reports_say_so(
 
 
 def config_in(folder: Path) -> TrimtabConfig:
-    return TrimtabConfig(state_dir=folder, clusters=())
+    cluster = ClusterConfig(name="sandbox", zookeeper="z:1")
+    access = AccessConfig(key_file=folder / "key")
+    return TrimtabConfig(state_dir=folder, clusters=(cluster,), access=access)
 
 
 def test_the_written_past_is_history_with_runs_that_the_journal_proves(
@@ -196,6 +200,20 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     journal.close()
     # the same state directory once more: what is there stays as it is
     assert list(write_past(config, first, **sizes)) == []
+    # what the history has of the runs is in the journal, and signed
+    found = services.verify_journal(config)
+    assert found.is_sound
+    assert (found.forged, found.unchecked) == ((), ())
+    assert len(recorded_entries(config)) >= 3
+    # an empty journal next to that history is a loss
+    services.journal(config).close()
+    services._journal_at.cache_clear()
+    for path in tmp_path.glob("journal.db*"):
+        path.unlink()
+    found = services.verify_journal(config)
+    assert "The journal is empty, but the history has entry" in found.lost
+    assert services_history.check_journal(config).detail == found.lost
+    services._journal_at.cache_clear()
 
 
 def test_runs_that_end_late_are_measured_in_the_order_of_time(
@@ -214,7 +232,7 @@ def test_runs_that_end_late_are_measured_in_the_order_of_time(
     moves = dict.fromkeys(moved[:8], target)
     runs = tuple(PastRun(at_ms=at, reason="simulated", bundles=moves) for at in moments[1:])
     journal = SqlJournal(config_in(tmp_path).journal_address)
-    followed = PastRuns(journal, "sandbox", runs, moments[0])
+    followed = PastRuns(journal, "sandbox", runs, moments[0], b"k" * 32)
     assert len(list(followed.follow(past.snapshots(moments), first))) == 3
     measured = [fold(journal.entries(run_id=run_id)).measured for run_id in journal.run_ids()]
     assert sorted(one.taken_at for one in measured if one is not None) == [

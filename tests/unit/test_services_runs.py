@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from journal_entries import RUN, begun, claimed, ended, plan_of, record_of, requested
+from signed_requests import as_requested
 
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
@@ -134,7 +135,7 @@ def test_a_run_can_be_asked_to_stop_until_it_has_ended(config) -> None:
     assert (view.control.control, view.control.requested_by) == ("stop", "ben")
     assert view.control.reason == "enough"
     for event in (claimed(), ended(0, "SKIPPED"), RunEnded(state="STOPPED", sentence="x")):
-        services.journal(config).append(record_of(event, run_id=run_id))
+        services.journal(config).append(as_requested(record_of(event, run_id=run_id)))
     with pytest.raises(PlanConflictError, match="STOPPED already"):
         services.ask_control(config, run_id, "pause", Identity(name="ben"))
 

@@ -236,7 +236,7 @@ def test_the_command_line_captures_judges_previews_applies_and_undoes(
     assert [step["code"] for step in tried["dry_run"]["steps"]] == ["would_send"]
     assert console.cluster.workers["orders"] == "w1"
 
-    done = console("apply", plan_file, "--cluster", "queues-1", "--reason", "less on w1")
+    done = console("apply", plan_file, "--cluster", "queues-1", "--reason", "less on w1", "--yes")
     assert (done["run"]["state"], console.cluster.workers["orders"]) == ("DONE", "w2")
     (row,) = console("runs")["runs"]
     assert row["run_id"] == done["run"]["run_id"]
@@ -261,7 +261,8 @@ def test_a_cluster_made_read_only_during_a_run_is_left_alone(
         console.config.write_text(text.replace("read_only = false", "read_only = true"))
 
     console.cluster.before_move = forbid
-    run_ = console("apply", plan_file, "--cluster", "queues-1", "--reason", "less", code=1)["run"]
+    words = ("apply", plan_file, "--cluster", "queues-1", "--reason", "less", "--yes")
+    run_ = console(*words, code=1)["run"]
     assert [step["code"] for step in run_["steps"]] == ["done", "read_only"]
     assert (console.cluster.workers["orders"], console.cluster.workers["mails"]) == ("w2", "w1")
 

@@ -15,6 +15,7 @@ from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.diagnosis.request import DiagnoseRequest
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
+from core.files import whole_file
 from core.findings.request import HealthRequest
 from core.planning.drill.request import DrillRequest
 from core.snapshot.store import SnapshotStore
@@ -137,7 +138,8 @@ def write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
     """Write the result tables; that of problems only where there are some."""
     for name, table in tables.items():
         if table.num_rows or name != PROBLEMS:
-            pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
+            with whole_file(context.out / f"{name}.parquet") as out:
+                pq.write_table(table, out, compression="zstd")
 
 
 def counted_answer(found: Answers, first: str, said: str, tables: Mapping[str, str]) -> JobAnswer:

@@ -51,11 +51,12 @@ class PegasusCluster(Limited):
         super().__init__(config, limits)
         self.readings_apart_s = readings_apart_s
         self._pending = pending
-        self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
+        answer_s, max_bytes = config.timeouts.answer_s, config.read_limits.answer_bytes
+        self._client = MetaClient(config.meta_servers, timeout_s=answer_s, max_bytes=max_bytes)
         self._collector = PegasusCollector(config)
         self.reader = PartitionReader(self._client, pending)
-        self.settings = ServerSettings(self._client, config.timeouts.answer_s)
-        nodes = ReplicasOpen(config.timeouts.answer_s)
+        self.settings = ServerSettings(self._client, answer_s, max_bytes)
+        nodes = ReplicasOpen(answer_s, max_bytes)
         self.senses = ClusterProbe(
             reader=self.reader,
             settings=self.settings,
@@ -135,11 +136,13 @@ class ReplicasOpen:
     """Asks servers for their metrics.
 
     Args:
-        timeout_s: For connecting, and for each wait for bytes.
+        timeout_s: For one answer.
+        max_bytes: Of the longest answer that is read.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, max_bytes: int) -> None:
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
 
     def of(self, node: NodeEntry) -> int:
         """Return how many replicas a node serves, opens or closes.
@@ -169,7 +172,7 @@ class ReplicasOpen:
         return self._at(addresses[-1], read)
 
     def _at(self, address: str, read: Callable[[HttpClient, str], T]) -> T:
-        client = HttpClient(address, timeout_s=self._timeout_s)
+        client = HttpClient(address, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
         try:
             return read(client, address)
         finally:

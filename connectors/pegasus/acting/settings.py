@@ -45,12 +45,14 @@ class ServerSettings:
     Args:
         client: Of the cluster's meta servers.
         timeout_s: For one answer of a server.
+        max_bytes: Of the longest answer that is read.
     """
 
-    def __init__(self, client: MetaClient, timeout_s: float) -> None:
+    def __init__(self, client: MetaClient, timeout_s: float, max_bytes: int) -> None:
         self._client = client
         self._reader = PartitionReader(client)
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
 
     # -- by name --------------------------------------------------------------------------------
 
@@ -187,7 +189,7 @@ class ServerSettings:
         """Let a node be spoken to under the first of its addresses that can be connected to."""
         addresses = [node.name, *([node.address] if node.address else [])]
         for place, address in enumerate(addresses, 1):
-            server = ServerClient(address, timeout_s=self._timeout_s)
+            server = ServerClient(address, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
             try:
                 return speak(server)
             except UnreachableError as exc:
@@ -199,7 +201,7 @@ class ServerSettings:
 
     @contextmanager
     def _http(self, address: str) -> Iterator[HttpClient]:
-        client = HttpClient(address, timeout_s=self._timeout_s)
+        client = HttpClient(address, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
         try:
             yield client
         finally:

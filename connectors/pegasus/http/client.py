@@ -7,12 +7,15 @@ harmless. State-changing endpoints of tables are not offered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
 import requests
+import urllib3
 
+from connectors.config.model import DECODED
 from connectors.pegasus.http import parse
 from connectors.pegasus.http.parse import (
     Flag,
@@ -22,12 +25,15 @@ from connectors.pegasus.http.parse import (
     Version,
 )
 from connectors.pegasus.rpc.parse import cluster_info_of
-from connectors.transport.addresses import GuardedAdapter
+from connectors.transport import deadline, http
+from core.bounds import json_weight
 from core.errors import (
     ConflictError,
+    GivenUpError,
     GuardRefusedError,
     InputError,
     NotFoundError,
+    OpsError,
     ProtocolError,
     RemoteError,
     RemoteTimeoutError,
@@ -37,8 +43,6 @@ from core.errors import (
 from core.pegasus.answers import ClusterInfo
 from core.pegasus.metrics import MetricsSample
 
-LONGEST_BYTES: Final = 256 * 1024 * 1024
-_CHUNK_BYTES: Final = 256 * 1024
 _MAX_REDIRECTS: Final = 3
 _TEXT_SHOWN: Final = 200
 CHANGEABLE_FLAGS: Final = frozenset(
@@ -56,6 +60,19 @@ CHANGEABLE_FLAGS: Final = frozenset(
     }
 )
 _T = TypeVar("_T")
+_FAILURES: Final = (
+    deadline.GivenUpError,
+    deadline.TooLongError,
+    http.CutOffError,
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,
+)
+_WHAT: Final[dict[type[Exception], str]] = {
+    deadline.TooLongError: "more bytes than are ever taken",
+    http.CutOffError: "it broke off its answer",
+}
 
 
 class HttpClient:
@@ -63,15 +80,17 @@ class HttpClient:
 
     Args:
         address: ``host:port``, the same as for remote procedure calls.
-        timeout_s: For connecting, and for each wait for bytes.
+        timeout_s: For a whole answer, redirects included, however its bytes come.
+        max_bytes: Of the longest answer that is read.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = 10.0, max_bytes: int = http.MAX_DOCUMENT
+    ) -> None:
         self._base = f"http://{address}"
         self._timeout_s = timeout_s
-        self._session = requests.Session()
-        self._session.mount("http://", GuardedAdapter())
-        self._session.trust_env = False  # no proxies, no netrc: these are servers of ours
+        self._max_bytes = max_bytes
+        self._session = http.session()
 
     def close(self) -> None:
         """Close every connection."""
@@ -206,8 +225,9 @@ class HttpClient:
 
     def _get(self, path: str) -> bytes:
         url = self._base + path
+        ends_at = monotonic() + self._timeout_s
         for _ in range(_MAX_REDIRECTS + 1):
-            status, body, location = self._once(url, path)
+            status, body, location = self._once(url, path, ends_at)
             if status != requests.codes.temporary_redirect:
                 break
             url = self._next(url, location, path)
@@ -217,37 +237,22 @@ class HttpClient:
             raise self._refusal(status, body, path)
         return body
 
-    def _once(self, url: str, path: str) -> tuple[int, bytes, str]:
+    def _once(self, url: str, path: str, ends_at: float) -> tuple[int, bytes, str]:
         try:
-            with self._session.get(
-                url, timeout=self._timeout_s, allow_redirects=False, stream=True
-            ) as answer:
-                body = bytearray()
-                for chunk in answer.iter_content(_CHUNK_BYTES):
-                    body += chunk
-                    if len(body) > LONGEST_BYTES:
-                        raise self._protocol(path, "more bytes than are ever taken")
-                return answer.status_code, bytes(body), answer.headers.get("Location", "")
-        except requests.Timeout as exc:
-            raise RemoteTimeoutError(
-                f"{url} did not answer in time.",
-                endpoint=self._base,
-                operation=f"GET {path}",
-                outcome="unknown",
-                hint="Try again, or raise the time allowed.",
-            ) from exc
-        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as exc:
-            raise UnreachableError(
-                f"There is no connection to {url}, or it was lost.",
-                endpoint=self._base,
-                operation=f"GET {path}",
-                outcome="unknown",
-                hint="Check that the server runs and that this machine may reach that address.",
-            ) from exc
-        except requests.exceptions.InvalidURL as exc:
-            raise InputError(f"{url} is no address.", hint="Write host:port.") from exc
-        except requests.RequestException as exc:
-            raise self._protocol(path, str(exc)) from exc
+            answer = http.send(
+                self._session,
+                "GET",
+                url,
+                ends_at=ends_at,
+                connect_s=self._timeout_s,
+                read_s=self._timeout_s,
+                max_bytes=self._max_bytes,
+            )
+        except _FAILURES as exc:
+            raise self._error_of(exc, url, path) from exc
+        if json_weight(answer.body) > DECODED * self._max_bytes:
+            raise self._protocol(path, "more than may be decoded")
+        return answer.status, answer.body, answer.headers.get("Location", "")
 
     def _next(self, url: str, location: str, path: str) -> str:
         """Return where the server that does not lead sends to: the leader, same path."""
@@ -259,6 +264,35 @@ class HttpClient:
         if not location or parts.scheme != "http" or "@" in parts.netloc or not is_same:
             raise self._no_leader(path, f"it sends on to {location[:_TEXT_SHOWN] or 'nowhere'}")
         return parts.geturl()
+
+    def _error_of(self, exc: Exception, url: str, path: str) -> OpsError:
+        if isinstance(exc, deadline.GivenUpError):
+            return GivenUpError.at(self._base, f"GET {path}")
+        if isinstance(exc, requests.Timeout | urllib3.exceptions.TimeoutError | TimeoutError):
+            return RemoteTimeoutError(
+                f"{url} did not answer in time.",
+                endpoint=self._base,
+                operation=f"GET {path}",
+                outcome="unknown",
+                hint="Try again, or raise the time allowed.",
+            )
+        if isinstance(exc, requests.exceptions.InvalidURL | UnicodeError):
+            return InputError(f"{url} is no address.", hint="Write host:port.")
+        is_other = isinstance(exc, requests.RequestException | urllib3.exceptions.HTTPError)
+        if isinstance(exc, requests.ConnectionError | urllib3.exceptions.ProtocolError) or (
+            isinstance(exc, OSError) and not is_other
+        ):
+            return self._lost(url, path)
+        return self._protocol(path, _WHAT.get(type(exc), str(exc)))
+
+    def _lost(self, url: str, path: str) -> UnreachableError:
+        return UnreachableError(
+            f"There is no connection to {url}, or it was lost.",
+            endpoint=self._base,
+            operation=f"GET {path}",
+            outcome="unknown",
+            hint="Check that the server runs and that this machine may reach that address.",
+        )
 
     def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:
         text = _one_line(body)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from connectors.pegasus.rpc import idl, parse
 from connectors.pegasus.rpc.connection import Connection, layer_error
 from connectors.pegasus.rpc.errors import FORWARD, OK, error_of
-from connectors.pegasus.rpc.frame import Reply
+from connectors.pegasus.rpc.frame import MAX_BYTES, Reply
 from connectors.pegasus.rpc.idl import Call
 from connectors.pegasus.rpc.wire import Gpid, HostPort, RpcAddress, Struct
+from connectors.transport import deadline
 from core.errors import (
     ConflictError,
+    GivenUpError,
     GuardRefusedError,
     NotFoundError,
     ProtocolError,
@@ -50,6 +53,8 @@ _PAUSE_S: Final = 0.2
 _UNPROVEN_S: Final = 3.0
 """How long a meta server that has not been seen to lead may take: a frozen one accepts connections
 and answers nothing, and another one may lead."""
+_MAX_FOLLOWED: Final = 3
+"""Named leaders that are followed before the configured ones are tried again, after a pause."""
 _IN_FLIGHT: Final = 32
 """Questions sent before the first answer is read: more could block both ends on full buffers."""
 _Value = TypeVar("_Value")
@@ -60,18 +65,26 @@ class MetaClient:
 
     Args:
         addresses: Meta servers ``host:port``, any of them, in any order.
-        timeout_s: For one whole question, the search for the leader included.
+        timeout_s: For one whole question, the search for the leader included. A change gets it once
+            more when its receiver has shown that it leads.
+        max_bytes: Of the longest reply that is read.
     """
 
-    def __init__(self, addresses: Sequence[str], *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         if not addresses:
             raise ValueError("no meta server was named")
         self._addresses = list(addresses)
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
         self._leader: Connection | None = None
         self._proven: Connection | None = None
         self._lock = threading.RLock()
-        self._pause = threading.Event()
 
     def close(self) -> None:
         """Close the connection."""
@@ -290,15 +303,17 @@ class MetaClient:
         *,
         may_repeat: bool,
     ) -> list[Any]:
-        deadline = time.monotonic() + self._timeout_s
+        ends_at = time.monotonic() + min(self._timeout_s, deadline.left_s())
         failure: RemoteError | None = None
         forwarded: RemoteError | None = None
         named: Sequence[str] = ()
+        followed = 0
         candidates = self._candidates()
-        while (left_s := deadline - time.monotonic()) > 0:
+        while (left_s := ends_at - time.monotonic()) > 0:
             address = next(candidates)
             if address is None:  # all were tried: wait until one leads again
-                self._pause.wait(min(_PAUSE_S, left_s))
+                self._wait(min(_PAUSE_S, left_s), operation)
+                followed = 0
                 continue
             try:
                 is_alone = len(self._addresses) == 1
@@ -319,8 +334,11 @@ class MetaClient:
                 return results
             forwarded = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
             failure = forwarded
-            named = self._named_leader(connection, left_s)
-            candidates = self._candidates(named)
+            # servers may name each other without end
+            followed += 1
+            named = self._named_leader(connection, ends_at) if followed <= _MAX_FOLLOWED else ()
+            if named:
+                candidates = self._candidates(named)
         raise failure or RemoteTimeoutError(
             f"No meta server answered {operation} in time.",
             endpoint=self._endpoint(),
@@ -328,6 +346,13 @@ class MetaClient:
             outcome="not_sent",
             hint="Check the addresses of the meta servers.",
         )
+
+    def _wait(self, seconds: float, operation: str) -> None:
+        try:
+            with suppress(deadline.DeadlineError):
+                deadline.pause(seconds)
+        except deadline.GivenUpError as exc:
+            raise GivenUpError.at(self._endpoint(), operation, "not_sent") from exc
 
     def _candidates(self, named: Sequence[str] = ()) -> Iterator[str | None]:
         """Give addresses to try, without end; ``None``: all were tried, wait a little."""
@@ -350,14 +375,17 @@ class MetaClient:
             self.close()
             # several meta servers share the time: one that is silent must not use all of it
             share_s = max(left_s / max(len(self._addresses), 1), 0.05)
-            self._leader = Connection(address, timeout_s=share_s)
+            self._leader = Connection(address, timeout_s=share_s, max_bytes=self._max_bytes)
             return self._leader
 
-    def _named_leader(self, follower: Connection, left_s: float) -> list[str]:
+    def _named_leader(self, follower: Connection, ends_at: float) -> list[str]:
         """Read from a server that does not lead who does: its name first, then its address."""
         body = idl.QueryCfgRequest(app_name="", partition_indices=[])
+        left_s = max(ends_at - time.monotonic(), 0.0)
         try:
             reply = follower.call(idl.QUERY_CFG, body, timeout_s=left_s)
+        except GivenUpError:
+            raise
         except RemoteError:
             return []
         partitions = getattr(reply.result, "partitions", None) or []
@@ -378,12 +406,19 @@ class ServerClient:
         address: ``host:port``.
         timeout_s: For one question.
         connect_s: For a connection; ``None``: as long as for a question.
+        max_bytes: Of the longest reply that is read.
     """
 
     def __init__(
-        self, address: str, *, timeout_s: float = 5.0, connect_s: float | None = None
+        self,
+        address: str,
+        *,
+        timeout_s: float = 5.0,
+        connect_s: float | None = None,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.address = address
+        self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._connect_s = timeout_s if connect_s is None else connect_s
         self._connection: Connection | None = None
@@ -427,7 +462,9 @@ class ServerClient:
 
     def _call(self, call: Call, body: Struct) -> Any:
         if self._connection is None or not self._connection.is_open:
-            self._connection = Connection(self.address, timeout_s=self._connect_s)
+            self._connection = Connection(
+                self.address, timeout_s=self._connect_s, max_bytes=self._max_bytes
+            )
         connection = self._connection
         reply = connection.call(call, body, timeout_s=self._timeout_s)
         leads, results = _results([reply], connection, call.name)

@@ -11,10 +11,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.pegasus.rpc.errors import OK
-from connectors.pegasus.rpc.frame import Reply, decode_reply, encode_request, reply_length
+from connectors.pegasus.rpc.frame import (
+    MAX_BYTES,
+    Reply,
+    decode_reply,
+    encode_request,
+    reply_length,
+)
 from connectors.pegasus.rpc.idl import Call
 from connectors.pegasus.rpc.wire import Struct, WireError
-from core.errors import Outcome, ProtocolError, RemoteTimeoutError, UnreachableError
+from connectors.transport import deadline
+from connectors.transport.addresses import host_fault
+from connectors.transport.sockets import connect
+from core.errors import (
+    GivenUpError,
+    Outcome,
+    ProtocolError,
+    RemoteTimeoutError,
+    UnreachableError,
+)
 
 _CHUNK_BYTES: Final = 1 << 16
 _LENGTH_BYTES: Final = 4
@@ -35,17 +50,25 @@ class Connection:
     Args:
         address: ``host:port``; IPv4, IPv6 in brackets, or a name.
         timeout_s: For the connecting.
+        max_bytes: Of the longest reply that is read.
 
     Raises:
         UnreachableError: No connection could be made; nothing was sent.
+        GivenUpError: It is not waited for any more; nothing was sent.
     """
 
-    def __init__(self, address: str, *, timeout_s: float) -> None:
+    def __init__(self, address: str, *, timeout_s: float, max_bytes: int = MAX_BYTES) -> None:
         self.address = address
         self.endpoint = f"pegasus {address}"
+        self._max_bytes = max_bytes
         host, _, port = address.rpartition(":")
         try:
-            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+            with deadline.within(timeout_s):
+                self._socket = connect(
+                    host.strip("[]"), int(port), within_s=timeout_s, refuse=_refuse
+                )
+        except deadline.GivenUpError as exc:
+            raise GivenUpError.at(self.endpoint, "connect", "not_sent") from exc
         except (OSError, ValueError, UnicodeError) as exc:
             raise UnreachableError(
                 f"There is no connection to {address}: {getattr(exc, 'strerror', None) or exc}.",
@@ -61,6 +84,7 @@ class Connection:
         self._broken: str | None = None
         self._is_garbled = False
         self._left = bytearray()
+        self._chunk = bytearray(_CHUNK_BYTES)
         self._last_seqid = 0
         self._late: set[int] = set()
 
@@ -84,11 +108,19 @@ class Connection:
             UnreachableError: The connection broke; the calls may have been heard.
             RemoteTimeoutError: No reply in time; the call may have been heard.
             ProtocolError: What came back is no reply to the request.
+            GivenUpError: It is not waited for any more; the call may have been heard.
         """
-        deadline = time.monotonic() + timeout_s
-        seqids = [self._send(call, body, timeout_s) for call, body in wanted]
+        seqids: list[int] = []
+        operation = wanted[0][0].name
         try:
-            return [self._receive(seqid, deadline) for seqid in seqids]
+            with deadline.within(timeout_s):
+                for call, body in wanted:
+                    seqids.append(
+                        self._send(call, body, timeout_s)
+                    )  # all that were sent, whatever fails
+                return [self._receive(seqid) for seqid in seqids]
+        except deadline.GivenUpError as exc:
+            raise GivenUpError.at(self.endpoint, operation) from exc
         finally:
             with self._turn:  # after a failure no call waits for the others any more
                 self._late.update(self._waiting.keys() & set(seqids))
@@ -109,30 +141,30 @@ class Connection:
             try:
                 self._socket.settimeout(timeout_s)
                 self._socket.sendall(frame)
+            except deadline.GivenUpError:  # a part of it may have been sent
+                self._break("it was given up")
+                raise
             except OSError as exc:
                 self._break(f"sending failed: {exc}")
                 raise self._lost(call.name, "unknown") from exc
         return seqid
 
-    def _receive(self, seqid: int, deadline: float) -> Reply:
+    def _receive(self, seqid: int) -> Reply:
         with self._turn:
             waiting = self._waiting[seqid]
             while waiting.reply is None:
                 if self._broken is not None:
                     raise self._failure(waiting.operation)
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    del self._waiting[seqid]
-                    self._late.add(seqid)
-                    raise self._timed_out(waiting.operation)
-                if self._is_being_read:
-                    self._turn.wait(left_s)
-                else:
-                    self._read_one(left_s)
-            del self._waiting[seqid]
+                try:
+                    if self._is_being_read:
+                        self._turn.wait(deadline.next_wait_s())
+                    else:
+                        self._read_one()
+                except deadline.DeadlineError as exc:
+                    raise self._timed_out(waiting.operation) from exc
             return waiting.reply
 
-    def _read_one(self, left_s: float) -> None:
+    def _read_one(self) -> None:
         """Read one reply for whoever waits for it; called and left with the turn held."""
         self._is_being_read = True
         self._turn.release()
@@ -140,9 +172,9 @@ class Connection:
         reason = ""
         is_garbled = False
         try:
-            reply = self._next_reply(time.monotonic() + left_s)
+            reply = self._next_reply()
         except TimeoutError:
-            pass
+            deadline.next_wait_s()
         except OSError as exc:
             reason = f"it broke: {exc}"
         except WireError as exc:
@@ -167,25 +199,24 @@ class Connection:
             self._is_garbled = True
             self._break(f"it answered {reply.name} {reply.seqid}, which was never requested")
 
-    def _next_reply(self, deadline: float) -> Reply:
-        self._fill(_LENGTH_BYTES, deadline)
-        length = reply_length(bytes(self._left[:_LENGTH_BYTES]))
-        self._fill(length, deadline)
-        frame = bytes(self._left[:length])
+    def _next_reply(self) -> Reply:
+        self._fill(_LENGTH_BYTES)
+        length = reply_length(bytes(self._left[:_LENGTH_BYTES]), self._max_bytes)
+        self._fill(length)
+        with memoryview(self._left) as content:
+            frame = bytes(content[:length])
         del self._left[:length]
-        return decode_reply(frame)
+        ends_at = time.monotonic() + deadline.left_s()
+        return decode_reply(frame, max_bytes=self._max_bytes, ends_at=ends_at)
 
-    def _fill(self, count: int, deadline: float) -> None:
+    def _fill(self, count: int) -> None:
         """Read on until so many bytes are there; what was read stays for the next attempt."""
         while len(self._left) < count:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left_s)
-            chunk = self._socket.recv(_CHUNK_BYTES)
-            if not chunk:
+            size = self._socket.recv_into(self._chunk)
+            if not size:
                 raise ConnectionResetError("the server closed it")
-            self._left += chunk
+            with memoryview(self._chunk) as content:
+                self._left += content[:size]
 
     def _break(self, reason: str) -> None:
         with self._turn:
@@ -224,6 +255,16 @@ class Connection:
             outcome="unknown",
             hint="Look whether it happened before repeating it.",
         )
+
+
+def _refuse(address: str) -> None:
+    """Raise for an address that nothing is sent to, whoever names it.
+
+    Raises:
+        OSError: It is link-local.
+    """
+    if fault := host_fault(address):
+        raise OSError(fault)
 
 
 def layer_error(reply: Reply) -> str | None:

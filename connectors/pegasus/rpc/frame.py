@@ -7,20 +7,23 @@ Thrift message; with an error the message may end after its begin.
 
 from __future__ import annotations
 
+import math
 import struct as packing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from thrift.Thrift import TMessageType, TType
 
+from connectors.config.model import DECODED, ReadLimits
 from connectors.pegasus.rpc.errors import OK
 from connectors.pegasus.rpc.idl import CALL_BY_NAME, Call
-from connectors.pegasus.rpc.wire import Struct, WireError, guarded, reader, written
+from connectors.pegasus.rpc.wire import Budget, Struct, WireError, guarded, reader, written
+from core.bounds import json_weight
 
 MAGIC: Final = b"THFT"
 HEADER_BYTES: Final = 48
-LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
-
+MAX_BYTES: Final = ReadLimits().answer_bytes
+"""Longest reply where no configuration says otherwise."""
 ACK: Final = "_ACK"
 _HEADER: Final = packing.Struct(">4sIIIIIiiIiQ")
 _LENGTH: Final = packing.Struct(">i")
@@ -128,29 +131,37 @@ def encode_reply(reply: Reply) -> bytes:
     return _LENGTH.pack(len(content) + _LENGTH.size) + content
 
 
-def reply_length(start: bytes) -> int:
+def reply_length(start: bytes, max_bytes: int = MAX_BYTES) -> int:
     """Return how many bytes a reply has, out of its first four.
 
     Raises:
-        WireError: Less than a reply can have, or more than is ever accepted.
+        WireError: Less than a reply can have, or more than ``max_bytes``.
     """
     length: int = _LENGTH.unpack(start[:4])[0]
-    if not _LENGTH.size < length <= LONGEST_FRAME_BYTES:
-        raise WireError(f"a reply of {length} bytes")
+    if not _LENGTH.size < length <= max_bytes:
+        raise WireError(
+            f"a reply of {length:,} bytes (read_limits.answer_mib allows {max_bytes // 2**20} MiB)"
+        )
     return length
 
 
-def decode_reply(frame: bytes) -> Reply:
+def decode_reply(frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = math.inf) -> Reply:
     """Return a reply out of its bytes.
 
+    Args:
+        frame: All of them.
+        max_bytes: Of the longest reply that is accepted.
+        ends_at: When decoding has to be over, on the monotonic clock, s.
     Raises:
-        WireError: The length does not fit, the call is unknown, or the result is out of form.
+        WireError: The length does not fit, the call is unknown, the result is out of form, or would
+            take more than eight times ``max_bytes``.
+        TimeoutError: The time is up.
     """
-    if len(frame) <= _LENGTH.size or reply_length(frame) != len(frame):
+    if len(frame) <= _LENGTH.size or reply_length(frame, max_bytes) != len(frame):
         raise WireError(f"a reply of {len(frame)} bytes that announces another length")
 
     def read() -> Reply:
-        protocol, left = reader(frame[_LENGTH.size :])
+        protocol, left = reader(frame[_LENGTH.size :], Budget(DECODED * max_bytes, ends_at))
         error = protocol.readString()
         name, kind, seqid = protocol.readMessageBegin()
         if kind != TMessageType.REPLY:
@@ -178,6 +189,7 @@ def _result(protocol: Any, kind: type[Struct] | None, *, field: int | None) -> A
     value: Any
     if kind is None:
         value = protocol.readString()
+        protocol.budget.take(json_weight(value.encode()))  # of a remote command: mostly JSON
     else:
         value = kind()
         value.read(protocol)

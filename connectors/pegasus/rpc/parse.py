@@ -200,7 +200,7 @@ def parse_operation_counts(text: str) -> OperationCounts | None:
     """Read the counts, a JSON text inside a text; ``None`` when they are not there."""
     try:
         counts = msgspec.json.decode(text, type=_Counts)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return OperationCounts(counts.total, counts.move_pri, counts.copy_pri, counts.copy_sec)
 
@@ -312,7 +312,7 @@ def parse_command_answer(text: str) -> Any:
     """Return what a remote command answered: parsed when it is JSON, else the text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

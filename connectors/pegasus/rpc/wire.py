@@ -12,8 +12,10 @@ error, since nothing distinguishes a raw payload from fields: skipping it would 
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -29,8 +31,41 @@ class WireError(Exception):
     """Bytes that are not what they should be; the message says what was expected."""
 
 
+@dataclass
+class Budget:
+    """What bytes may become: an empty struct is one byte on the wire, and hundreds in memory.
+
+    Attributes:
+        left_bytes: What may still be taken.
+        ends_at: When reading has to be over, on the monotonic clock, s.
+    """
+
+    left_bytes: float = math.inf
+    ends_at: float = math.inf
+
+    def take(self, count: int) -> None:
+        """Take so many bytes.
+
+        Raises:
+            WireError: There are not so many left.
+            TimeoutError: The time is up.
+        """
+        self.left_bytes -= count
+        if self.left_bytes < 0:
+            raise WireError("more than fits into the memory that an answer may take")
+        if monotonic() > self.ends_at:
+            raise TimeoutError
+
+
 class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has no types
     """The binary protocol without the library's leniency; see the module's first words."""
+
+    budget = Budget()
+
+    def readStruct(self, obj: Any, thrift_spec: Spec) -> None:  # noqa: N802 - the library's name
+        """Fill an object from its fields."""
+        self.budget.take(_STRUCT_BYTES + _FIELD_BYTES * len(thrift_spec))
+        super().readStruct(obj, thrift_spec)
 
     def readContainerList(self, spec: Any) -> list[Any]:  # noqa: N802 - the library's name
         """Read a list whose elements have the declared type."""
@@ -50,6 +85,7 @@ class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has 
             raise WireError(f"a map of types {found_key} and {found_value}")
         entries: dict[Any, Any] = {}
         for _ in range(count):
+            self.budget.take(2 * _ELEMENT_BYTES)
             key = self.readFieldByTType(key_kind, key_spec)
             entries[key] = self.readFieldByTType(value_kind, value_spec)
         return entries
@@ -58,6 +94,7 @@ class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has 
         """Pass over an unknown field; a struct cannot be passed over."""
         if ttype == TType.STRUCT:
             raise WireError("a field of struct type that is not known: the server is newer")
+        self.budget.take(1)
         super().skip(ttype, max_depth)
 
     def _elements(self, kind: int, count: int, spec: Any) -> Iterator[Any]:
@@ -65,6 +102,7 @@ class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has 
         if count and kind != wanted:
             raise WireError(f"elements of type {kind}, not {wanted}")
         for _ in range(count):
+            self.budget.take(_ELEMENT_BYTES)
             yield self.readFieldByTType(wanted, element)
 
 
@@ -216,6 +254,10 @@ class ErrorCode:
         protocol.writeString(self.name)
 
 
+_STRUCT_BYTES: Final = 150
+_FIELD_BYTES: Final = 50
+_ELEMENT_BYTES: Final = 64
+"""What Python takes for an object, for a field of it, and for what is in a list."""
 _LOW: Final = 0xFFFFFFFF
 _ALL: Final = 0xFFFFFFFFFFFFFFFF
 _IPV4: Final = 1
@@ -328,11 +370,18 @@ class _Source:
         return len(self._content) - self._at
 
 
-def reader(content: bytes) -> tuple[Any, Callable[[], int]]:
-    """Return a protocol over bytes, and a function that returns how many are left."""
+def reader(content: bytes, budget: Budget | None = None) -> tuple[Any, Callable[[], int]]:
+    """Return a protocol over bytes, and a function that returns how many are left.
+
+    Args:
+        content: The bytes.
+        budget: What they may become; ``None``: anything.
+    """
     source = _Source(content)
     limits = {"string_length_limit": len(content), "container_length_limit": len(content)}
-    return StrictProtocol(source, strictRead=True, **limits), source.left
+    protocol = StrictProtocol(source, strictRead=True, **limits)
+    protocol.budget = budget or Budget()
+    return protocol, source.left
 
 
 def written(write: Callable[[Any], None]) -> bytes:
@@ -351,7 +400,7 @@ def guarded(read: Callable[[], Any]) -> Any:
     """
     try:
         return read()
-    except (TException, TProtocolException, UnicodeDecodeError, EOFError) as exc:
+    except (TException, TProtocolException, UnicodeDecodeError, EOFError, RecursionError) as exc:
         raise WireError(str(exc) or type(exc).__name__) from exc
     except (ValueError, TypeError, IndexError, OverflowError) as exc:
         raise WireError(f"bytes out of form: {exc}") from exc

@@ -9,7 +9,6 @@ own: the last owner first, then the destination, then all others side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
@@ -19,6 +18,7 @@ import msgspec
 from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminClient, quoted
+from connectors.transport.deadline import Pool
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
 from core.ids import FULL_UPPER, namespace_of, parse_range
@@ -122,7 +122,7 @@ class OwnersAnswer:
                 return broker
         others = [name for name in self._addresses.brokers() if name not in first]
         if others:
-            with ThreadPoolExecutor(min(self._fan_out, len(others))) as pool:
+            with Pool(min(self._fan_out, len(others))) as pool:
                 answers = pool.map(lambda name: self._owns(name, bundle, failures, closing), others)
                 for broker, is_owner in zip(others, list(answers), strict=True):
                     if is_owner:

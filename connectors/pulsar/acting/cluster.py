@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -22,6 +21,7 @@ from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminAnswer, AdminClient
 from connectors.pulsar.collect import PulsarCollector
+from connectors.transport.deadline import Pool, within
 from connectors.worker.limits import Limited
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
@@ -49,6 +49,8 @@ T = TypeVar("T")
 _CONFIGURATION: Final = f"{ADMIN}/brokers/configuration"
 _RUNTIME: Final = f"{_CONFIGURATION}/runtime"
 _LEADER: Final = f"{ADMIN}/brokers/leaderBroker"
+_ANSWERS_OF_ALL: Final = 2
+"""How many times as long as one answer a question may take, however many brokers are tried."""
 
 
 class PulsarCluster(Limited):
@@ -72,6 +74,8 @@ class PulsarCluster(Limited):
         self._collector = PulsarCollector(config)
         self._session = ZooKeeperSession(config) if config.zookeeper else None
         self._last: PulsarSnapshot | None = None
+        # for one question to broker after broker
+        self._all_s = _ANSWERS_OF_ALL * config.timeouts.answer_s
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -201,13 +205,15 @@ class PulsarCluster(Limited):
     def _send_to_one(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
         """Send to one broker; to another one only if a request was never sent."""
         failure: RemoteError | None = None
-        for base in self._bases():
-            try:
-                return self._client.request(method, base, path, body=body)
-            except RemoteError as exc:
-                if exc.outcome != "not_sent":
-                    raise
-                failure = failure or exc
+        bases = self._bases()
+        with within(self._all_s):
+            for base in bases:
+                try:
+                    return self._client.request(method, base, path, body=body)
+                except RemoteError as exc:
+                    if exc.outcome != "not_sent":
+                        raise
+                    failure = failure or exc
         raise failure or self._unreachable()
 
     # -- settings -------------------------------------------------------------------------------
@@ -275,7 +281,7 @@ class PulsarCluster(Limited):
         """Return what those brokers run; ``None``: one does not answer or has no such setting."""
         if not brokers:
             return {}
-        with ThreadPoolExecutor(min(self._config.rest_fan_out, len(brokers))) as pool:
+        with within(self._all_s), Pool(min(self._config.rest_fan_out, len(brokers))) as pool:
             texts = pool.map(lambda name: self._running_at(name, key), brokers)
             return dict(zip(brokers, texts, strict=True))
 
@@ -328,13 +334,15 @@ class PulsarCluster(Limited):
             RemoteError: The first refusal, or the first failure when no broker answered.
         """
         failure: RemoteError | None = None
-        for base in self._bases():
-            try:
-                return call(base)
-            except RemoteError as exc:
-                if exc.outcome == "refused":
-                    raise
-                failure = failure or exc
+        bases = self._bases()
+        with within(self._all_s):
+            for base in bases:
+                try:
+                    return call(base)
+                except RemoteError as exc:
+                    if exc.outcome == "refused":
+                        raise
+                    failure = failure or exc
         raise failure or self._unreachable()
 
     def _unreachable(self) -> UnreachableError:
@@ -399,5 +407,5 @@ def _unquoted(text: str) -> str:
     """Return a name that is answered as JSON or as it is."""
     try:
         return msgspec.json.decode(text, type=str)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text

@@ -91,7 +91,10 @@ class RestTopicsReader:
             if stats is None:
                 return LoadedTopics(0, 0)
             return LoadedTopics(stats.topics, _sum(stats.producer_count, stats.consumer_count))
-        table = topics_table(self._client.get(url, _TOPICS, BrokerTopics), bundle)
+        found = self._client.get(
+            url, _TOPICS, BrokerTopics, max_bytes=self._client.limits.bulk_bytes
+        )
+        table = topics_table(found, bundle)
         clients = _sum(*(pc.sum(table[name]).as_py() or 0 for name in _CLIENTS))
         return LoadedTopics(table.num_rows, clients)
 
@@ -103,7 +106,7 @@ class RestTopicsReader:
             return bool(msgspec.json.decode(body, type=list[str]))
         except NotFoundError:
             return False
-        except (RemoteError, msgspec.MsgspecError):
+        except (RemoteError, msgspec.MsgspecError, RecursionError):
             return None
 
 

@@ -9,7 +9,7 @@ neither is ever used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ import msgspec
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient, NotRequestedError, quoted
 from connectors.pulsar.admin.parse import address_of, group_names, stub_report
+from connectors.transport.deadline import Pool
 from core.errors import (
     AuthError,
     InputError,
@@ -60,6 +61,10 @@ class RestFacts:
     runtime: dict[str, dict[str, str]] = field(default_factory=dict)
     silent: dict[str, RemoteError] = field(default_factory=dict)
 
+    def is_late(self, broker: str) -> bool:
+        """Return whether a broker did not answer in time: it is not asked again in this capture."""
+        return _is_late(self.silent.get(broker))
+
     def setting(self, key: str) -> str | None:
         """Return a running setting of any broker."""
         return next((own[key] for own in self.runtime.values() if own.get(key)), None)
@@ -78,6 +83,7 @@ class RestCapture:
         self._cache: dict[tuple[str, int | None], tuple[float, dict[str, str]]] = {}
         self._dynamic: Mapping[str, str] = {}
         self._was_silent: set[str] = set()
+        self._late_urls: set[str] = set()
         self.begin(monotonic() + config.timeouts.capture_s)
 
     def begin(self, ends_at: float) -> None:
@@ -98,12 +104,12 @@ class RestCapture:
         silent: dict[str, RemoteError] = {}
         if not listed:
             return answers, silent
-        pool = ThreadPoolExecutor(
-            min(self._config.rest_fan_out, len(listed)), thread_name_prefix="trimtab-rest"
-        )
-        futures = {pool.submit(read, name): name for name in listed}
-        done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool = Pool(min(self._config.rest_fan_out, len(listed)), "trimtab-rest")
+        try:
+            futures = {pool.submit(read, name): name for name in listed}
+            done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
+        finally:
+            pool.give_up()
         for future in done:
             error = future.exception()
             if isinstance(error, RemoteError):
@@ -170,6 +176,7 @@ class RestCapture:
         # those that cost a time-out last time come last, so that the others are always reached
         facts = RestFacts(*self.request_each(sorted(urls, key=self._was_silent.__contains__), read))
         self._was_silent = tried.intersection(facts.silent)
+        self._late_urls |= {urls[name] for name in facts.silent if facts.is_late(name)}
         self._cache = {
             (name, started.get(name)): self._cache.get((name, started.get(name)), (now, own))
             if name in cached
@@ -185,6 +192,7 @@ class RestCapture:
         _, silent = self.request_each(
             others, lambda url: self._client.request("GET", url, _VERSION)
         )
+        self._late_urls = {url for url in silent if _is_late(silent[url])}
         self._note_silent(
             silent, others, problems, done="It is in admin_urls, but no registered broker."
         )
@@ -193,9 +201,11 @@ class RestCapture:
         """Read running settings from the configured addresses, one after the other.
 
         For clusters whose brokers cannot be reached at their own addresses, only through a proxy.
+        What was silent in this capture is not asked again.
         """
+        bases = [url for url in self._config.admin_urls if url not in self._late_urls]
         try:
-            base, settings = self._first_answer(RUNTIME, dict[str, str])
+            base, settings = self._first_answer(RUNTIME, dict[str, str], bases)
         except RemoteError:
             return {}  # each silence is named already
         problems.add(
@@ -274,9 +284,11 @@ class RestCapture:
         self._boundaries(readings, base, problems)
         return readings, facts
 
-    def _first_answer(self, path: str, kind: type[T]) -> tuple[str, T]:
+    def _first_answer(
+        self, path: str, kind: type[T], bases: Sequence[str] | None = None
+    ) -> tuple[str, T]:
         failures: list[RemoteError] = []
-        for base in self._config.admin_urls:
+        for base in self._config.admin_urls if bases is None else bases:
             try:
                 return base, self._client.get(base, path, kind)
             except RemoteError as exc:
@@ -414,6 +426,10 @@ class RestCapture:
                 error.code, f"{base}{ADMIN}{path}", error.message, done="What it lists is unknown."
             )
         return [name for path in answers for name in answers[path]]
+
+
+def _is_late(error: RemoteError | None) -> bool:
+    return isinstance(error, RemoteTimeoutError) and not isinstance(error, NotRequestedError)
 
 
 def _wanted(settings: Mapping[str, str], dynamic: Mapping[str, str]) -> dict[str, str]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import base64
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -24,13 +25,17 @@ import requests
 import urllib3
 
 from connectors.config.credentials import Auth
-from connectors.config.model import ClusterConfig
+from connectors.config.model import DECODED, ClusterConfig
 from connectors.pulsar.admin.errors import error_of_answer, is_dropped, translate
-from connectors.transport.addresses import CredentialHosts, GuardedAdapter, address_fault, origin_of
+from connectors.transport import deadline, http
+from connectors.transport.addresses import CredentialHosts, address_fault, origin_of
 from connectors.transport.redaction import redacted, redacted_text
+from core.bounds import json_weight
 from core.errors import (
     ConfigError,
+    GivenUpError,
     InputError,
+    Outcome,
     ProtocolError,
     RemoteError,
     RemoteTimeoutError,
@@ -38,8 +43,6 @@ from core.errors import (
 from core.ids import path_fault
 
 T = TypeVar("T")
-MAX_BYTES: Final = 256 * 1024 * 1024
-_CHUNK: Final = 256 * 1024
 _MAX_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
 # we report what happens to a connection: the library would write it to the terminal
@@ -48,6 +51,9 @@ _NOT_NAMED: Final = "neither admin_urls nor credential_hosts name it"
 _NAME_IT: Final = (
     "If it is a broker of yours, add it to credential_hosts; `trimtab check` proposes entries."
 )
+_LARGE: Final = 1024 * 1024
+_DECODING: Final = threading.Lock()
+"""Large documents are decoded one after the other: objects take many times the memory of a text."""
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -79,6 +85,17 @@ class Dialect:
     content_type: str = "application/json"
     error_of: Callable[..., RemoteError] = error_of_answer
     repeated: frozenset[str] = frozenset({"GET"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request, with what bounds its answer, redirects and repetitions included."""
+
+    method: str
+    body: bytes | None
+    ends_at: float
+    max_bytes: int
+    operation: str
 
 
 def _location(headers: Any) -> str | None:
@@ -131,6 +148,7 @@ class AdminClient:
     """
 
     def __init__(self, config: ClusterConfig, dialect: Dialect = Dialect()) -> None:
+        self.limits = config.read_limits
         self._timeouts = config.timeouts
         self._dialect = dialect
         self._session = _session(config)
@@ -161,19 +179,21 @@ class AdminClient:
         """Close every connection."""
         self._session.close()
 
-    def get(self, base_url: str, path: str, kind: type[T]) -> T:
+    def get(self, base_url: str, path: str, kind: type[T], *, max_bytes: int | None = None) -> T:
         """Return the decoded JSON answer.
 
         Args:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             kind: What the answer is decoded as.
+            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
         Raises:
             RemoteError: Anything else than a JSON answer of that kind.
         """
-        answer = self.request("GET", base_url, path)
+        answer = self.request("GET", base_url, path, max_bytes=max_bytes)
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            with _DECODING if len(answer.body) > _LARGE else nullcontext():
+                return msgspec.json.decode(answer.body, type=kind)
         except _UNREADABLE as exc:
             raise ProtocolError(
                 f"{base_url} answered something unexpected to GET {path}: {_fault(exc)}.",
@@ -184,10 +204,22 @@ class AdminClient:
             ) from exc
 
     def request(
-        self, method: str, base_url: str, path: str, *, body: bytes | None = None
+        self,
+        method: str,
+        base_url: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        max_bytes: int | None = None,
     ) -> AdminAnswer:
         """Send a request and follow the cluster's own redirects.
 
+        Args:
+            method: ``GET``, for example.
+            base_url: ``http(s)://host:port`` of a broker.
+            path: From the root, quoted (see :func:`quoted`).
+            body: Of the request.
+            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
         Raises:
             RemoteError: No success; ``outcome`` is whether it may have happened.
         """
@@ -209,11 +241,16 @@ class AdminClient:
             )
         if self._has_credentials and not self._named.allows(origin):
             raise CredentialsWithheldError.at(base_url, operation)
-        deadline = min(monotonic() + self._timeouts.answer_s, self._ends_at)
+        ends_at = min(monotonic() + self._timeouts.answer_s, self._ends_at)
+        limit = self.limits.answer_bytes if max_bytes is None else max_bytes
+        sent = _Request(method, body, ends_at, limit, operation)
         for _ in range(_MAX_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-            status, headers, content = self._request_all(method, url, body, deadline, operation)
+            status, headers, content = self._request_all(sent, url)
             if 200 <= status < 300:
+                if json_weight(content) > DECODED * limit:
+                    what = f"{endpoint} answered {operation} with more than may be decoded."
+                    raise _no_whole_answer(what, endpoint, operation)
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
                 raise self._dialect.error_of(
@@ -228,80 +265,50 @@ class AdminClient:
             hint="Try again when the bundle or the leader is stable.",
         )
 
-    def _request_all(
-        self, method: str, url: str, body: bytes | None, deadline: float, operation: str
-    ) -> tuple[int, Any, bytes]:
+    def _request_all(self, sent: _Request, url: str) -> tuple[int, Any, bytes]:
         """Send a request; a read that came at a bad moment is sent once more.
 
         Brokers close idle connections, so one that lay between two captures may just be going.
         """
-        if method in self._dialect.repeated:
+        if sent.method in self._dialect.repeated:
             try:
-                answer = self._once(method, url, body, deadline, operation)
+                answer = self._once(sent, url)
             except RemoteError as exc:
                 if not is_dropped(exc.__cause__):
                     raise
             else:
                 if answer[0] not in _REPEATED:
                     return answer
-        return self._once(method, url, body, deadline, operation)
+        return self._once(sent, url)
 
-    def _once(
-        self, method: str, url: str, body: bytes | None, deadline: float, operation: str
-    ) -> tuple[int, Any, bytes]:
+    def _once(self, sent: _Request, url: str) -> tuple[int, Any, bytes]:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-        left_s = deadline - monotonic()
-        if left_s <= 0:
-            raise NotRequestedError.at(endpoint, operation)
+        operation = sent.operation
+        try:
+            with deadline.until(sent.ends_at):
+                deadline.next_wait_s()
+        except deadline.DeadlineError as exc:
+            raise NotRequestedError.at(endpoint, operation) from exc
+        except deadline.GivenUpError as exc:
+            raise GivenUpError.at(endpoint, operation, "not_sent") from exc
         headers = {"Accept": "application/json", **self._authorization}
-        if body is not None:
+        if sent.body is not None:
             headers["Content-Type"] = self._dialect.content_type
         try:
-            with self._session.request(
-                method,
+            answer = http.send(
+                self._session,
+                sent.method,
                 url,
-                data=body,
+                ends_at=sent.ends_at,
+                connect_s=self._timeouts.connect_s,
+                read_s=self._timeouts.read_s,
                 headers=headers,
-                timeout=(min(self._timeouts.connect_s, left_s), min(self._timeouts.read_s, left_s)),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                content = self._content(response, deadline, endpoint, operation)
-                return response.status_code, response.headers, content
-        except (
-            requests.RequestException,
-            urllib3.exceptions.HTTPError,
-            OSError,
-            ValueError,  # a Location that is no address at all
-        ) as exc:
-            raise translate(exc, endpoint=endpoint, operation=operation) from exc
-
-    def _content(
-        self, response: requests.Response, deadline: float, endpoint: str, operation: str
-    ) -> bytes:
-        """Read the body within the deadline, however slowly its bytes come."""
-        content = bytearray()  # of one piece: a process keeps the memory of many small ones
-        while part := response.raw.read1(_CHUNK, decode_content=True):
-            content += part
-            if len(content) > MAX_BYTES:
-                raise ProtocolError(
-                    f"{endpoint} answered more than {MAX_BYTES // 2**20} MiB to {operation}.",
-                    endpoint=endpoint,
-                    operation=operation,
-                    outcome="unknown",
-                )
-            if monotonic() > deadline:
-                raise _too_late(endpoint, operation)
-        expected = response.headers.get("Content-Length", "")
-        encoded = "Content-Encoding" in response.headers
-        if expected.isdigit() and not encoded and len(content) < int(expected):
-            raise ProtocolError(
-                f"{endpoint} broke off its answer to {operation}.",
-                endpoint=endpoint,
-                operation=operation,
-                outcome="unknown",
+                body=sent.body,
+                max_bytes=sent.max_bytes,
             )
-        return redacted(bytes(content))
+        except _FAILURES as exc:
+            raise _error_of(exc, sent, endpoint) from exc
+        return answer.status, answer.headers, redacted(answer.body)
 
     def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
@@ -355,6 +362,37 @@ def _place(url: str) -> str:
     return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
 
 
+_FAILURES: Final = (
+    deadline.GivenUpError,
+    deadline.TooLongError,
+    http.CutOffError,
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,  # a Location that is no address at all
+)
+
+
+def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:
+    operation = sent.operation
+    if isinstance(exc, deadline.GivenUpError):
+        outcome: Outcome = "unknown" if exc.was_connected else "not_sent"
+        return GivenUpError.at(endpoint, operation, outcome)
+    if isinstance(exc, http.CutOffError):
+        return _no_whole_answer(f"{endpoint} broke off its answer to", endpoint, operation)
+    if isinstance(exc, deadline.TooLongError):
+        what = f"{endpoint} answered more than {sent.max_bytes // 2**20} MiB to"
+        return _no_whole_answer(what, endpoint, operation)
+    error = translate(exc, endpoint=endpoint, operation=operation)
+    is_late = isinstance(error, RemoteTimeoutError) and monotonic() >= sent.ends_at
+    return _too_late(endpoint, operation) if is_late and error.outcome == "unknown" else error
+
+
+def _no_whole_answer(what: str, endpoint: str, operation: str) -> ProtocolError:
+    what = f"{what} {operation}."
+    return ProtocolError(what, endpoint=endpoint, operation=operation, outcome="unknown")
+
+
 def _too_late(endpoint: str, operation: str) -> RemoteTimeoutError:
     return RemoteTimeoutError(
         f"{endpoint} did not finish its answer to {operation} before the time for it was up.",
@@ -375,13 +413,7 @@ def _authorization(auth: Auth) -> dict[str, str]:
 
 
 def _session(config: ClusterConfig) -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False
-    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    session.headers["User-Agent"] = "trimtab"
-    adapter = GuardedAdapter(pool_connections=64, pool_maxsize=2)  # repeats nothing by itself
-    session.mount("http://", adapter)
-    session.mount("https://", adapter)
+    session = http.session(servers=64, connections=2)
     tls = config.tls
     for path in (tls.ca_file, tls.cert_file, tls.key_file):
         if path is not None and not path.is_file():

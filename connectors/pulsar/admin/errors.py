@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from http.client import HTTPException, RemoteDisconnected
 from typing import Final
 
 import msgspec
@@ -240,10 +241,13 @@ def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], O
 def is_dropped(exc: BaseException | None) -> bool:
     """Return whether an exception says that the connection was closed before any answer."""
     cause = _innermost(exc) if isinstance(exc, http.ConnectionError) else None
+    if not isinstance(cause, wire.ProtocolError):
+        return False
+    inner = cause.args[-1]
+    if isinstance(inner, HTTPException) and not isinstance(inner, RemoteDisconnected):
+        return False  # it answered, and not in HTTP
     said = str(cause)
-    return isinstance(cause, wire.ProtocolError) and (
-        "Connection aborted" in said or "reset" in said.lower()
-    )
+    return "Connection aborted" in said or "reset" in said.lower()
 
 
 def _innermost(exc: BaseException) -> BaseException:

@@ -36,7 +36,9 @@ from connectors.pulsar.leader.recording import (
 from connectors.pulsar.leader.watch import ZnodeWatcher
 from connectors.pulsar.topics.capture import TABLE_VIEW
 from connectors.pulsar.topics.reader import MissingExtraError, require_client
+from connectors.transport.deadline import unless
 from core.errors import ConfigError, InputError, OpsError
+from core.files import make_private, write_whole
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.catalogue import SETTINGS
 from core.pulsar.leader.accuracy import (
@@ -129,6 +131,8 @@ _RESUMED_WITHIN_S: Final = 900.0
 """What was saved longer ago is worth no more than the averages that the leader wrote."""
 
 _AGAIN_S: Final = 5.0
+_ENDS_WITHIN_S: Final = 1.0
+"""How long the end waits for ZooKeeper; the thread goes with the process."""
 _UNKNOWN: Final = (
     "Averages from before watching began.",
     "Reports that brokers will write until the round begins.",
@@ -345,12 +349,17 @@ class LeaderObserver:
         """End the thread; twice is harmless."""
         self._stop.set()
         self._has_snapshot.set()
-        self._thread.join(_AGAIN_S * 2)
+        self._thread.join(_ENDS_WITHIN_S)
 
     # -- the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
         self._has_snapshot.wait()
+        with unless(self._stop.is_set):
+            self._follow_until_stopped()
+        self._set("lost", "The collector has stopped.")
+
+    def _follow_until_stopped(self) -> None:
         while not self._stop.is_set():
             try:
                 reason = self._unsupported_reason()
@@ -366,7 +375,6 @@ class LeaderObserver:
                 _log.error("the leader observer ended in a way that it never should", exc_info=exc)
                 sentence = f"It failed by a fault of Trimtab itself ({type(exc).__name__}: {exc})."
                 self._failed({"code": "invariant", "message": sentence, "hint": ""}, sentence)
-        self._set("lost", "The collector has stopped.")
 
     def _unsupported_reason(self) -> str:
         """Return why this cluster's leader cannot be followed, a sentence; empty: it can."""
@@ -548,7 +556,7 @@ class LeaderObserver:
             return
         try:
             unit = msgspec.json.decode(event.value, type=UnitState)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return
         if unit.state == "Releasing" and unit.source_broker and event.key:
             self._judge.gave_up(event.key, event.at_s)
@@ -699,7 +707,7 @@ def read_forecast(path: Path) -> Forecast | None:
     """Return the forecast that was published last, ``None`` where there is none to read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Forecast)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
 
 
@@ -712,14 +720,11 @@ def last_round(path: Path) -> RoundPrediction | None:
 def _read_rounds(path: Path) -> list[JudgedRound]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[JudgedRound])[-MAX_ROUNDS:]
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return []
 
 
 def _replace(path: Path, raw: bytes) -> None:
     """Write a file so that a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = path.with_suffix(".partial")
-    aside.write_bytes(raw)
-    aside.chmod(0o600)
-    aside.replace(path)
+    make_private(path.parent)
+    write_whole(path, raw, is_durable=False)

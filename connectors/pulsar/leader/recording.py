@@ -79,7 +79,7 @@ def without_secrets(event: ZnodeEvent) -> ZnodeEvent:
 def _public_settings(text: str) -> str:
     try:
         settings: Any = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     if not isinstance(settings, dict):
         return ""

@@ -30,6 +30,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback, EventType
 
 from connectors.config.model import ClusterConfig
+from connectors.transport.deadline import GivenUpError, awaited, within
 from connectors.zookeeper.client import LOST, connect, new_client, single_answer
 from connectors.zookeeper.multi_read import (
     GET_DATA,
@@ -149,7 +150,6 @@ class ZnodeWatcher:
         self._trees = tuple(trees)
         self._deliver = deliver
         self._client = new_client(config)
-        self._connected = threading.Event()
         self._has_multi_read = True
         # (moment, path) of a notification, (moment, state) of the session
         self._notes: queue.SimpleQueue[tuple[float, str, bool]] = queue.SimpleQueue()
@@ -172,36 +172,40 @@ class ZnodeWatcher:
         """
         self._client.add_listener(self._state_changed)
         try:
-            connect(self._client, self._connected, self._timeouts.zookeeper_s, self.endpoint)
-            retry_at: float | None = None
-            while not is_over():
-                states, paths, until_s = self._drained(_WAIT_S)
-                for moment, state in states:
-                    event = ZnodeEvent(received_at_s=moment, kind="session", state=state)
-                    if event.loses_watch:
-                        self._forget()
-                    self._deliver([event])
-                is_back = bool(states) and states[-1][1] == _STATES[KazooState.CONNECTED]
-                if is_back or (retry_at is not None and monotonic() >= retry_at):
-                    retry_at = None if self._read_all() else monotonic() + _RETRY_S
-                elif paths and retry_at is None and not self._read_changed(paths):
-                    retry_at = monotonic() + _RETRY_S
-                if until_s is not None and retry_at is None:
-                    self.read_until_s = until_s
+            self._run(is_over)
+        except GivenUpError:  # it is over
+            return
         finally:
             self.close()
 
+    def _run(self, is_over: Callable[[], bool]) -> None:
+        connect(self._client, self._timeouts.zookeeper_s, self.endpoint)
+        retry_at: float | None = None
+        while not is_over():
+            states, paths, until_s = self._drained(_WAIT_S)
+            for moment, state in states:
+                event = ZnodeEvent(received_at_s=moment, kind="session", state=state)
+                if event.loses_watch:
+                    self._forget()
+                self._deliver([event])
+            is_back = bool(states) and states[-1][1] == _STATES[KazooState.CONNECTED]
+            if is_back or (retry_at is not None and monotonic() >= retry_at):
+                retry_at = None if self._read_all() else monotonic() + _RETRY_S
+            elif paths and retry_at is None and not self._read_changed(paths):
+                retry_at = monotonic() + _RETRY_S
+            if until_s is not None and retry_at is None:
+                self.read_until_s = until_s
+
     def close(self) -> None:
-        """End the session; twice is harmless."""
+        """End the session, within a second; twice is harmless."""
         self._gathering.set()
         self._client.remove_listener(self._state_changed)
-        self._client.stop()
-        self._client.close()
+        self._client.end()
 
     @property
     def is_connected(self) -> bool:
         """Whether the session is alive right now."""
-        return self._connected.is_set()
+        return bool(self._client.connected)
 
     def _forget(self) -> None:
         """Begin again: readers drop what they know when a session was lost."""
@@ -212,10 +216,6 @@ class ZnodeWatcher:
     # -- notifications ------------------------------------------------------------------------
 
     def _state_changed(self, state: KazooState) -> None:
-        if state == KazooState.CONNECTED:
-            self._connected.set()
-        else:
-            self._connected.clear()
         self._notes.put((time(), _STATES[state], True))
 
     def _notified(self, event: Any) -> None:
@@ -267,7 +267,7 @@ class ZnodeWatcher:
             return None
         passed = threading.Event()
         self._client.handler.dispatch_callback(Callback("watch", passed.set, ()))
-        return asked_s if passed.wait(self._timeouts.zookeeper_s) else None
+        return asked_s if awaited(passed.wait, self._timeouts.zookeeper_s) else None
 
     def _count(self, notifications: int) -> None:
         """Note whether notifications come faster than they are worth a pass each."""
@@ -321,7 +321,8 @@ class ZnodeWatcher:
                 # the newest first: folder by folder, so that what is to be read stays short
                 now = todo[-_PER_REQUEST:]
                 del todo[-_PER_REQUEST:]
-                todo += list(self._pass(sweep, now, moments))
+                with within(self._timeouts.zookeeper_s):
+                    todo += list(self._pass(sweep, now, moments))
                 if sweep.is_first:
                     self._deliver_found(sweep)
         except (*LOST, kazoo_errors.KazooException, KazooTimeoutError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event
 from time import monotonic, time
 from typing import Final
 
@@ -32,12 +31,15 @@ from connectors.pulsar.metrics.measures import (
     Series,
     Where,
 )
+from connectors.transport.deadline import pause
 from core.errors import ProtocolError
 from core.snapshot.problems import ProblemLog
 
 PATH: Final = "/metrics/"
 MAX_LINES: Final = 4_000
 """Lines of one kind (bundles, or latencies by topic) that are parsed of one broker."""
+
+_MAX_ALL_LINES: Final = 1_000_000
 
 _MEASURES: Final = tuple(measure for group in OF_BROKERS.values() for measure in group)
 _NAMES: Final = sorted(
@@ -79,9 +81,7 @@ def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
     """
     if not _IS_EXPOSITION.search(body):
         raise ValueError(reason_of(body) or "it is empty")
-    lines: dict[str, list[bytes]] = {}
-    for match in _LINE.finditer(body):
-        lines.setdefault(match[1].decode(), []).append(match[0])
+    lines = _wanted(body)
     writes, spared = _bounded(WRITES, lines)
     pairs, more = _bounded(OF_BUNDLES if has_bundles else (), lines)
     values: dict[str, float] = {}
@@ -95,6 +95,15 @@ def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
             if name := sample.labels.get("bundle"):
                 bundles.setdefault(name, {})[measure.name] = sample.value
     return Exposed(at_s, values, bundles, spared + more)
+
+
+def _wanted(body: bytes) -> dict[str, list[bytes]]:
+    lines: dict[str, list[bytes]] = {}
+    for count, match in enumerate(_LINE.finditer(body)):
+        if count > _MAX_ALL_LINES:
+            raise ValueError(f"more than {_MAX_ALL_LINES:,} lines of one broker")
+        lines.setdefault(match[1].decode(), []).append(match[0])
+    return lines
 
 
 def _bounded(
@@ -187,7 +196,7 @@ class Scraper:
         self._rest.begin(monotonic() + self._source.timeout_s / 2)
         first = self._request_all(urls, problems) if urls else {}
         if first:
-            Event().wait(self._source.sample_s)
+            pause(self._source.sample_s)
         return first
 
     def _request_all(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
@@ -203,7 +212,7 @@ class Scraper:
         return answers
 
     def _one(self, url: str) -> Exposed:
-        body = self._client.request("GET", url, PATH).body
+        body = self._client.request("GET", url, PATH, max_bytes=self._client.limits.bulk_bytes).body
         try:
             return exposed(body, time(), has_bundles=self._source.has_bundles)
         except ValueError as exc:

@@ -318,7 +318,7 @@ class _Version(msgspec.Struct, rename="camel"):
 def _version(data: bytes) -> tuple[int, bool]:
     try:
         found = msgspec.json.decode(data, type=_Version)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return 0, True  # stays, and is reported as malformed when the tables are built
     return found.version_id, found.force
 

@@ -18,6 +18,8 @@ from connectors.recording.attribution import attributed
 from connectors.recording.steps import RunSteps
 from connectors.sandbox.past.columns import STEP_MS
 from connectors.sandbox.past.pulsar import PastRun
+from core.access import Identity
+from core.actions.authority import signed
 from core.actions.events import (
     Event,
     Record,
@@ -52,12 +54,18 @@ class PastRuns:
         cluster: Name of the cluster.
         runs: Oldest first.
         start_ms: First moment that is recorded: what the journal has before it is not read.
+        key: The installation's: what is entered is signed with it.
     """
 
     def __init__(
-        self, journal: SqlJournal, cluster: str, runs: tuple[PastRun, ...], start_ms: int
+        self,
+        journal: SqlJournal,
+        cluster: str,
+        runs: tuple[PastRun, ...],
+        start_ms: int,
+        key: bytes,
     ) -> None:
-        self._journal, self._cluster = journal, cluster
+        self._journal, self._cluster, self._key = journal, cluster, key
         self._runs = [run for run in runs if run.at_ms >= start_ms]
         subjects = next(one for one in SYSTEMS if one.record.system == "pulsar").record
         self._steps = RunSteps(journal, cluster, 0, start_ms, subjects.setting_subjects)
@@ -106,9 +114,7 @@ class PastRuns:
             return
         run_id = run_id_at(at, plan.plan_id[:6])
         for moment, event in _events(plan, run.bundles, at):
-            self._journal.append(
-                Record(run_id=run_id, cluster=self._cluster, at=moment, actor=ACTOR, event=event)
-            )
+            self._append(run_id, moment, event)
         self._unmeasured.append(run_id)
 
     def _measure(self, snapshot: PulsarSnapshot) -> None:
@@ -119,17 +125,19 @@ class PastRuns:
             if view.ended_at is None or at < view.ended_at + _MEASURED_AFTER:
                 continue
             self._unmeasured.remove(run_id)
-            event = measured(view, snapshot)
-            self._journal.append(
-                Record(run_id=run_id, cluster=self._cluster, at=at, actor=ACTOR, event=event)
-            )
+            self._append(run_id, at, measured(view, snapshot))
+
+    def _append(self, run_id: RunId, at: datetime, event: Event) -> None:
+        record = Record(run_id=run_id, cluster=self._cluster, at=at, actor=ACTOR, event=event)
+        self._journal.append(signed(record, self._key))
 
 
 def _events(
     plan: Plan, destinations: Mapping[str, str], at: datetime
 ) -> Iterator[tuple[datetime, Event]]:
     """Yield what a worker records of a run in which everything goes well, with the times of it."""
-    yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason)
+    who = Identity(name=ACTOR)
+    yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason, identity=who)
     yield at, RunClaimed(worker=ACTOR, lease=ACTOR)
     for place, step in enumerate(plan.steps):
         target = destinations[step.subject]

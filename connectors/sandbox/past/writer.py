@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.access.key import installation_key
 from connectors.config.model import TrimtabConfig
-from connectors.journal.journal import SqlJournal
 from connectors.recording.attribution import attributed
 from connectors.recording.loop import open_history
 from connectors.sandbox.past.columns import STEP_MS
@@ -17,6 +17,7 @@ from connectors.sandbox.past.pulsar import PulsarPast
 from connectors.sandbox.past.runs import PastRuns
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.systems import open_journal
 from core.history.store.batch import BatchRecorder
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot
@@ -78,9 +79,11 @@ def write_past(
         options = SandboxOptions(brokers=brokers, bundles=bundles, seed=seed, day_s=day_s)
         past = PulsarPast(first, options)
         for part in parts:
-            journal = SqlJournal(config.journal_address)
+            journal = open_journal(config)
+            key = installation_key(config.access)
             try:
-                runs = PastRuns(journal, cluster, past.runs if part is parts[0] else (), part[0])
+                entered = past.runs if part is parts[0] else ()
+                runs = PastRuns(journal, cluster, entered, part[0], key)
                 recorder = BatchRecorder(store, cluster, runs.complete)
                 yield _record(recorder, runs.follow(past.snapshots(part), first))
             finally:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from core.errors import InputError, SnapshotError, UnknownNameError
+from core.files import whole_file
 from core.history.backtest.advice import describe_advice
 from core.history.backtest.convergence import simulated_candidates
 from core.history.backtest.model import Grid, Stretch, Unit, backtest_units, window_key
@@ -325,7 +326,8 @@ class Outcome:
     def write(self, folder: Path) -> None:
         """Write every table as ``<name>.parquet``."""
         for name, table in self.tables.items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+            with whole_file(folder / f"{name}.parquet") as out:
+                pq.write_table(table, out, compression="zstd")
 
 
 def _sentence(candidates: pa.Table) -> str:

@@ -36,7 +36,7 @@ def parse_grid(text: str) -> Grid:
     """
     try:
         values = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InputError(
             f"The grid is no JSON: {exc}.", hint='Write for example {"shedding": ["AvgShedder"]}.'
         ) from exc

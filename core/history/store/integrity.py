@@ -23,6 +23,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.files import make_private, write_whole
 from core.history.store.layout import (
     MINUTES,
     HistoryError,
@@ -235,7 +236,7 @@ def _removed(folder: Path) -> set[str]:
             if '"remove"' in line:
                 try:
                     gone.add(unquote(json.loads(line)["remove"]["path"]))
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, RecursionError):
                     continue
     return gone
 
@@ -388,8 +389,8 @@ def _rebuild(tables: Tables, root: Path, kind: Kind, now: datetime) -> None:
     sources = marker.read_text(encoding="utf-8").splitlines() if marker.is_file() else []
     if (root / kind.name).exists():
         sources.append(str(_quarantined(root, kind.name, now).relative_to(root)))
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.write_text("\n".join(sources), encoding="utf-8")
+        make_private(marker.parent)
+        write_whole(marker, "\n".join(sources).encode())
         _set_aside(root, kind.name, now)
     tables.forget(kind.name)
     if not sources:

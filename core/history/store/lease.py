@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from core.files import write_whole
 from core.history.store.layout import HistoryError
 
 _PERIODS: Final = 2.5
@@ -53,11 +54,10 @@ class Lease:
         self._own = [*self._own, number][-_MAX_NUMBERS:]
         if self._file is None:
             return
-        aside = self._file.with_suffix(".segments-partial")
         # when it cannot be stored, a new start waits until its own minutes are old: no harm
         with suppress(OSError):
-            aside.write_text("".join(f"{one}\n" for one in self._own))
-            aside.replace(self._file)
+            lines = "".join(f"{one}\n" for one in self._own)
+            write_whole(self._file, lines.encode(), is_durable=False)
 
     def check(self, cluster: str, segment: int, reach_ms: int) -> None:
         """Look whether the newest minute is an own one.

@@ -25,6 +25,7 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from core.files import make_private, write_whole
 from core.history.store.faults import check_scheme, fault, short
 from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
 from core.snapshot.record import (
@@ -205,13 +206,14 @@ class Tables:
         log = root / kind.name / "_delta_log"
         # rows are there whether or not their checksums are: a full disk is named by the next commit
         with suppress(OSError, ValueError):
-            (root / SUMS / kind.name).mkdir(parents=True, exist_ok=True)
+            make_private(root / SUMS / kind.name)
             for entry in sorted(log.glob("[0-9]*.json"))[-_LATEST:]:
                 for path in _added_by(entry):
                     expected = sum_file(root, kind.name, Path(path).name)
                     if not expected.exists():
                         content = (root / kind.name / path).read_bytes()
-                        expected.write_text(hashlib.sha256(content).hexdigest())
+                        digest = hashlib.sha256(content).hexdigest()
+                        write_whole(expected, digest.encode(), is_durable=False)
 
     def scan(
         self, kind: Kind, columns: Sequence[str], predicate: str, basis: DeltaTable | None = None

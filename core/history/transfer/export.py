@@ -11,20 +11,19 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from core.files import make_private, whole_file
 from core.history.store.layout import (
     HOUR_MS,
     MINUTES,
@@ -127,23 +126,16 @@ def export(
     if file.exists():
         raise HistoryError(f"{file} exists already.", hint="Name a file that is not there.")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(prefix=".partial-", dir=file.parent)
-        aside = Path(name)
-        try:
-            with os.fdopen(number, "wb") as raw:
-                _write(raw, tables, minutes, (cluster, span), progress or NoProgress())
-            aside.chmod(0o644)
-            aside.replace(file)
-        finally:
-            aside.unlink(missing_ok=True)
+        make_private(file.parent)
+        with whole_file(file, is_new=True) as raw:
+            _write(raw, tables, minutes, (cluster, span), progress or NoProgress())
     except OSError as exc:
         raise HistoryError(f"{file} cannot be written: {exc.strerror or exc}.") from exc
     return int(minutes.num_rows)
 
 
 def _write(
-    raw: io.BufferedWriter,
+    raw: BinaryIO,
     tables: Tables,
     minutes: pa.Table,
     of: tuple[str, Between],
@@ -316,7 +308,7 @@ class Archive:
     def _contents(self) -> Contents:
         try:
             found = msgspec.json.decode(self._read(CONTENTS), type=Contents)
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, RecursionError) as exc:
             raise self._damaged(f"{CONTENTS} cannot be read") from exc
         if found.format != FORMAT or found.schema_version != SCHEMA_VERSION:
             raise HistoryError(

@@ -36,7 +36,7 @@ def external_changes(
     live = set(later.tables["nodes"].filter(alive)["node"].to_pylist())
     is_balancing = _was_lively(view, earlier.manifest.taken_at)
     lost: dict[str, list[ExternalMove]] = {}
-    for row in _changed(earlier, later).to_pylist():  # only what changed: few
+    for row in changed_partitions(earlier, later).to_pylist():  # only what changed: few
         move = None if gpid_text(row["app_id"], row["index"]) in own else _change(row)
         if move is None:
             continue
@@ -51,8 +51,8 @@ def external_changes(
         )
 
 
-def _changed(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.Table:
-    """Partitions of both whose ballot grew, with members before (``was_``) and now."""
+def changed_partitions(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.Table:
+    """Return partitions of both whose ballot grew, with members before (``was_``) and now."""
     columns = [*_KEYS, "ballot", *_MEMBERS]
     before = earlier.tables["partitions"].select(columns)
     before = before.rename_columns([*_KEYS, "was_ballot", *(f"was_{name}" for name in _MEMBERS)])

@@ -6,16 +6,23 @@ run are back already; what cannot be undone is named.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from core.actions.describe import why_nothing_lasts
-from core.actions.undo import check_undo, reason_of_undo
+from core.actions.undo import (
+    MOVED,
+    check_undo,
+    left_behind,
+    left_unknown,
+    reason_of_undo,
+)
 from core.actions.views import RunView, StepView
 from core.errors import InvariantError, OpsError, PlanConflictError
 from core.pegasus.plan.draft import Draft
+from core.pegasus.plan.moves_back import Former, add_moves_back, moved_since
 from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Plan, sealed
 from core.plan.options import PlanOptions
@@ -33,11 +40,15 @@ class UndoContext:
         snapshot: A fresh one.
         now: The present moment, aware UTC.
         exclusions: Tables that the configuration keeps out of every plan.
+        start: A snapshot of when the run began; ``None``: there is none.
+        max_moves: Most moves back of replicas that no step of the run moved.
     """
 
     snapshot: PegasusSnapshot
     now: datetime
     exclusions: Collection[str] = field(default_factory=frozenset)
+    start: PegasusSnapshot | None = None
+    max_moves: int = 0
 
 
 def undo_plan(view: RunView, context: UndoContext, *, reason: str = "") -> Plan:
@@ -56,6 +67,7 @@ def undo_plan(view: RunView, context: UndoContext, *, reason: str = "") -> Plan:
     undo = _Undo(view, context, reason)
     for step in reversed(view.steps):
         undo.add_inverse(step)
+    undo.add_moves_back()
     return undo.seal()
 
 
@@ -65,6 +77,8 @@ class _Undo:
             now=context.now, reason=reason, exclusions=context.exclusions, undoes=view.run_id
         )
         self._view = view
+        self._context = context
+        self._left: list[Diagnostic] = []
         self._draft = Draft(context.snapshot, terms)
         self._stays: list[tuple[str, str]] = []
         self._needless: list[str] = []
@@ -75,6 +89,27 @@ class _Undo:
         """Add the inverse of a step, or report why there is none."""
         if step.step.wait is None and step.step.temporary_value is None and self._is_done(step):
             self._inverse(step)
+
+    def add_moves_back(self) -> None:
+        """Add what was asked for of the moves back, and report what the undo leaves behind."""
+        view, start, draft = self._view, self._context.start, self._draft
+        moved: Sequence[Former] = ()
+        if start is None:
+            found = list(left_unknown(view))
+        else:
+            moved = moved_since(view, start, self._context.snapshot)
+            if moved and self._context.max_moves:
+                self._check_level()
+            found = add_moves_back(draft, view, moved, start, self._context.max_moves)
+        has_all = bool(moved and self._context.max_moves)
+        has_all = has_all and not any(item.severity == "warning" for item in found)
+        self._left += [*left_behind(view, is_moved_back=has_all), *found]
+        for item in self._left:
+            if item.severity == "warning":
+                self._stays.append((item.sentence, item.hint))
+            draft.note(
+                item.severity, item.code, item.sentence, subject=item.subject, hint=item.hint
+            )
 
     def _is_done(self, step: StepView) -> bool:
         """Whether there is something to undo; report what is left alone."""
@@ -117,7 +152,9 @@ class _Undo:
         """Return why nothing can be undone, and what to do about it."""
         if not self._stays:
             nothing = why_nothing_lasts(self._view) or "It changed nothing."
-            return next(iter(self._needless), nothing), ""
+            moved = [item for item in self._left if item.code == MOVED]
+            sentences = [next(iter(self._needless), nothing), *(item.sentence for item in moved)]
+            return " ".join(sentences), " ".join(item.hint for item in moved)
         sentence, hint = self._stays[0]
         if len(self._full) > 1:  # a drained node: the guardian has put everything elsewhere
             sentence = (

@@ -134,6 +134,13 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         del code
         return True
 
+    @property
+    def not_undone(self) -> str:
+        """What the guardian did when replicas were taken off the node."""
+        if self.verb == "move_pri":
+            return "Clients followed moved primaries; the undo makes them look these up again."
+        return "Replicas that the guardian made elsewhere for an emptied node stay there."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

@@ -99,6 +99,15 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         """Unknown, where a secondary is added."""
         return None if self.change == "ADD_SECONDARY" else 0.0
 
+    @property
+    def not_undone(self) -> str:
+        """That data is copied, or deleted, a second time."""
+        if self.change == "ADD_SECONDARY":
+            return "The copy of an added replica is deleted by its node later, if at all."
+        if self.change == "ASSIGN_PRIMARY":
+            return ""
+        return "A replica that is added again learns its data again."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

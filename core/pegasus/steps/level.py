@@ -98,6 +98,15 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
             return ""
         return f"at level {self.level} nothing is repaired any more"
 
+    @property
+    def not_undone(self) -> str:
+        """What the meta server moved, discarded or did not repair at the level."""
+        if self.starts_balancer:
+            return "Replicas that the balancer moved at lively stay where they are."
+        if self.discards_queued:
+            return "Pending proposals that the level discarded are not queued again."
+        return ""
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

@@ -95,6 +95,13 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         """One, where it copies."""
         return int(self.move != "move_pri")
 
+    @property
+    def not_undone(self) -> str:
+        """That data is copied a second time."""
+        if self.move == "move_pri":
+            return "Clients followed a moved primary; the undo makes them look it up again."
+        return "The undo copies the data of moved replicas a second time."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

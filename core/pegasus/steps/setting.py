@@ -78,6 +78,18 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
         """It moves nothing."""
         return False
 
+    @property
+    def lets_others_move(self) -> bool:
+        """Servers do, as the value has it."""
+        return self.temporary_value is None
+
+    @property
+    def not_undone(self) -> str:
+        """What servers did while they followed the value."""
+        if self.temporary_value is not None:
+            return ""
+        return "Replicas that servers moved while the setting was changed stay where they are."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

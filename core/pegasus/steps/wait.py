@@ -106,6 +106,13 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
         return True
 
     @property
+    def not_undone(self) -> str:
+        """What an operator did."""
+        if not self.wait.needs_operator:
+            return ""
+        return "Restarts and stops of nodes by their operators are not undone."
+
+    @property
     def has_before_and_after(self) -> bool:
         """It changes nothing."""
         return False

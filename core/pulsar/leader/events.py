@@ -15,6 +15,7 @@ from typing import Final, Self
 import msgspec
 
 from core.errors import InputError
+from core.files import open_private
 
 _MS_PER_S: Final = 1000.0
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -174,7 +175,7 @@ class RecordingWriter:
         self._lines: list[bytes] = []
         self._pending_bytes = 0
         try:
-            self._raw = path.open("xb")
+            self._raw = open_private(path)
         except FileExistsError as exc:
             raise InputError(
                 f"Recording {path} exists already.", hint="Name another file, or remove it."

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from core.errors import InputError
+from core.files import whole_file
 from core.pulsar.java.maps import concurrent_order, natural_order, spread_hashes
 from core.pulsar.leader import reports as decode
 from core.pulsar.leader.averages import LEADER, BundleAverages
@@ -856,10 +857,8 @@ class LeaderReplay:
             "owner": self._owner,
             "changes": self._changes.bundles,
         }
-        part = path.with_name(f"{path.name}.part")
-        with part.open("wb") as out:
+        with whole_file(path) as out:
             np.savez(out, allow_pickle=False, **arrays)
-        part.replace(path)
 
     def load(self, path: Path) -> None:
         """Go on from what :meth:`save` wrote.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -138,7 +138,8 @@ class Preview:
         scenarios: The outcomes, most likely first.
         is_exact: All of them were followed; otherwise they were sampled.
         notes: What a person should know about how this was computed.
-        overloads: A sentence for each broker that the plan takes over the overload limit.
+        overloads: A sentence for each broker that the plan takes over the overload limit; none
+            where a finding of the plan names them, as of plans that set policies.
     """
 
     before_after: pa.Table = field(repr=False)
@@ -206,18 +207,53 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         is_exact=run.outcomes.is_exact,
         notes=tuple(notes),
         others=others,
-        overloads=_overloads(table, run.settings),
+        overloads=()
+        if any(item.code == OVER_LIMIT for item in plan.diagnostics)
+        else _overloads(table, run.settings),
+    )
+
+
+OVER_LIMIT: Final = "over_limit"
+"""Code of the finding that brokers are expected over the overload limit."""
+
+
+def overload_limit(settings: EffectiveSettings) -> float:
+    """Return the usage, 0..1, above which brokers count as overloaded."""
+    return settings.number(OVERLOADED) / 100.0
+
+
+def overloaded(before_after: pa.Table, limit: float) -> list[dict[str, Any]]:
+    """Return the rows of brokers that get something and are expected over a limit, worst first.
+
+    Args:
+        before_after: Table of :data:`BEFORE_AFTER`.
+        limit: Usage, 0..1.
+    """
+    gains = (pc.field("arrivals") > 0) & (pc.field("usage_ratio_after") > limit)
+    rows = before_after.filter(pc.field("is_touched") & gains)
+    order = [("usage_ratio_after", "descending"), ("broker", "ascending")]
+    return [
+        row
+        for row in rows.sort_by(order).to_pylist()
+        if (row["usage_ratio_before"] or 0.0) < row["usage_ratio_after"]
+    ]
+
+
+def describe_usage(row: Mapping[str, Any]) -> str:
+    """Return ``b1:8080 is expected at 97% (41% now)`` of a row of :data:`BEFORE_AFTER`."""
+    return (
+        f"{row['broker']} is expected at {format_ratio(row['usage_ratio_after'])} "
+        f"({format_ratio(row['usage_ratio_before'])} now)"
     )
 
 
 def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str, ...]:
     """Name the brokers whose expected usage comes over the overload limit by the plan."""
-    limit = settings.number(OVERLOADED) / 100.0
+    limit = overload_limit(settings)
     rows = before_after.filter(pc.field("is_touched") & (pc.field("usage_ratio_after") > limit))
     return tuple(
-        f"{row['broker']} is expected at {format_ratio(row['usage_ratio_after'])} "
-        f"({format_ratio(row['usage_ratio_before'])} now), over the overload limit of "
-        f"{format_ratio(limit)}. Move less, or to another broker."
+        f"{describe_usage(row)}, over the overload limit of {format_ratio(limit)}. Move less, or "
+        "to another broker."
         for row in rows.to_pylist()
         if not row["usage_ratio_before"] or row["usage_ratio_before"] <= limit
     )

@@ -12,19 +12,28 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from core.actions.runs import RunView, StepView
-from core.actions.undo import check_undo, reason_of_undo
+from core.actions.undo import (
+    MOVED,
+    check_undo,
+    left_behind,
+    left_unknown,
+    reason_of_undo,
+)
 from core.errors import InvariantError, PlanConflictError
 from core.ids import namespace_of
 from core.plan.model import (
     Diagnostic,
     Plan,
+    combined,
     sealed,
 )
 from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.edit import PlanContext, with_findings
-from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.moves_back import moved_since, moves_back
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.moves import change_policies
 from core.pulsar.plan.policy.state import with_policies
 from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
 from core.pulsar.plan.setting import build_setting_plan
@@ -34,19 +43,29 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import PulsarStep, policy_changes
 from core.pulsar.steps.setting import setting_values
 from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
 from core.step import Inverse
 
 
-def undo_plan(view: RunView, context: PlanContext, *, reason: str = "") -> Plan:
+def undo_plan(
+    view: RunView,
+    context: PlanContext,
+    *,
+    reason: str = "",
+    start: PulsarSnapshot | None = None,
+    max_moves: int = 0,
+) -> Plan:
     """Return the plan that takes a run back, last step first.
 
     A step that cannot be undone is a warning and leaves the plan incomplete; one that need not
-    be is an info.
+    be is an info. What an undo does not bring back is an info, too.
 
     Args:
         view: The run; it has ended.
         context: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
+        start: A snapshot of when the run began; ``None``: there is none.
+        max_moves: Most bundles that are moved back though no step of the run moved them.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
             could be undone.
@@ -62,33 +81,77 @@ def undo_plan(view: RunView, context: PlanContext, *, reason: str = "") -> Plan:
         exclusions=frozenset(context.exclusions),
     )
     back, found = _sorted_out(basis, view)
+    moved = _move_others(back, basis, view, start, max_moves)
+    is_moved_back = bool(back.others) and not any(one.severity == "warning" for one in moved)
+    stays = [*left_behind(view, is_moved_back=is_moved_back), *moved]
     if back.is_empty:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
+        more = next((item for item in stays if item.code == MOVED), None)
+        sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
+        hints = [why.hint if why else "", more.hint if more else ""]
         raise PlanConflictError(
-            f"Nothing of run {view.run_id} can be undone. "
-            + (why.sentence if why else "It moved nothing."),
-            hint=why.hint if why else "",
+            f"Nothing of run {view.run_id} can be undone. {' '.join(filter(None, sentences))}",
+            hint=" ".join(filter(None, hints)),
         )
     if back.policies and is_policy_first(view):
         back.bundles, placed = left_to_brokers(basis.view, back.policies, back.bundles)
         found += placed
     plan = _plan_of(back, context, view, reason)
-    is_complete = not any(item.severity == "warning" for item in found)
-    return with_findings(plan, found, is_complete=is_complete)
+    is_complete = not any(item.severity == "warning" for item in [*found, *stays])
+    return with_findings(plan, [*found, *stays], is_complete=is_complete)
+
+
+def _move_others(
+    back: _Back, basis: Basis, view: RunView, start: PulsarSnapshot | None, max_moves: int
+) -> list[Diagnostic]:
+    """Add the moves back of what no step of the run moved, and return what stays of it."""
+    if start is None:
+        return list(left_unknown(view))
+    moved = moved_since(view, start, basis.snapshot)
+    moved = {name: broker for name, broker in moved.items() if name not in back.bundles}
+    after = with_policies(basis.snapshot, back.policies) if back.policies else basis.snapshot
+    placed: list[Diagnostic] = []
+    if back.policies and max_moves:
+        moved, placed = left_to_brokers(basis.view, back.policies, moved)
+    checks = SnapshotChecks(
+        replace(basis, snapshot=after, view=LoadView.of(after, basis.settings)), was_live=True
+    )
+    others = moves_back(view, moved, start, basis.snapshot, checks, max_moves)
+    back.others = others.destinations
+    return [*_placed_by_brokers(len(placed)), *others.findings]
+
+
+def _placed_by_brokers(count: int) -> list[Diagnostic]:
+    """Return the finding about bundles that need no move back: brokers place them again."""
+    if not count:
+        return []
+    what = "1 moved bundle" if count == 1 else f"{count:,} of the moved bundles"
+    return [
+        Diagnostic(
+            severity="info",
+            code="undo_by_brokers",
+            sentence=f"Brokers unload {what} by themselves when the policy goes back, and place "
+            f"{'it' if count == 1 else 'them'} again.",
+        )
+    ]
 
 
 @dataclass
 class _Back:
-    """What goes back to what it was: bundles to brokers, settings to values, policies."""
+    """What goes back to what it was: bundles to brokers, settings to values, policies.
+
+    ``others``: bundles that no step of the run moved; they go last.
+    """
 
     bundles: dict[str, str] = field(default_factory=dict)
     values: dict[str, str | None] = field(default_factory=dict)
     policies: list[PolicyChange] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return not self.bundles and not self.values and not self.policies
+        return not (self.bundles or self.values or self.policies or self.others)
 
 
 def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
@@ -134,33 +197,44 @@ def _plan_of(back: _Back, context: PlanContext, view: RunView, reason: str) -> P
     is_first = is_policy_first(view)
     desired = [DesiredPolicy(one.policy, one.name, one.value) for one in back.policies]
     if desired and is_first:
-        plans.append(build_policy_plan(context.snapshot, desired, terms))
+        plans.append(change_policies(context.snapshot, desired, terms).plan)
     if back.bundles:
-        first = back.policies if is_first else []
-        unloads = build_unload_plan(
-            with_policies(context.snapshot, first) if first else context.snapshot,
-            back.bundles,
-            now=context.now,
-            destinations=back.bundles,
-            reason=reason,
-            exclusions=context.exclusions,
-            undoes=view.run_id,
-        )
-        plans.append(unloads)
+        plans.append(_unloads(context, back.bundles, back.policies if is_first else [], terms))
     if back.values:
         plans.append(build_setting_plan(context.snapshot, back.values, terms))
     if desired and not is_first:
-        plans.append(build_policy_plan(context.snapshot, desired, terms))
+        plans.append(change_policies(context.snapshot, desired, terms).plan)
+    if back.others:
+        plans.append(_unloads(context, back.others, back.policies, terms))
     return reduce(_joined, plans)
 
 
+def _unloads(
+    context: PlanContext,
+    destinations: Mapping[str, str],
+    policies: Sequence[PolicyChange],
+    terms: PlanOptions,
+) -> Plan:
+    """Return the unloads of bundles under the policies that are set before them."""
+    return build_unload_plan(
+        with_policies(context.snapshot, policies) if policies else context.snapshot,
+        destinations,
+        now=context.now,
+        destinations=destinations,
+        reason=terms.reason,
+        exclusions=context.exclusions,
+        undoes=terms.undoes,
+    )
+
+
 def _joined(plan: Plan, more: Plan) -> Plan:
-    """Return one plan with the steps of two."""
+    """Return one plan with the steps of two, and all that both touch."""
     errored = plan.errored or more.errored
     return sealed(
         replace(
             plan,
             steps=(*plan.steps, *more.steps),
+            expected=combined(plan.expected, more.expected),
             diagnostics=in_order([*plan.diagnostics, *more.diagnostics]),
             complete=plan.complete and more.complete,
             errored=errored,

@@ -8,15 +8,16 @@ boundaries come from the bundle names seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.bounds import MAX_LINE_BYTES, TooLargeError, checked_json
 from core.errors import InputError
 from core.pulsar.snapshot.znodes import Readings, assemble
 from core.pulsar.snapshot.znodes import readings as roots
@@ -75,7 +76,7 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     line_count = 0
     try:
         with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(_lines(lines, path), 1):
                 if line.strip():
                     line_count += 1
                     _read_line(taken, line, f"{path.name} line {number}", problems)
@@ -88,6 +89,21 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     readings.pulsar_cluster = roots.own_cluster(taken.clusters)
     taken.finish()
     return _snapshot(taken, cluster, now, problems)
+
+
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield the lines of a dump.
+
+    Raises:
+        InputError: One is longer than any znode can be; a device or a pipe may never end it.
+    """
+    count = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        count += 1
+        if len(line) > MAX_LINE_BYTES:
+            limit = f"{MAX_LINE_BYTES // 2**20} MiB"
+            raise InputError(f"{path} line {count} is longer than {limit}.", hint=_FORM)
+        yield line
 
 
 def take_dump(path: Path, body: bytes, readings: Readings, problems: ProblemLog) -> int:
@@ -259,11 +275,11 @@ class _Taken:
 
 def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> None:
     try:
-        entry = msgspec.json.decode(line, type=_Line)
+        entry = msgspec.json.decode(checked_json(line), type=_Line)
         raw = bytes(entry.value)
         if raw.startswith(b'"'):
             raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
-    except UNREADABLE as exc:
+    except (*UNREADABLE, TooLargeError) as exc:
         problems.add(
             "malformed",
             place,
@@ -283,6 +299,8 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
 def _malformation(exc: Exception) -> str:
     if isinstance(exc, RecursionError):
         return "It is nested too deeply."
+    if isinstance(exc, TooLargeError):
+        return f"It is too large: {exc}."
     if isinstance(exc, UnicodeDecodeError):
         return "It is not text in UTF-8."
     if isinstance(exc, msgspec.ValidationError):

@@ -115,6 +115,16 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         """Unloads after it are checked under the policy."""
         return True
 
+    @property
+    def lets_others_move(self) -> bool:
+        """Brokers do where it is about placement."""
+        return not policy_kind(self.policy).is_limit
+
+    @property
+    def not_undone(self) -> str:
+        """What brokers and clients did under the policy."""
+        return policy_kind(self.policy).not_undone
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

@@ -72,6 +72,18 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         sets_going = (self.value or "").lower() == "true" and not is_on
         return _SWITCHES.get(self.key, "") if sets_going else ""
 
+    @property
+    def lets_others_move(self) -> bool:
+        """Brokers do, as the value has it."""
+        return self.temporary_value is None
+
+    @property
+    def not_undone(self) -> str:
+        """What brokers did while they followed the value."""
+        if self.temporary_value is not None:
+            return ""
+        return "Bundles that brokers moved or split while the setting was changed stay so."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

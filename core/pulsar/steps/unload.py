@@ -50,6 +50,11 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         """The bundle."""
         return (self.bundle,)
 
+    @property
+    def not_undone(self) -> str:
+        """That clients reconnect a second time."""
+        return "Clients that an unload disconnected reconnected; the undo disconnects them again."
+
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:

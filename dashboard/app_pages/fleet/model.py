@@ -24,6 +24,7 @@ from core.units import (
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.fleet import Acting
 from dashboard.presenters.moves import Move, returning
+from dashboard.services.processes import ProcessState, title_of
 
 STATE_WORDS: Final[dict[State, str]] = {
     "bad": "✖ Errors",
@@ -32,6 +33,8 @@ STATE_WORDS: Final[dict[State, str]] = {
     "ok": "● Healthy",
 }
 NO_SNAPSHOT: Final = "? No snapshot"
+UP: Final = "● Running"
+DOWN: Final = "✖ Down"
 NONE: Final = "\u2013"
 
 TOLERANCE: Final = 0.2
@@ -42,6 +45,7 @@ HIGH_USAGE: Final = 0.85
 
 _DAY: Final = timedelta(days=1)
 _MAX_EVENTS: Final = 12
+_NEWS: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,34 @@ def scope_words(rows: Sequence[FleetRow]) -> str:
     if len(known) == 1:
         return known[0][1].scope
     return " ".join(f"{name}: {verdict.scope}" for name, verdict in known)
+
+
+def process_news(states: Sequence[ProcessState], now: datetime) -> list[ProcessState]:
+    """Return the processes that are down, or were started again in the last hour."""
+    return [one for one in states if not one.is_up or (one.restarts and now - one.since < _NEWS)]
+
+
+def processes_table(states: Sequence[ProcessState], now: datetime) -> pd.DataFrame:
+    """Return one row a process."""
+    return pd.DataFrame(
+        [
+            {
+                "process": title_of(one.name).removeprefix("The ").capitalize(),
+                "cluster": one.cluster or NONE,
+                "state": [UP if one.is_up else DOWN],
+                "since": one.since,
+                "restarts": NONE if one.restarts is None else f"{one.restarts:,}",
+                "end": one.last_end or NONE,
+                "next": "now"
+                if one.next_start_at is not None and one.next_start_at <= now
+                else f"{one.next_start_at:%H:%M:%S}"
+                if one.next_start_at
+                else NONE,
+                "log": one.log or NONE,
+            }
+            for one in states
+        ]
+    )
 
 
 def subtitle(rows: Sequence[FleetRow]) -> str:

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from dashboard.queries.snapshots import SavedSnapshots
     from dashboard.services import Cluster
 
-page = frame.open_fleet("Fleet")
+page = frame.open_fleet("Fleet", needs_snapshot=False)
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
+view.processes(page.config)
+if shown is None and not any(one.latest for one in saved.values()):
+    no_snapshot(page.config, page.choice)
+    st.stop()
 
 
 def stored_of(cluster: Cluster, held: SavedSnapshots) -> CachedSnapshot | None:

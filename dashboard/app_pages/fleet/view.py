@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
@@ -13,11 +14,13 @@ from dashboard import services, state
 from dashboard.app_pages.fleet import model
 from dashboard.components import tables, words
 from dashboard.presenters.fleet import ACTS
+from dashboard.services import processes as services_processes
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.fleet.model import FleetRow
+    from dashboard.services import Config
 
 HOUR: Final = timedelta(hours=1)
 TREND: Final = timedelta(hours=6)
@@ -26,6 +29,7 @@ TREND_POINTS: Final = 36
 """Snapshots behind a sparkline; each is read once."""
 
 _HEADROOM: Final = 1.2
+_LOOK_EVERY_S: Final = 5
 _MAX_ROWS: Final = 12
 
 
@@ -34,6 +38,40 @@ def last_hours(stored: CachedSnapshot) -> Period:
     end_s = stored.taken_at.timestamp() // _TREND_STEP_S * _TREND_STEP_S
     end = datetime.fromtimestamp(end_s, UTC)
     return Period(end - TREND, end)
+
+
+def processes(config: Config) -> None:
+    """Show which of Trimtab's own processes are down or were started again; it looks by itself."""
+    st.fragment(partial(_processes, config), run_every=state.ticking(_LOOK_EVERY_S))()
+
+
+def _processes(config: Config) -> None:
+    now = services.now()
+    known = {(one.name, one.cluster): one for one in services_processes.supervised()}
+    known |= {(one.name, one.cluster): one for one in services_processes.down(config)}
+    news = model.process_news(list(known.values()), now)
+    if not news:
+        return
+    down = sum(not one.is_up for one in news)
+    words.section("Processes", f"{down} down" if down else "All running again.")
+    tables.table(
+        model.processes_table(news, now),
+        {
+            "process": tables.words("Process", width_px=108),
+            "cluster": tables.words("Cluster"),
+            "state": tables.status("State", (model.UP, model.DOWN)),
+            "since": st.column_config.DatetimeColumn("Since (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+            "restarts": st.column_config.TextColumn(
+                "Restarts", help="By the command that runs it.", alignment="right"
+            ),
+            "end": tables.words("Last end", "Exit code or signal of its latest process."),
+            "next": tables.words("Next start (UTC)"),
+            "log": tables.words("Log", "In the state directory."),
+        },
+        key="processes",
+        alt="Processes of Trimtab that are down or were started again",
+        height=tables.height_of(min(len(news), _MAX_ROWS)),
+    )
 
 
 def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:

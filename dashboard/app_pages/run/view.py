@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.actions.describe import describe_unsigned
+from core.actions.describe import describe_forged
 from core.actions.external_changes import FURTHER
+from core.actions.undo import not_brought_back
 from core.actions.views import RunView
 from core.plan.describe import things
 from core.units import pluralize
@@ -22,7 +23,6 @@ from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.run_steps import purpose_words
 from dashboard.queries import runs
 from dashboard.services import config_option
-from dashboard.services.demo import PAST_ACTOR, demo_of
 from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
         done = presenter.progress(view, now)
         st.progress(done.ratio, text=done.text)
     notice(config, view)
+    if left := not_brought_back(view.plan):
+        words.section("Not brought back", "What this undo leaves as it is.")
+        words.notes(left)
     _trouble(config, view)
     next_moves(view)
 
@@ -116,9 +119,7 @@ def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
 def _trouble(config: Config, view: RunView) -> None:
     if view.damage:
         st.error(words.plain(view.damage), title="The journal of this run is damaged")
-    is_simulated = view.requested_by == PAST_ACTOR and demo_of(config) is not None
-    # of the demo's past, which no worker executed and none may take for a request
-    if not is_simulated and (sentence := describe_unsigned(runs.unsigned(config, view))):
+    if sentence := describe_forged(view.forged, is_run_forged=view.is_request_forged):
         st.warning(words.plain(sentence), title="Not signed", icon=":material/gpp_maybe:")
     if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
         st.info(words.plain(view.refusal.hint), icon=":material/lightbulb:")

@@ -46,7 +46,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_ratio, is_whole, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.apply import execute
+from dashboard.cli.apply import Yes, check_can_confirm, execute
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
@@ -117,6 +117,7 @@ def act(
     reason: Reason = "",
     plan_file: PlanFile = None,
     apply: Apply = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     detach: Detach = False,
     config: Config = None,
@@ -130,6 +131,7 @@ def act(
         reason: Recorded in the plan and in the journal.
         plan_file: Where the plan is written; ``None``: nowhere.
         apply: Request a run and follow it.
+        yes: Do not ask for confirmation.
         dry_run: Show what would be sent.
         detach: Only request the run.
         config: Configuration file; ``None``: the usual one.
@@ -143,6 +145,7 @@ def act(
     is_snapshot = Path(source).is_dir()
     if is_run:
         _check_run(source, reason, plan_file, is_dry=dry_run)
+        check_can_confirm(yes=yes, dry_run=dry_run, as_json=as_json)
     snapshot = pegasus_snapshot(source, config)
     options = PlanOptions(now=services.now(), reason=reason)
     loaded = None if is_snapshot else configured(config)
@@ -163,7 +166,14 @@ def act(
         return _write(plan, found, plan_file, reason, config_words, as_json=as_json)
     show_preview(plan, found, note)  # on standard error: the answer is the run
     return execute(
-        loaded, plan, source, reason=reason, dry_run=dry_run, detach=detach, as_json=as_json
+        loaded,
+        plan,
+        source,
+        reason=reason,
+        yes=yes,
+        dry_run=dry_run,
+        detach=detach,
+        as_json=as_json,
     )
 
 
@@ -285,6 +295,7 @@ def level(
     reason: Reason = "",
     plan_file: PlanFile = None,
     apply: Apply = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     detach: Detach = False,
     config: Config = None,
@@ -311,6 +322,7 @@ def level(
         reason=reason,
         plan_file=plan_file,
         apply=apply or (is_plain and bool(reason)),
+        yes=yes,
         dry_run=dry_run,
         detach=detach,
         config=config,

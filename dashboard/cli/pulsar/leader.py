@@ -125,7 +125,7 @@ def configured_values(options: Iterable[str]) -> dict[str, object]:
         setting = known_setting(key.strip())
         try:
             value = json.loads(text) if sign else None
-        except ValueError:
+        except (ValueError, RecursionError):
             sign = ""
         if not sign:
             raise InputError(

@@ -21,13 +21,14 @@ from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.impact import PolicyImpact
 from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
 from core.pulsar.plan.policy.state import policies_of
-from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.plan.preview import OtherPreview, overload_limit, overloaded, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.steps.base import policy_changes
 from core.pulsar.view import LoadView
-from core.units import by_name
+from core.snapshot import PulsarSnapshot
+from core.units import by_name, format_ratio
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
@@ -41,6 +42,8 @@ from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,
     Violation,
+    course_note,
+    impact_sentence,
     row_name,
     violations,
     who_serves,
@@ -171,12 +174,14 @@ def _plan_policy(
     body = {
         "plan": plan_answers.plan(plan),
         "steps": [pulsar_plans.other(item) for item in others],
-        "impact": _impact_json(impact) | {"expected": _expected_json(seen)},
+        "impact": _impact_json(impact)
+        | {"expected": _expected_json(seen), "brokers": _brokers_json(seen, snapshot)},
         "effects": effects,
         "path": str(plan_file) if plan_file else None,
     }
     more = services.config_option(config)
-    shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects)
+    limit = overload_limit(active_settings(snapshot))
+    shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects, limit)
     return emit(Answer(body, shown.say), as_json=as_json)
 
 
@@ -189,10 +194,12 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
                 "after": list(one.after),
                 "bundles": one.bundles,
                 "must_move": list(one.misplaced),
+                "staying": one.staying,
             }
             for one in impact.changes
         ],
         "unloaded": list(impact.unloaded),
+        "staying": impact.staying,
         "astray": list(impact.astray),
         "short": list(impact.short),
         "idle_brokers": list(impact.idle_brokers),
@@ -213,6 +220,26 @@ def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
     ]
 
 
+def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
+    """Return the brokers that are touched, with their usage now and expected."""
+    if seen.course is None:
+        return []
+    limit = overload_limit(active_settings(snapshot))
+    over = {row["broker"] for row in overloaded(seen.course.before_after, limit)}
+    return [
+        {
+            "broker": row["broker"],
+            "departures": row["departures"],
+            "arrivals": row["arrivals"],
+            "usage_before": row["usage_ratio_before"],
+            "usage_after": row["usage_ratio_after"],
+            "is_over_limit": row["broker"] in over,
+        }
+        for row in seen.course.before_after.to_pylist()
+        if row["is_touched"]
+    ]
+
+
 @dataclass(frozen=True)
 class _PlannedPolicy:
     """A planned change, for people."""
@@ -223,6 +250,7 @@ class _PlannedPolicy:
     plan_file: Path | None
     config_words: str
     effects: Sequence[str]
+    limit: float
 
     def say(self) -> None:
         """Print it."""
@@ -231,11 +259,13 @@ class _PlannedPolicy:
             say(f"  {item.command}")
         for sentence in self.effects:
             say(sentence)
+        if self.impact.changes or self.impact.unloaded:
+            say(impact_sentence(self.seen))
         for finding in self.seen.plan.diagnostics:
             say(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
         changes = self.impact.changes[:_SHOWN]
         table(
-            ("namespace", "brokers before", "after", "bundles", "must move"),
+            ("namespace", "brokers before", "after", "bundles", "must move", "stay"),
             [
                 (
                     one.namespace,
@@ -243,6 +273,7 @@ class _PlannedPolicy:
                     _brokers(one.after),
                     str(one.bundles),
                     str(len(one.misplaced)),
+                    str(one.staying),
                 )
                 for one in changes
             ],
@@ -253,18 +284,29 @@ class _PlannedPolicy:
         show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
     def _say_course(self) -> None:
-        """Print where bundles are expected to land, by broker."""
-        if self.seen.course is None:
+        """Print where bundles are expected to land, by broker; those over the limit are marked."""
+        course = self.seen.course
+        if course is None:
             return
-        rows = self.seen.course.before_after.select(["broker", "departures", "arrivals"])
-        touched = [row for row in rows.to_pylist() if row["departures"] or row["arrivals"]]
+        over = {row["broker"] for row in overloaded(course.before_after, self.limit)}
+        touched = [
+            row for row in course.before_after.to_pylist() if row["departures"] or row["arrivals"]
+        ]
         table(
-            ("broker", "leave", "come, expected"),
+            ("broker", "leave", "come, expected", "usage now", "expected", "limit"),
             [
-                (row["broker"], f"{row['departures']:.0f}", f"{row['arrivals']:.1f}")
+                (
+                    row["broker"],
+                    f"{row['departures']:.0f}",
+                    f"{row['arrivals']:.1f}",
+                    format_ratio(row["usage_ratio_before"]),
+                    format_ratio(row["usage_ratio_after"]),
+                    f"{format_ratio(self.limit)}{' over' if row['broker'] in over else ''}",
+                )
                 for row in touched
             ],
         )
+        say(course_note(self.seen))
 
 
 def _brokers(names: Sequence[str]) -> str:

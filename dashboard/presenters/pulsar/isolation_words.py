@@ -11,6 +11,7 @@ import numpy as np
 from core.findings.finding import Finding, Severity
 from core.planning.isolation_fixes import FixFinder, IsolationFix
 from core.pulsar.anti_affinity import Collision
+from core.pulsar.plan.policy.moves import MAX_MOVES, PolicyOutlook
 from core.pulsar.serving import Serving, ServingRow
 from core.units import pluralize
 from dashboard.presenters.naming import listed
@@ -146,3 +147,33 @@ def who_serves(serving: Serving, namespace: str) -> str:
     brokers = serving.brokers_of(namespace)
     who = f"{listed(brokers, 6)} may serve it" if brokers else "no broker may serve it"
     return f"{namespace}: {who} ({by})."
+
+
+def impact_sentence(change: PolicyOutlook) -> str:
+    """Return what a change of policies does, in a sentence."""
+    impact = change.impact
+    if impact is None:
+        return "Nothing would change."
+    parts = [
+        f"{pluralize(len(impact.changes), 'namespace')} would get other candidates",
+        f"{pluralize(len(impact.misplaced), 'bundle')} would have to move, {impact.staying:,} stay",
+    ]
+    if impact.unloaded:
+        parts.append(f"brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves")
+    if impact.without_brokers:
+        parts.append(f"{listed(impact.without_brokers)} would have no broker at all")
+    if impact.idle_brokers:
+        parts.append(f"{listed(impact.idle_brokers)} could serve nothing")
+    return "; ".join(parts) + "."
+
+
+def course_note(change: PolicyOutlook) -> str:
+    """Return what the expected destinations are about."""
+    more = change.moving - MAX_MOVES
+    text = (
+        f"{pluralize(change.moving, 'bundle')} placed again by the new policies: those that "
+        "brokers unload when it is set, and those that the plan unloads."
+    )
+    if more > 0:
+        text += f" Followed are the {MAX_MOVES} busiest; {more:,} more are not in these figures."
+    return text

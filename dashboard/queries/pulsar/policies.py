@@ -12,7 +12,8 @@ from core.planning.limits.groups import GroupUse, SharedLimit, group_uses, perio
 from core.planning.limits.namespaces import NamespaceUse, namespace_use
 from core.planning.limits.rates import RateLimit, rate_limits
 from core.planning.limits.tenants import TenantUse, tenant_uses
-from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
+from core.pulsar.plan.policy.build import DesiredPolicy
+from core.pulsar.plan.policy.moves import change_policies
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.base import policy_changes
 from core.snapshot.store import CachedSnapshot
@@ -110,7 +111,7 @@ def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     request, _ = key
     one = reading(request.stored)
     terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
-    plan = build_policy_plan(one.snapshot, request.desired, terms)
+    plan = change_policies(one.snapshot, request.desired, terms).plan
     steps = policy_changes(plan.steps)
     effects = limit_effects(one.snapshot, one.settings, steps)
     return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))

@@ -10,9 +10,9 @@ import numpy as np
 from core.pulsar.anti_affinity import Spread
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.plan.clients import ClientImpact, client_impact
-from core.pulsar.plan.policy.state import with_policies
+from core.pulsar.plan.policy.state import policies_of, with_policies
 from core.pulsar.plan.policy.unload_scope import unloaded_namespaces
-from core.pulsar.policy_kinds import PolicyChange
+from core.pulsar.policy_kinds import ATTACHED, PolicyChange, policy_kind
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, LoadView
@@ -28,7 +28,8 @@ class NamespaceChange:
         before: Brokers that may serve it now.
         after: Brokers that may serve it afterwards.
         bundles: It has.
-        misplaced: Bundles on brokers that may not have them afterwards.
+        misplaced: Bundles on brokers that may not have them afterwards: they have to move.
+        replaced: How many of the others brokers unload all the same.
     """
 
     namespace: str
@@ -36,6 +37,12 @@ class NamespaceChange:
     after: tuple[str, ...]
     bundles: int
     misplaced: tuple[str, ...]
+    replaced: int = 0
+
+    @property
+    def staying(self) -> int:
+        """Bundles that neither have to move nor are unloaded."""
+        return self.bundles - len(self.misplaced) - self.replaced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +58,7 @@ class PolicyImpact:
         short: Policies whose primaries are fewer than their ``min_limit`` afterwards, and were not.
         astray: Bundles on brokers that may not have them afterwards, by isolation or by the groups
             that the change is about, and that are not unloaded: those to be unloaded with it.
+        limited: Clients of the namespaces whose limits change.
     """
 
     changes: tuple[NamespaceChange, ...]
@@ -59,6 +67,7 @@ class PolicyImpact:
     idle_brokers: tuple[str, ...]
     short: tuple[str, ...] = ()
     astray: tuple[str, ...] = ()
+    limited: ClientImpact | None = None
 
     @property
     def without_brokers(self) -> tuple[str, ...]:
@@ -69,6 +78,11 @@ class PolicyImpact:
     def misplaced(self) -> tuple[str, ...]:
         """Bundles that have to move."""
         return tuple(name for change in self.changes for name in change.misplaced)
+
+    @property
+    def staying(self) -> int:
+        """Bundles of the namespaces in ``changes`` that keep their brokers."""
+        return sum(change.staying for change in self.changes)
 
 
 def policy_impact(
@@ -86,13 +100,13 @@ def policy_impact(
     servings = Serving.of(views[0], settings), Serving.of(views[1], settings)
     masks = [serving.may[serving.view.namespace_policy] for serving in servings]
     view = views[0]
+    rows = _unloaded_rows(view, changes)
     namespaces = [
-        _change(view, row, masks[0][row], masks[1][row])
+        _change(view, row, masks[0][row], masks[1][row], rows)
         for row in np.flatnonzero((masks[0] != masks[1]).any(axis=1)).tolist()
         if view.namespaces[row] in views[1].namespace_index
     ]
     namespaces.sort(key=lambda one: (bool(one.after), one.namespace))
-    rows = _unloaded_rows(view, changes)
     idle = ~masks[1].any(axis=0) & masks[0].any(axis=0)
     return PolicyImpact(
         changes=tuple(namespaces),
@@ -101,7 +115,24 @@ def policy_impact(
         idle_brokers=tuple(view.brokers[row] for row in np.flatnonzero(idle)),
         short=_short(servings),
         astray=_astray(servings[1], settings, changes, rows),
+        limited=_limited(snapshot, after, view, changes),
     )
+
+
+def _limited(
+    before: PulsarSnapshot, after: PulsarSnapshot, view: LoadView, changes: Sequence[PolicyChange]
+) -> ClientImpact | None:
+    """Add up the clients whose limits change; ``None``: no limit changes."""
+    limits = [one for one in changes if policy_kind(one.policy).is_limit]
+    if not limits:
+        return None
+    names = {one.name for one in limits if policy_kind(one.policy).scope == "namespace"}
+    groups = {one.name for one in limits if policy_kind(one.policy).scope == "group"}
+    for snapshot in (before, after):
+        attached = policies_of(snapshot, ATTACHED)
+        names |= {name for name, group in attached.items() if group in groups}
+    known = [view.namespace_index[name] for name in names if name in view.namespace_index]
+    return client_impact(before.bundles, np.flatnonzero(np.isin(view.bundle_namespace, known)))
 
 
 def _short(servings: tuple[Serving, Serving]) -> tuple[str, ...]:
@@ -136,7 +167,9 @@ def _astray(
     return tuple(name for name in dict.fromkeys(names) if name not in gone)
 
 
-def _change(view: LoadView, row: int, before: Flags, after: Flags) -> NamespaceChange:
+def _change(
+    view: LoadView, row: int, before: Flags, after: Flags, unloaded: Ints
+) -> NamespaceChange:
     mine = np.flatnonzero((view.bundle_namespace == row) & ~view.is_broker_bound)
     owners = view.owner[mine]
     astray = mine[(owners >= 0) & ~np.append(after, True)[owners]]
@@ -146,6 +179,7 @@ def _change(view: LoadView, row: int, before: Flags, after: Flags) -> NamespaceC
         after=_names(view, after),
         bundles=int(mine.size),
         misplaced=tuple(view.bundles[astray].tolist()),
+        replaced=int(np.isin(mine, np.setdiff1d(unloaded, astray)).sum()),
     )
 
 

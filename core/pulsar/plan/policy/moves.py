@@ -9,21 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET
 
-from core.plan.model import Diagnostic, Plan, sealed
+from core.plan.model import BrokerExpectation, Diagnostic, Expected, Plan, combined, sealed
 from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy.impact import PolicyImpact, policy_impact
 from core.pulsar.plan.policy.state import with_policies
-from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.plan.preview import (
+    OVER_LIMIT,
+    Preview,
+    describe_usage,
+    overload_limit,
+    overloaded,
+    preview_plan,
+)
 from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import policy_changes
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
+
+_MAX_NAMED: Final = 3
 
 MAX_MOVES = 200
 """Unloads that one plan carries, and moves whose destinations are predicted; the busiest first."""
@@ -76,7 +88,69 @@ def change_policies(
     if astray:
         plan = _with_unloads(snapshot, plan, changes, astray, terms)
     moving = [*impact.unloaded, *astray]
-    return PolicyOutlook(plan, impact, _course(snapshot, changes, moving, terms), len(moving))
+    course = _course(snapshot, changes, moving, terms)
+    plan = _with_expectation(snapshot, plan, impact, course)
+    return PolicyOutlook(plan, impact, course, len(moving))
+
+
+def _with_expectation(
+    snapshot: PulsarSnapshot, plan: Plan, impact: PolicyImpact, course: Preview | None
+) -> Plan:
+    """Return the plan with all that it touches: what brokers unload by themselves is no step."""
+    brokers = Expected(
+        moved_bytes_per_s=impact.clients.throughput_bytes_per_s,
+        clients=impact.clients.clients,
+        topics=impact.clients.topics,
+        unloaded_by_cluster=len(impact.unloaded) or UNSET,
+        limited_clients=UNSET if impact.limited is None else impact.limited.clients,
+    )
+    expected = combined(plan.expected, brokers)
+    found = list(plan.diagnostics)
+    if course is not None:
+        after = course.measures_after
+        expected = replace(
+            expected,
+            usage_deviation_after=after.usage.max_deviation_ratio,
+            throughput_deviation_after=after.throughput.max_deviation_ratio,
+            is_exact=course.is_exact,
+            brokers=_touched(course),
+        )
+        found += _over_limit(course, overload_limit(effective_settings(snapshot)))
+    return sealed(replace(plan, expected=expected, diagnostics=in_order(found)))
+
+
+def _touched(course: Preview) -> tuple[BrokerExpectation, ...]:
+    rows = course.before_after.filter(pc.field("is_touched")).sort_by("broker").to_pylist()
+    return tuple(
+        BrokerExpectation(
+            broker=row["broker"],
+            usage_before=row["usage_ratio_before"],
+            usage_after=row["usage_ratio_after"],
+            throughput_before=row["throughput_bytes_per_s_before"],
+            throughput_after=row["throughput_bytes_per_s_after"],
+        )
+        for row in rows
+    )
+
+
+def _over_limit(course: Preview, limit: float) -> list[Diagnostic]:
+    """Name the brokers that are expected over the overload limit once bundles are placed again."""
+    rows = overloaded(course.before_after, limit)
+    if not rows:
+        return []
+    named = ", ".join(describe_usage(row) for row in rows[:_MAX_NAMED])
+    more = f" and {len(rows) - _MAX_NAMED:,} more brokers" if len(rows) > _MAX_NAMED else ""
+    return [
+        Diagnostic(
+            severity="warning",
+            code=OVER_LIMIT,
+            sentence=f"Over the overload limit of {format_ratio(limit)} once bundles are placed "
+            f"again: {named}{more}.",
+            subject=rows[0]["broker"],
+            hint="Let more brokers serve these namespaces, or set unload_scope none and unload a "
+            "few bundles at a time.",
+        )
+    ]
 
 
 def _with_unloads(

@@ -6,14 +6,13 @@ import streamlit as st
 
 from core.errors import OpsError, PlanConflictError
 from dashboard import state
-from dashboard.app_pages.pegasus.undo.queries import undo_plan_of
+from dashboard.app_pages.pegasus.undo.queries import count_moved, undo_plan_of
 from dashboard.components import frame, words
 from dashboard.components.activity import run_link
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
-from dashboard.components.undo import is_too_early
+from dashboard.components.undo import draw_left, is_too_early, request_of
 from dashboard.queries import runs
-from dashboard.queries.runs import UndoRequest
 from dashboard.services import config_option
 
 page = frame.open_page("Undo", PegasusPage)
@@ -37,15 +36,8 @@ try:
         st.stop()
     if is_too_early(page, view):
         st.stop()
-    plan = undo_plan_of(
-        UndoRequest(
-            stored=page.stored,
-            run_id=view.run_id,
-            last_seq=view.last_seq,
-            view=view,
-            exclusions=tuple(page.cluster.exclusions),
-        )
-    )
+    request = request_of(page, view, count_moved, "partition")
+    plan = undo_plan_of(request)
 except PlanConflictError as error:
     words.failed(error, what="This run cannot be taken back")
     st.stop()
@@ -53,9 +45,12 @@ except OpsError as error:
     words.failed(error, what="The undo cannot be planned")
     st.stop()
 words.title(f"Undo run {run_id}", view.reason)
+plan = pegasus_plan.in_dialog(plan)
+draw_left(plan)
+moves = " --with-moves" if request.max_moves else ""
 pegasus_plan.draw_plan(
     page,
-    pegasus_plan.in_dialog(plan),
+    plan,
     key="undo",
-    command=f"trimtab undo {run_id}{config_option(page.config)}",
+    command=f"trimtab undo {run_id}{moves}{config_option(page.config)}",
 )

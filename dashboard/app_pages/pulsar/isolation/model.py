@@ -13,11 +13,10 @@ from core.ids import host_of
 from core.pulsar.anti_affinity import Collision, Spread
 from core.pulsar.isolation import host_expression, without_port
 from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
-from core.pulsar.plan.policy.moves import MAX_MOVES, PolicyOutlook
-from core.pulsar.plan.preview import Preview
+from core.pulsar.plan.preview import Preview, overloaded
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.units import is_whole, pluralize
+from core.units import format_ratio, is_whole, pluralize
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
@@ -283,28 +282,11 @@ def _number(value: object, default: int) -> int:
     return int(text) if is_whole(text) else default
 
 
-def impact_sentence(change: PolicyOutlook) -> str:
-    """Return what the change does, in a sentence."""
-    impact = change.impact
-    if impact is None:
-        return "Nothing would change."
-    parts = [
-        f"{pluralize(len(impact.changes), 'namespace')} would get other candidates",
-        f"{pluralize(len(impact.misplaced), 'bundle')} would have to move",
-    ]
-    if impact.unloaded:
-        parts.append(f"brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves")
-    if impact.without_brokers:
-        parts.append(f"{listed(impact.without_brokers)} would have no broker at all")
-    if impact.idle_brokers:
-        parts.append(f"{listed(impact.idle_brokers)} could serve nothing")
-    return "; ".join(parts) + "."
-
-
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
     """Return who may serve what before and after, a row a namespace whose candidates change."""
     rows = [_namespace_row(one) for one in impact.changes[:MAX_ROWS]]
-    columns = ["namespace", "before", "after", "added", "dropped", "bundles", "misplaced"]
+    columns = ["namespace", "before", "after", "added", "dropped"]
+    columns += ["bundles", "misplaced", "staying"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -318,15 +300,21 @@ def _namespace_row(one: NamespaceChange) -> dict[str, object]:
         "dropped": len(before - after),
         "bundles": one.bundles,
         "misplaced": len(one.misplaced),
+        "staying": one.staying,
     }
 
 
-def destinations(course: Preview) -> pd.DataFrame:
-    """Return what each broker is expected to lose and to get, those that get most first.
+def destinations(course: Preview, limit: float) -> pd.DataFrame:
+    """Return what each broker is expected to lose and to get, those over the limit first.
 
     Rows are brokers that are touched: bundles now, leaving, expected to come; traffic and usage
     now and after.
+
+    Args:
+        course: Where bundles are placed again.
+        limit: The overload limit, usage 0..1.
     """
+    over = {row["broker"] for row in overloaded(course.before_after, limit)}
     table = course.before_after.to_pandas()
     table = table[table["is_touched"]].copy()
     rows = pd.DataFrame(
@@ -338,34 +326,10 @@ def destinations(course: Preview) -> pd.DataFrame:
             "after": table["throughput_bytes_per_s_after"].clip(lower=0.0) / 1e6 + 0.0,
             "usage_before": table["usage_ratio_before"] * 100,
             "usage_after": table["usage_ratio_after"] * 100,
+            "limit": [
+                f"▲ over {format_ratio(limit)}" if name in over else "" for name in table["broker"]
+            ],
         }
     )
-    order = np.argsort(-rows["come"].to_numpy(), kind="stable")
+    order = np.lexsort((-rows["come"].to_numpy(), ~table["broker"].isin(over).to_numpy()))
     return rows.iloc[order].reset_index(drop=True)
-
-
-def overload(course: Preview) -> str:
-    """Return a warning about brokers that would get more than they can carry; blank: none."""
-    rows = destinations(course)
-    rows = rows[(rows["come"] > 0) & (rows["usage_after"] > 100)]
-    if rows.empty:
-        return ""
-    worst = rows.loc[rows["usage_after"].idxmax()]
-    return (
-        f"{listed(rows['broker'].tolist())} would get more than "
-        f"{'it' if len(rows) == 1 else 'they'} can carry ({worst['usage_after']:.0f}% at "
-        f"{worst['broker']}): placement goes by the reports from before the unloads. Let more "
-        "brokers serve these namespaces, or set unload_scope none and unload a few at a time."
-    )
-
-
-def course_note(change: PolicyOutlook) -> str:
-    """Return what the expected destinations are about."""
-    more = change.moving - MAX_MOVES
-    text = (
-        f"{pluralize(change.moving, 'bundle')} placed again by the new policies: those that "
-        "brokers unload when it is set, and those that the plan unloads."
-    )
-    if more > 0:
-        text += f" Followed are the {MAX_MOVES} busiest; {more:,} more are not in these figures."
-    return text

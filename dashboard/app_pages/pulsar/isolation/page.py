@@ -46,8 +46,12 @@ for tab, draw in zip(tabs, DRAW.values(), strict=True):
             draw(page, found)
 if changes.open:
     with changes:
-        view.draw_changes(answer)
+        view.draw_changes(page, answer)
 if answer is not None:
     policy_changes.draw_bar(
-        page, answer.change.plan, answer.preview, effects=view.effects(answer.change)
+        page,
+        answer.change.plan,
+        answer.preview,
+        effects=view.effects(answer.change),
+        sentence=view.sentence(answer),
     )

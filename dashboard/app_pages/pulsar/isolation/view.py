@@ -13,6 +13,7 @@ from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.moves import PolicyOutlook
 from core.pulsar.plan.policy.state import policies_of
 from core.pulsar.plan.policy.unload_scope import SCOPE_WORDS, SCOPES, has_scope
+from core.pulsar.plan.preview import overload_limit
 from core.units import by_name, pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.isolation import model
@@ -21,10 +22,17 @@ from dashboard.components import action_bar, findings, frame, tables, words
 from dashboard.components.pulsar import moves_plan, policy_changes
 from dashboard.components.pulsar.applying import in_dialog
 from dashboard.legible import option
-from dashboard.presenters.pulsar import policy_edits
-from dashboard.presenters.pulsar.isolation_words import NO_POLICY, Violation, who_serves
+from dashboard.presenters.pulsar import policy_edits, unload
+from dashboard.presenters.pulsar.isolation_words import (
+    NO_POLICY,
+    Violation,
+    course_note,
+    impact_sentence,
+    who_serves,
+)
 
 if TYPE_CHECKING:
+    from core.pulsar.settings import EffectiveSettings
     from dashboard.app_pages.pulsar.isolation.queries import Isolation
     from dashboard.components.pulsar.page import PulsarPage
 
@@ -298,15 +306,26 @@ def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
         action_bar.Effect(
             label="Namespaces", value=f"{len(impact.changes):,}", note="other candidates"
         ),
-        action_bar.Effect(label="Must move", value=pluralize(len(impact.misplaced), "bundle")),
+        action_bar.Effect(
+            label="Must move",
+            value=pluralize(len(impact.misplaced), "bundle"),
+            note=f"{impact.staying:,} stay",
+        ),
         action_bar.Effect(label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")),
     ]
 
 
-def draw_changes(answer: ChangeAnswer | None) -> None:
+def sentence(answer: ChangeAnswer) -> str:
+    """Return what the pending changes would do, for the dialog that applies them."""
+    planned = unload.answer(answer.change.plan, answer.preview)
+    return f"{impact_sentence(answer.change)} {planned}"
+
+
+def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
     """Draw what the pending changes would do.
 
     Args:
+        page: The page.
         answer: The changes seen through; ``None``: there are none.
     """
     if answer is None:
@@ -315,11 +334,11 @@ def draw_changes(answer: ChangeAnswer | None) -> None:
     change = answer.change
     plan, preview = in_dialog() or (change.plan, answer.preview)
     if not plan.errored:
-        st.markdown(f"**{words.plain(model.impact_sentence(change))}**")
+        st.markdown(f"**{words.plain(impact_sentence(change))}**")
     moves_plan.draw_remarks(plan)
     policy_changes.draw_difference(plan, key="isolation_difference")
     _draw_namespaces(change)
-    _draw_course(change)
+    _draw_course(change, page.reading.settings)
     if not plan.errored:
         policy_changes.draw_commands(preview)
 
@@ -338,10 +357,11 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
             "namespace": tables.words("Namespace"),
             "before": tables.words("Before"),
             "after": tables.words("After"),
-            "added": tables.whole("Added", "Brokers that may serve it then and may not now."),
-            "dropped": tables.whole("Dropped", "Brokers that may serve it now and may not then."),
+            "added": tables.whole("Added", "Brokers that may serve it afterwards and not now."),
+            "dropped": tables.whole("Dropped", "Brokers that may serve it now and not afterwards."),
             "bundles": tables.whole("Bundles"),
             "misplaced": tables.whole("Must move", "Bundles on brokers that may not have them."),
+            "staying": tables.whole("Stay", "Neither have to move nor are unloaded."),
         },
         key="isolation_impact",
         alt="Namespaces whose candidates change",
@@ -349,27 +369,28 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
     )
 
 
-def _draw_course(change: PolicyOutlook) -> None:
+def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
     if change.course is None:
         return
-    words.section("Where they are expected", model.course_note(change))
-    warning = model.overload(change.course)
-    if warning:
-        st.warning(words.plain(warning), icon=":material/warning:")
-    rows = model.destinations(change.course)
+    words.section("Where they are expected", course_note(change))
+    rows = model.destinations(change.course, overload_limit(settings))
+    columns = {
+        "broker": tables.words("Broker"),
+        "limit": tables.words("Limit", "Expected usage over the overload limit is marked."),
+        "leave": tables.whole("Leave", "Bundles that are unloaded from it."),
+        "come": st.column_config.NumberColumn(
+            "Come, expected", format="%.1f", help="Bundles, by placement's own odds."
+        ),
+        "before": tables.megabytes("Traffic now"),
+        "after": tables.megabytes("Expected"),
+        "usage_before": tables.percent("Usage now"),
+        "usage_after": tables.percent("Expected"),
+    }
+    if not rows["limit"].any():
+        del columns["limit"]
     tables.table(
         rows,
-        {
-            "broker": tables.words("Broker"),
-            "leave": tables.whole("Leave", "Bundles that are unloaded from it."),
-            "come": st.column_config.NumberColumn(
-                "Come, expected", format="%.1f", help="Bundles, by placement's own odds."
-            ),
-            "before": tables.megabytes("Traffic now"),
-            "after": tables.megabytes("Then"),
-            "usage_before": tables.percent("Usage now"),
-            "usage_after": tables.percent("Usage then"),
-        },
+        columns,
         key="isolation_course",
         alt="What each broker is expected to lose and to get",
         height=min(330, tables.height_of(len(rows))),
@@ -504,7 +525,7 @@ def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any
                 key=f"_iso_scope_{at}",
                 width=220,
                 help="\n\n".join(f"{key}: {text}." for key, text in SCOPE_WORDS.items())
-                + "\n\nNot said means changed.",
+                + "\n\ndefault: as changed.",
             )
             entered["unload_scope"] = "" if scope in (None, _NOT_SAID) else scope
     return entered

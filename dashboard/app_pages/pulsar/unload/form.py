@@ -12,13 +12,17 @@ from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
-from dashboard.app_pages.pulsar.unload.queries import UnloadRequest, undo_preview, unload_preview
+from dashboard.app_pages.pulsar.unload.queries import (
+    UnloadRequest,
+    count_moved,
+    undo_preview,
+    unload_preview,
+)
 from dashboard.components import words
 from dashboard.components.activity import run_link
-from dashboard.components.undo import is_too_early
+from dashboard.components.undo import is_too_early, request_of
 from dashboard.legible import option
 from dashboard.queries import runs
-from dashboard.queries.runs import UndoRequest
 
 if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
@@ -99,15 +103,7 @@ def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
             return None
         if is_too_early(page, view):
             return None
-        return undo_preview(
-            UndoRequest(
-                stored=page.stored,
-                run_id=view.run_id,
-                last_seq=view.last_seq,
-                view=view,
-                exclusions=tuple(page.cluster.exclusions),
-            )
-        )
+        return undo_preview(request_of(page, view, count_moved, "bundle"))
     except PlanConflictError as error:
         words.failed(error, what="This run cannot be taken back")
     except OpsError as error:

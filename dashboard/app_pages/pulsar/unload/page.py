@@ -12,6 +12,7 @@ from dashboard.components import frame, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import in_dialog, warn_of_overloads
 from dashboard.components.pulsar.page import PulsarPage
+from dashboard.components.undo import draw_left
 from dashboard.presenters.pulsar import unload as presenter
 
 CHART_PX = 420
@@ -29,6 +30,7 @@ plan, preview = in_dialog() or made
 words.answer(presenter.headline(plan, preview))
 moves_plan.draw_remarks(plan, ("error", "warning"))
 warn_of_overloads(preview)
+draw_left(plan)
 if not plan.steps:
     moves_plan.draw_remarks(plan, ("info",))
     st.stop()

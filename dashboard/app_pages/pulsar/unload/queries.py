@@ -10,11 +10,12 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.undo import undo_plan
-from core.snapshot.store import CachedSnapshot
+from core.pulsar.system import PULSAR
+from core.snapshot.store import CachedSnapshot, load_snapshot
 from dashboard import services
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.snapshots import reading
-from dashboard.queries.runs import UndoRequest
+from dashboard.queries.runs import UndoRequest, saved_start
 
 _RENEW_AFTER_S: Final = 300
 
@@ -80,8 +81,19 @@ def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
     context = PlanContext(
         snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions)
     )
-    plan = undo_plan(request.view, context)
+    start = saved_start(request.start, load_snapshot)
+    plan = undo_plan(request.view, context, start=start, max_moves=request.max_moves)
     return plan, preview_plan(snapshot, plan)
 
 
 _undos = cached(_undone, max_entries=16)
+
+
+def _moved(request: UndoRequest) -> int:
+    start = saved_start(request.start, load_snapshot)
+    now = reading(request.stored).snapshot
+    return 0 if start is None else PULSAR.count_moved(request.view, start, now)
+
+
+count_moved = cached(_moved, max_entries=16)
+"""How many bundles are elsewhere than when a run began, by no step of it."""

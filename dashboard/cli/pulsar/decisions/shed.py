@@ -219,7 +219,7 @@ def read_bundle_list(path: Path | None) -> list[str]:
         raise UsageFaultError(
             f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a JSON list."
         ) from exc
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
     if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
         raise UsageFaultError(f"{path} does not hold a list of bundle names.", hint=_LIST_HINT)

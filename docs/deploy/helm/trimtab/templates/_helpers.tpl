@@ -18,11 +18,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default (ternary (include "trimtab.fullname" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
+{{/* The image by its digest, or by a tag that was chosen. */}}
+{{- define "trimtab.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- if not (regexMatch "^sha256:[0-9a-f]{64}$" .digest) }}{{ fail "image.digest is not sha256: and 64 hexadecimal digits." }}{{ end -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ required "Set image.digest to the sha256 of the image in your registry (docker push prints it), or image.tag for an image that was never pushed." .tag }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* What every container has: image, identity, mounts. Called with the root and the name of the container. */}}
 {{- define "trimtab.container" -}}
-image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+image: {{ include "trimtab.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
+  runAsNonRoot: true
+  privileged: false
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: { drop: [ALL] }
