@@ -196,7 +196,7 @@ def note(text: str) -> None:
         with contextlib.suppress(OSError):
             if getattr(error, "errno", None) in _NO_ROOM:
                 # this line is lost; a process that runs on has room for later ones, perhaps
-                sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115  # a number
+                sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
             else:
                 discard(number=2)  # the exit code is all that is left
 
