@@ -62,6 +62,7 @@ class Answer:
     exit_code: int = EXIT_DONE
 
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUOTED: Final = re.compile("`[^`]*`")
 _INSIDE: Final = "\x1f"
 """Stands for the spaces of a command in backquotes, which is not folded; no text contains it."""
@@ -191,9 +192,13 @@ def note(text: str) -> None:
         STATUS.clear()
         sys.stderr.write(_lines_of(_harmless(text), sys.stderr) + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError):  # the exit code is all that is left
+    except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
-            discard(number=2)
+            if getattr(error, "errno", None) in _NO_ROOM:
+                # this line is lost; a process that runs on has room for later ones, perhaps
+                sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+            else:
+                discard(number=2)  # the exit code is all that is left
 
 
 def require_terminal(*, as_json: bool, hint: str) -> None:

@@ -68,7 +68,7 @@ def test_collector_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, con
             wait_s(FULL_S)
             assert process.poll() is None, log.read_text()
             seen = len(SnapshotStore(state / "snapshots").entries("c"))
-        kept = minutes(state)
+        kept, logged = minutes(state), log.stat().st_size
         files = open_files(process)
         until(lambda: minutes(state) >= kept + 3, "minutes recorded again", WITHIN_S)
         until(
@@ -77,6 +77,7 @@ def test_collector_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, con
             WITHIN_S,
         )
         assert open_files(process) <= files + 8
+        until(lambda: log.stat().st_size > logged, "lines in the log again", WITHIN_S)
         assert process.poll() is None
     words = log.read_text()
     assert "Traceback" not in words

@@ -58,7 +58,7 @@ def sessions(wall: Wall, tmp_path: Path) -> Iterator[Sessions]:
     users = UserFile(tmp_path / "users.json")
     users.set_user("ann", PASSWORD)
     database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
-    yield Sessions(database, users, timedelta(hours=12), wall)
+    yield Sessions(database, users, b"k" * 32, timedelta(hours=12), wall)
     database.close()
 
 
