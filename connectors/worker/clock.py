@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 _NEVER = threading.Event()
-ANSWERS_WITHIN_S: Final = 0.75
+ANSWERS_WITHIN_S: Final = 0.5
 """How long answers are waited for after the process was stopped: what a run has changed for its
 time can be restored in a cluster that is well."""
 

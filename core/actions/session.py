@@ -35,7 +35,7 @@ SLICE_S: Final = 0.5
 RETRY_AFTER_S: Final = 2.0
 """How long a cluster that could not be read is left alone before it is read again."""
 
-LEAVE_AFTER_S: Final = 0.75
+LEAVE_AFTER_S: Final = 0.5
 """How long a process that shuts down goes on observing the step under way."""
 
 UNREADABLE_FOR_S: Final = 120.0

@@ -131,9 +131,10 @@ def test_a_handshake_without_an_end_is_over_with_its_time(step_s: float) -> None
 
 @pytest.mark.parametrize("name", ["header drips", "chunks drip", "100 Continue, fast"])
 def test_an_answer_over_tls_is_over_with_its_time(name: str, certificate: Path) -> None:
+    timeouts = {**QUICK, "connect_s": 1.5, "answer_s": 1.5}
     with HostileServer(BEHAVIOURS[name], certificate) as server:
-        client = AdminClient(config_for(server.url, tls={"verify": False}))
-        with bounded(), pytest.raises(RemoteError):
+        client = AdminClient(config_for(server.url, tls={"verify": False}, timeouts=timeouts))
+        with bounded(1.5 + LATE_S), pytest.raises(RemoteError):
             client.request("GET", server.url, PATH)
         client.close()
         assert server.requests

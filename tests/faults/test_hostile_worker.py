@@ -211,12 +211,13 @@ def test_a_collector_ends_while_it_captures_and_keeps_nothing_of_it(site: Site, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("words", [("worker",), ("collect",), ("capture", "c")])
+@pytest.mark.parametrize("words", [("worker",), ("collect",), ("capture", "c", "--out", "{out}")])
 def test_a_process_ends_at_a_signal(site: Site, words: tuple[str, ...], number: int) -> None:
     site.ask()
     seen = len(site.broker.requests)
     site.turn("header drips")
-    with Process(write_config(site.apply), *words) as process:
+    out = site.apply.config.state_dir / "out"
+    with Process(write_config(site.apply), *(word.format(out=out) for word in words)) as process:
         wait_until(lambda: len(site.broker.requests) > seen, "a request", 300.0)
         assert hangs(site)
         assert process.ends_within_s(number) <= WITHIN_S
