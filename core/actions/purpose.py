@@ -20,6 +20,9 @@ from core.system import Snapshot
 MAX_ATTEMPTS: Final = 4
 """How often one step is executed at most: three lost leaders in one run are survived."""
 
+STOPPED_LOOK_S: Final = 0.5
+"""How long the last look of a stopped run waits for a cluster that did not answer before."""
+
 
 def repeat_lost(session: Session) -> None:
     """Reopen steps that failed because the cluster has certainly lost what was requested."""
@@ -88,14 +91,19 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
 
 
 def _snapshot(session: Session) -> Snapshot:
-    """Return a fresh snapshot; a cluster that did not answer is not asked again for a stopped run.
+    """Return a fresh snapshot; one that did not answer before a stop has a moment for it.
 
     Raises:
         RemoteError, SnapshotError: Nothing could be read.
     """
-    if session.stop is not None and not session.is_answering:
-        raise SnapshotError("The cluster did not answer when the run was stopped.")
-    return session.ports.cluster.snapshot()
+    cluster = session.ports.cluster
+    if session.stop is None or session.is_answering:
+        return cluster.snapshot()
+    try:
+        with session.ports.within(STOPPED_LOOK_S):
+            return cluster.snapshot()
+    except (RemoteError, SnapshotError) as exc:
+        raise SnapshotError("The cluster did not answer when the run was stopped.") from exc
 
 
 def _unread(

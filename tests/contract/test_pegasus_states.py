@@ -265,8 +265,8 @@ def test_a_later_capture_reads_a_third_of_the_metrics(sandbox, collector, monkey
     capture = 0
     once = HttpClient._once
 
-    def counted(self, url, path):
-        answer = once(self, url, path)
+    def counted(self, url, path, ends_at):
+        answer = once(self, url, path, ends_at)
         if path.startswith("/metrics"):
             sizes[capture] += len(answer[1])
         return answer

@@ -25,7 +25,8 @@ from dashboard.cli.main import run
 def state(tmp_path: Path, monkeypatch) -> Path:
     config = tmp_path / "trimtab.toml"
     config.write_text(
-        f'state_dir = "{tmp_path}"\n[[clusters]]\nname = "c"\nadmin_urls = ["http://127.0.0.1:9"]\n'
+        f'state_dir = "{tmp_path}"\n[access]\nkey_file = "{tmp_path}/no.key"\n'
+        '[[clusters]]\nname = "c"\nadmin_urls = ["http://127.0.0.1:9"]\n'
     )
     monkeypatch.setenv(services.CONFIG_ENV, str(config))
     services._journal_at.cache_clear()

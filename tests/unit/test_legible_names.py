@@ -162,7 +162,7 @@ def test_streamlit_hands_out_no_cells_of_its_own(monkeypatch) -> None:
         def run(self, config: dict[str, object]) -> None:
             seen.update(config)
 
-    monkeypatch.setattr(serve, "end_with_parent", lambda: None)
+    monkeypatch.setattr(serve, "end_with_parent", lambda _answers: None)
     monkeypatch.setattr(serve.st, "App", App)
     monkeypatch.setattr("sys.argv", ["serve", "127.0.0.1", "8501"])
     serve.main()
