@@ -8,6 +8,7 @@ its secret is in a list of processes.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import resource
@@ -47,7 +48,8 @@ def main() -> int:
         :data:`SENT`, :data:`NOT_TAKEN` or :data:`NO_ADDRESS`.
     """
     signal.alarm(round(2 * WITHIN_S))  # nobody may be left who would end it
-    resource.setrlimit(resource.RLIMIT_AS, (_MAX_BYTES, _MAX_BYTES))
+    with contextlib.suppress(ValueError, OSError):  # a process of macOS has more from the start
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_BYTES, _MAX_BYTES))
     message = msgspec.json.decode(sys.stdin.buffer.read(), type=Message)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -173,10 +173,10 @@ class _Loop:
         finally:
             if self._observer is not None:
                 self._observer.close()
+            self._status.stopped_at = _text(_now())
+            self._write_status()  # first: a history that hangs may take longer than there is
             if self._recording is not None:
                 self._recording.close()
-            self._status.stopped_at = _text(_now())
-            self._write_status()
             lock.release()
 
     def _acquire(self, lock: filelock.BaseFileLock) -> bool:

@@ -44,7 +44,8 @@ _BOUNDS: Final = {
 Source:
     ``object_store`` ``ClientConfigKey`` and ``RetryConfig``, as delta-rs reads them.
 """
-_ENDS_WITHIN_S: Final = 30.0
+_ENDS_WITHIN_S: Final = 5.0
+"""With that of the upkeep less than a supervisor waits before it kills."""
 _LOOK_S: Final = 1.0
 
 Report = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
@@ -150,7 +151,7 @@ class Recording:
         self._waiting.put(snapshot)
 
     def close(self) -> None:
-        """Record what was handed over and end; what takes longer than 30 s is given up."""
+        """Record what was handed over and end; what takes longer than 5 s is given up."""
         self._waiting.put(None)
         self._thread.join(_ENDS_WITHIN_S)
         self._upkeep.close()

@@ -19,7 +19,7 @@ from core.history.store.store import HistoryError, HistoryStore
 
 LOCK_FILE: Final = "history-upkeep.lock"
 _FIRST_S: Final = 300.0
-_ENDS_WITHIN_S: Final = 20.0
+_ENDS_WITHIN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,10 @@ class TooLongError(Exception):
     """An answer is longer than it may be."""
 
 
+class TooManyError(TooLongError):
+    """It is not too long by itself: too many long ones are read at the same time."""
+
+
 @dataclass(slots=True)
 class _Meter:
     """What may still be received in a block, bytes."""

@@ -28,7 +28,13 @@ from urllib3.exceptions import (
 from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from connectors.transport.addresses import host_fault
-from connectors.transport.deadline import GivenUpError, TooLongError, next_wait_s, until
+from connectors.transport.deadline import (
+    GivenUpError,
+    TooLongError,
+    TooManyError,
+    next_wait_s,
+    until,
+)
 from connectors.transport.sockets import PlainSocket, TlsSocket, connect
 from core.errors import UnreachableError
 
@@ -109,7 +115,8 @@ def send(
         max_bytes: Largest body, packed and unpacked.
     Raises:
         requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError: It failed.
-        TooLongError: The answer is longer, or too many long ones are read at the same time.
+        TooLongError: The answer is longer.
+        TooManyError: Too many long ones are read at the same time.
         CutOffError: The answer is shorter than announced.
         GivenUpError: It is not waited for any more.
     """
@@ -139,11 +146,11 @@ class _Room:
         """Take more of it, or give some back.
 
         Raises:
-            TooLongError: There is no more.
+            TooManyError: There is no more.
         """
         with self._lock:
             if count > 0 and self._taken + count > _MAX_TOGETHER:
-                raise TooLongError
+                raise TooManyError
             self._taken += count
 
 

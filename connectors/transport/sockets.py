@@ -20,6 +20,7 @@ from connectors.transport.deadline import awaited, next_wait_s, received
 
 T = TypeVar("T")
 Address = tuple[Any, ...]
+_LOOKUP_TURN_S: Final = 0.01
 _MAX_LOOKUPS: Final = 32
 """Names that are looked up at the same time: a resolver that hangs holds a thread for each."""
 
@@ -174,6 +175,15 @@ _lock = threading.Lock()
 _lookups: dict[tuple[str, int], _Lookup] = {}
 
 
+def _lookup(host: str, port: int) -> _Lookup | None:
+    """Return the lookup of a name, begun if need be; ``None``: there are too many others."""
+    with _lock:
+        lookup = _lookups.get((host, port))
+        if lookup is None and len(_lookups) < _MAX_LOOKUPS:
+            lookup = _lookups[host, port] = _Lookup(host, port)
+        return lookup
+
+
 def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
     """Return what ``getaddrinfo`` finds; who looks the same name up meanwhile shares the lookup.
 
@@ -186,12 +196,11 @@ def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         pass  # a name
-    with _lock:
-        lookup = _lookups.get((host, port))
-        if lookup is None:
-            if len(_lookups) >= _MAX_LOOKUPS:
-                raise socket.gaierror(socket.EAI_AGAIN, "too many lookups of names hang")
-            lookup = _lookups[host, port] = _Lookup(host, port)
-    if not awaited(lookup.is_done.wait, 3600.0 if within_s is None else within_s):
+    ends_s = monotonic() + (3600.0 if within_s is None else within_s)
+    while (lookup := _lookup(host, port)) is None:
+        if monotonic() >= ends_s:
+            raise socket.gaierror(socket.EAI_AGAIN, "too many lookups of names hang")
+        threading.Event().wait(min(next_wait_s(), _LOOKUP_TURN_S))
+    if not awaited(lookup.is_done.wait, ends_s - monotonic()):
         raise TimeoutError(f"the lookup of {host} timed out")
     return lookup.result()

@@ -85,6 +85,8 @@ class BoundedClient(KazooClient):  # type: ignore[misc]  # the library has no ty
         def is_decided() -> bool:
             return self.connected or self.has_ended or self._state == KeeperState.AUTH_FAILED
 
+        if self.connected:
+            return True
         with self._state_moved, contextlib.suppress(DeadlineError):
             awaited(lambda some_s: self._state_moved.wait_for(is_decided, some_s), wait_s)
         return bool(self.connected)

@@ -19,7 +19,7 @@ from connectors.config.model import ClusterConfig
 from connectors.zookeeper.client import connect, new_client
 from connectors.zookeeper.connection import BoundedClient
 from connectors.zookeeper.errors import ENDED, translate
-from core.errors import ConfigError, RemoteError
+from core.errors import ConfigError, GivenUpError, RemoteError
 
 T = TypeVar("T")
 _TRIES: Final = 2
@@ -98,6 +98,8 @@ class ZooKeeperSession:
             self._client = new_client(self._config, default_acl=acl if auth else None)
         try:
             connect(self._client, min(self._wait_s, ends_at - monotonic()), self.endpoint)
+        except GivenUpError:  # what lives with a session that is well stays
+            raise
         except RemoteError:
             self.close()
             raise

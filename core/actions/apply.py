@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Final
 
 from core.actions.approval import waits_for_approval
@@ -146,7 +146,8 @@ def reconcile_run(run_id: RunId, ports: Ports) -> RunView:
     """
     session = Session(run_id, ports)
     if session.is_after_end and ports.lease.is_held():
-        look_again(session)
+        with suppress(LeaseLostError):  # it is left to the next one
+            look_again(session)
     return session.view
 
 
@@ -348,7 +349,8 @@ def _finish(session: Session) -> None:
     is_read = session.snapshot is not None and not session.is_shutting_down
     if is_read and (session.stop is None or session.is_answering):
         # the run's own steps are reconciled all the same
-        with suppress(RemoteError, SnapshotError):
+        moment = nullcontext() if session.stop is None else session.a_moment()
+        with suppress(RemoteError, SnapshotError), moment:
             last = session.last_snapshot or session.ports.cluster.snapshot()
             note_external_changes(session, last)
     session.require_ours()

@@ -20,9 +20,6 @@ from core.system import Snapshot
 MAX_ATTEMPTS: Final = 4
 """How often one step is executed at most: three lost leaders in one run are survived."""
 
-STOPPED_LOOK_S: Final = 0.5
-"""How long the last look of a stopped run waits for a cluster that did not answer before."""
-
 
 def repeat_lost(session: Session) -> None:
     """Reopen steps that failed because the cluster has certainly lost what was requested."""
@@ -91,18 +88,20 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
 
 
 def _snapshot(session: Session) -> Snapshot:
-    """Return a fresh snapshot; one that did not answer before a stop has a moment for it.
+    """Return a fresh snapshot; a stopped run has a moment for it.
 
     Raises:
         RemoteError, SnapshotError: Nothing could be read.
     """
     cluster = session.ports.cluster
-    if session.stop is None or session.is_answering:
+    if session.stop is None:
         return cluster.snapshot()
     try:
-        with session.ports.within(STOPPED_LOOK_S):
+        with session.a_moment():
             return cluster.snapshot()
     except (RemoteError, SnapshotError) as exc:
+        if isinstance(exc, GivenUpError):
+            session.notice_given_up()
         raise SnapshotError("The cluster did not answer when the run was stopped.") from exc
 
 

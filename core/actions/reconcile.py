@@ -73,12 +73,14 @@ def watch(
     began_s = clock.monotonic() - spent_s
     min_s = timeout_s = session.view.options.verify_within_s
     ownerless_since_s = -math.inf if step.unserved else None  # it was seen so for long enough
+    is_stopped = False  # a stop gave the last look up: the next one has a moment
     while True:
         now_s = clock.monotonic()
         is_last = now_s - began_s >= timeout_s
         try:
             planned = as_executed(session.view, step.index)
-            with session.ports.within(max(timeout_s - (now_s - began_s), LOOK_WITHIN_S)):
+            left_s = max(timeout_s - (now_s - began_s), LOOK_WITHIN_S)
+            with session.a_moment() if is_stopped else session.ports.within(left_s):
                 action = action or session.ports.cluster.action(planned)
                 timeout_s = max(min_s, action.timeout_s)
                 is_last = now_s - began_s >= timeout_s
@@ -87,16 +89,22 @@ def watch(
                 if result is None and is_last:
                     result = action.on_timeout(before, now)
             ownerless_since_s = _since(ownerless_since_s, now, now_s)
-        except GivenUpError as exc:
-            result = _unreadable(step, exc) if session.notice_given_up() or is_last else None
+            is_stopped = is_stopped and _answered(session)
         except RemoteError as exc:
             ownerless_since_s = None
-            result = _unreadable(step, exc) if is_last else None
+            result = _unreadable(step, exc) if is_last or is_stopped else None
+            is_stopped = isinstance(exc, GivenUpError) and session.notice_given_up()
         if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
             return result
         if session.is_to_leave and now_s - began_s < timeout_s:
             raise LeftError
         session.hold(LOOK_EVERY_S if now_s - began_s < min_s else LOOK_LATE_S)
+
+
+def _answered(session: Session) -> bool:
+    """Note that the cluster answered after a stop; return that no look is the last one any more."""
+    session.could_read()
+    return False
 
 
 def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:

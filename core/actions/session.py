@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -34,6 +35,9 @@ SLICE_S: Final = 0.5
 
 RETRY_AFTER_S: Final = 2.0
 """How long a cluster that could not be read is left alone before it is read again."""
+
+STOPPED_LOOK_S: Final = 0.75
+"""How long a stopped run waits for what it still reads, s."""
 
 LEAVE_AFTER_S: Final = 0.5
 """How long a process that shuts down goes on observing the step under way."""
@@ -256,6 +260,14 @@ class Session:
         self.refresh()
         self._was_given_up = True
         return self.stop is not None
+
+    def a_moment(self) -> AbstractContextManager[None]:
+        """Bound what a stopped run still waits for the cluster in a block.
+
+        A reading that takes longer is given up, not cut short: half of one would mislead.
+        """
+        ends_s = self.ports.clock.monotonic() + STOPPED_LOOK_S
+        return self.ports.unless(lambda: self.ports.clock.monotonic() >= ends_s)
 
     @property
     def is_answering(self) -> bool:

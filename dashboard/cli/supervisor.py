@@ -179,10 +179,13 @@ class Child:
     def bound_log(self) -> None:
         """Move the log away where it is too long; the process goes on writing at its beginning."""
         before = self.log.with_name(f"{self.log.name}.1")
-        with contextlib.suppress(OSError):  # as long as the disk is full, nothing is added
+        with contextlib.suppress(OSError):
             if self.log.stat().st_size > _LOG_BYTES:
                 before.unlink(missing_ok=True)  # first: what it takes may be all that is free
-                shutil.copyfile(self.log, before)
+                try:
+                    shutil.copyfile(self.log, before)
+                except OSError:  # the disk is full, and others need what is left of it
+                    before.unlink(missing_ok=True)
                 os.truncate(self.log, 0)
                 self._log_from = 0
 

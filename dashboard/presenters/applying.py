@@ -120,6 +120,7 @@ class Impact:
         unloaded: Bundles that the cluster unloads by itself because of a step.
         clients: Producers and consumers that reconnect.
         limited: Producers and consumers whose limits change.
+        is_unknown: Clients that it reaches could not be counted.
         moved_bytes_per_s: Traffic of what moves.
         copied_mb: What is copied between nodes.
         servers: Brokers or nodes that lose or gain something.
@@ -135,6 +136,7 @@ class Impact:
     unloaded: int
     clients: int
     limited: int
+    is_unknown: bool
     moved_bytes_per_s: float
     copied_mb: float
     servers: int
@@ -160,6 +162,8 @@ class Impact:
             unloaded=unloaded,
             clients=expected.clients or 0,
             limited=_known(expected.limited_clients),
+            is_unknown=expected.limited_clients is None
+            or (bool(unloaded) and expected.clients is None),
             moved_bytes_per_s=expected.moved_bytes_per_s or 0.0,
             copied_mb=expected.copied_mb or 0.0,
             servers=len(servers),
@@ -200,6 +204,7 @@ class Impact:
                 self.moved_bytes_per_s > FREE_BYTES_PER_S,
                 f"{format_bytes_per_s(self.moved_bytes_per_s)} of traffic moves",
             ),
+            (self.is_unknown, "how many clients are affected is unknown"),
             (self.copied_mb > FREE_COPIED_MB, f"{format_mb(self.copied_mb)} is copied"),
             (self.emptied > 1, f"{pluralize(self.emptied, 'node')} are emptied"),
             (self.partitions > FREE_PARTITIONS, f"{partitions} change"),

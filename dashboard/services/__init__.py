@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     Verified = Verification
     """What the pages call them; they import nothing of the connectors."""
 
+START_SLACK: Final = timedelta(minutes=5)
+"""How much older than a run a saved snapshot may be that shows what was there when it began."""
+
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 """Path of the configuration file, set by the command line for the pages."""
 
@@ -637,7 +640,8 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
 def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
     """Return the saved snapshot of a cluster from when a run began; ``None``: there is none.
 
-    It is the one on which the worker began the run, else the newest one before its first step.
+    It is the one on which the worker began the run, else the newest one before its first step, if
+    that is not much older than the run.
 
     Args:
         config: The configuration.
@@ -646,7 +650,9 @@ def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
     moment = began_at(view) + timedelta(milliseconds=1)  # names of snapshots are cut to that
     own = run_starts(config.state_dir).before(view.cluster, moment, 1)
     own = [one for one in own if one.taken_at > view.requested_at]
-    found = own or snapshot_store(config).before(view.cluster, moment, 1)
+    saved = snapshot_store(config).before(view.cluster, moment, 1)
+    oldest = view.requested_at - START_SLACK
+    found = own or [one for one in saved if one.taken_at >= oldest]
     return found[0] if found else None
 
 

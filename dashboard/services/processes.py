@@ -153,7 +153,8 @@ def _reports(config: Config, now: datetime) -> Iterator[tuple[str, str, str, dat
         due = _moment(report.get("next_due_at"))
         if due is not None:
             late_s = _CYCLES * max(_number(report, "every_s"), _number(report, "last_duration_s"))
-            is_late = now - due > timedelta(seconds=max(late_s, _SOONEST_LATE_S))
+            late_s = max(late_s, _SOONEST_LATE_S, 2 * one.timeouts.capture_s)
+            is_late = now - due > timedelta(seconds=late_s)
             why = _ENDED if report.get("stopped_at") else _SILENT if is_late else ""
             yield "collector", one.name, why, due
 

@@ -350,7 +350,7 @@ class MetaClient:
     def _wait(self, seconds: float, operation: str) -> None:
         try:
             with suppress(deadline.DeadlineError):
-                deadline.pause(seconds)
+                deadline.awaited(threading.Event().wait, seconds)
         except deadline.GivenUpError as exc:
             raise GivenUpError.at(self._endpoint(), operation, "not_sent") from exc
 

@@ -256,7 +256,13 @@ class PulsarCluster(Limited):
         try:
             self._first(self._setting_request(key, value))
         except RemoteError as exc:
-            if exc.outcome == "refused" or self.dynamic_setting(key) != value:
+            if exc.outcome == "refused":
+                raise
+            try:
+                is_set = self.dynamic_setting(key) == value
+            except RemoteError:  # whether it was sent is what counts
+                raise exc from None
+            if not is_set:
                 raise
 
     def send_to_any(self, request: AdminRequest) -> None:
@@ -331,7 +337,8 @@ class PulsarCluster(Limited):
         """Return the first answer; those that were not reached are passed over.
 
         Raises:
-            RemoteError: The first refusal, or the first failure when no broker answered.
+            RemoteError: The first refusal, or when no broker answered the first failure, that of a
+                request that may have been sent before others.
         """
         failure: RemoteError | None = None
         bases = self._bases()
@@ -342,7 +349,8 @@ class PulsarCluster(Limited):
                 except RemoteError as exc:
                     if exc.outcome == "refused":
                         raise
-                    failure = failure or exc
+                    if failure is None or exc.outcome == "unknown" != failure.outcome:
+                        failure = exc
         raise failure or self._unreachable()
 
     def _unreachable(self) -> UnreachableError:

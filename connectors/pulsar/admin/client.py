@@ -249,8 +249,8 @@ class AdminClient:
             status, headers, content = self._request_all(sent, url)
             if 200 <= status < 300:
                 if json_weight(content) > DECODED * limit:
-                    what = f"{endpoint} answered {operation} with more than may be decoded."
-                    raise _no_whole_answer(what, endpoint, operation)
+                    what = f"{endpoint} answered more than may be decoded to"
+                    raise _no_whole_answer(what, endpoint, operation, _RAISE)
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
                 raise self._dialect.error_of(
@@ -380,17 +380,23 @@ def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:
         return GivenUpError.at(endpoint, operation, outcome)
     if isinstance(exc, http.CutOffError):
         return _no_whole_answer(f"{endpoint} broke off its answer to", endpoint, operation)
+    if isinstance(exc, deadline.TooManyError):
+        what = f"{endpoint} was not read to its end, as too many long answers come at once, in"
+        return _no_whole_answer(what, endpoint, operation, "Lower rest_fan_out.")
     if isinstance(exc, deadline.TooLongError):
         what = f"{endpoint} answered more than {sent.max_bytes // 2**20} MiB to"
-        return _no_whole_answer(what, endpoint, operation)
+        return _no_whole_answer(what, endpoint, operation, _RAISE)
     error = translate(exc, endpoint=endpoint, operation=operation)
     is_late = isinstance(error, RemoteTimeoutError) and monotonic() >= sent.ends_at
     return _too_late(endpoint, operation) if is_late and error.outcome == "unknown" else error
 
 
-def _no_whole_answer(what: str, endpoint: str, operation: str) -> ProtocolError:
+_RAISE: Final = "If it is right, raise answer_mib or bulk_mib under [clusters.read_limits]."
+
+
+def _no_whole_answer(what: str, endpoint: str, operation: str, hint: str = "") -> ProtocolError:
     what = f"{what} {operation}."
-    return ProtocolError(what, endpoint=endpoint, operation=operation, outcome="unknown")
+    return ProtocolError(what, endpoint=endpoint, operation=operation, outcome="unknown", hint=hint)
 
 
 def _too_late(endpoint: str, operation: str) -> RemoteTimeoutError:
