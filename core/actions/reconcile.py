@@ -98,7 +98,14 @@ def watch(
             return result
         if session.is_to_leave and now_s - began_s < timeout_s:
             raise LeftError
-        session.hold(LOOK_EVERY_S if now_s - began_s < min_s else LOOK_LATE_S)
+        session.hold(_until_next_s(is_early=now_s - began_s < min_s, is_stopped=is_stopped))
+
+
+def _until_next_s(*, is_early: bool, is_stopped: bool) -> float:
+    """Return how long to wait for the next look, s."""
+    if is_stopped:
+        return 0.0
+    return LOOK_EVERY_S if is_early else LOOK_LATE_S
 
 
 def _answered(session: Session) -> bool:

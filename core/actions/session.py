@@ -36,8 +36,8 @@ SLICE_S: Final = 0.5
 RETRY_AFTER_S: Final = 2.0
 """How long a cluster that could not be read is left alone before it is read again."""
 
-STOPPED_LOOK_S: Final = 0.75
-"""How long a stopped run waits for what it still reads, s."""
+STOPPED_LOOK_S: Final = 0.3
+"""How long a stopped run waits for a cluster that does not answer, s."""
 
 LEAVE_AFTER_S: Final = 0.5
 """How long a process that shuts down goes on observing the step under way."""
@@ -113,7 +113,7 @@ class Session:
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
         self._lacking_since_s: float | None = None
-        self._ends_since_s = math.inf
+        self._ends_since_s = self._moment_ends_s = math.inf
         self._was_given_up = self._is_stop_near = False
         self._asks_at_s = -math.inf
         entries = self._obeyed(ports.journal.entries(run_id=run_id), is_requested=False)
@@ -264,9 +264,12 @@ class Session:
     def a_moment(self) -> AbstractContextManager[None]:
         """Bound what a stopped run still waits for the cluster in a block.
 
-        A reading that takes longer is given up, not cut short: half of one would mislead.
+        There is one moment for all that it reads until the cluster answers. What takes longer is
+        given up, not cut short: half a reading would mislead.
         """
-        ends_s = self.ports.clock.monotonic() + STOPPED_LOOK_S
+        if math.isinf(self._moment_ends_s):
+            self._moment_ends_s = self.ports.clock.monotonic() + STOPPED_LOOK_S
+        ends_s = self._moment_ends_s
         return self.ports.unless(lambda: self.ports.clock.monotonic() >= ends_s)
 
     @property
@@ -306,6 +309,7 @@ class Session:
         """Note that the cluster answered."""
         self._unreadable_since_s = None
         self._was_given_up = False
+        self._moment_ends_s = math.inf
 
     def is_unreadable_for_long(self) -> bool:
         """Note that the cluster did not answer; return whether that has lasted too long."""
