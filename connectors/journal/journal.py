@@ -316,9 +316,11 @@ class SqlJournal:
         return tuple(RunId(run_id) for run_id in workers)
 
     def _forged_turns(self, rows: Sequence[Any]) -> set[int]:
-        """Return the places of forged claims and ends of runs whose request is genuine.
+        """Return the places of turns that are none: forged ends of runs whose request is genuine,
+        and forged claims of any.
 
-        A run that was requested long ago is past its plan's time: it cannot be executed again, so
+        No worker obeys a forged claim, and one refuses a run whose request is forged: that end
+        counts. A run that was requested long ago is past its plan's time: it cannot be executed again, so
         that its entries need no look.
         """
         if self._is_genuine is None:
@@ -335,7 +337,7 @@ class SqlJournal:
             ENTRIES.c.run_id.in_({row.run_id for row in forged}),
         )
         genuine = {row.run_id for row in self._counting(query, "read requests")}
-        return {row.seq for row in forged if row.run_id in genuine}
+        return {row.seq for row in forged if row.run_id in genuine or row.kind == "RunClaimed"}
 
     def run_ids(self, *, cluster: str | None = None, limit: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first.

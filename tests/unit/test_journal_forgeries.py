@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -16,6 +18,7 @@ from connectors.access.key import signature_check
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.systems import open_journal
+from connectors.worker import worker
 from core.access import Identity
 from core.actions.authority import signed
 from core.actions.events import (
@@ -124,6 +127,43 @@ def test_a_genuine_end_ends_a_run_whatever_was_forged_before(
     assert journal.open_runs("prod") == ()
     view = fold(journal.entries(run_id=RUN))
     assert (view.state, view.worker, view.forged) == ("DONE", WORKER, (5, 7))
+
+
+def test_a_refusal_ends_a_forged_run_whose_claim_is_forged_too(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    plain.append(forged(requested()))
+    plain.append(forged(claimed("mallory")))
+    assert journal.open_runs("prod") == (RUN,)
+    plain.append(genuine(RunRefused(code="not_signed", sentence="Nobody signed it."), 60, WORKER))
+    assert journal.open_runs("prod") == ()
+    fresh = SqlJournal(plain.database.url.render_as_string(), is_genuine=journal._is_genuine)
+    assert fresh.open_runs("prod") == ()
+    fresh.close()
+
+
+def test_a_run_that_has_ended_does_not_block_those_behind_it(
+    config: Path, journal: SqlJournal, plain: SqlJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim is forged and not looked at any more: the list of open runs keeps it."""
+    second = RunId("second")
+    plain.append(genuine(requested()))
+    plain.append(msgspec.structs.replace(genuine(requested()), run_id=second))
+    executed: list[RunId] = []
+
+    def execute(run_id: RunId, _ports: object) -> str:
+        executed.append(run_id)
+        return "REFUSED"
+
+    loaded = TrimtabConfig.load(config, ())
+    loop = worker._Loop(loaded, loaded.cluster("prod"), threading.Event(), lambda _: None)
+    monkeypatch.setattr(worker, "execute_run", execute)
+    monkeypatch.setattr(loop, "_new_lease", lambda _: Mock(place="here"))
+    monkeypatch.setattr(loop, "_opened", lambda _: Mock())
+    monkeypatch.setattr(loop, "_journal", journal)
+    for _ in range(3):
+        loop._turn()
+    assert executed == [RUN, second]
 
 
 def test_forged_moves_spend_no_budget_and_set_no_pace(
