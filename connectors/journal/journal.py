@@ -247,14 +247,14 @@ class SqlJournal:
         return [row for row in rows if known[row.seq]]
 
     def _judge(self, seqs: Sequence[int]) -> dict[int, bool]:
-        """Return by place whether entries are not forged; what is no record is."""
+        """Return by place whether entries are not forged; what is damaged, or no record, is."""
         query = sa.select(ENTRIES).where(ENTRIES.c.seq.in_(seqs))
         with self.database.reading("verify signatures") as connection:
             rows = [Row(**row) for row in connection.execute(query).mappings()]
         found = dict.fromkeys(seqs, False)
         digests = {row.seq: row.digest for row in rows}
         for entry in self._entries([row for row in rows if self._is_record(row)]):
-            found[entry.seq] = not entry.forged
+            found[entry.seq] = not (entry.forged or entry.damage)
         with self._lock:
             self._judged.update({(seq, digests[seq]): found[seq] for seq in digests})
         return found
@@ -316,12 +316,11 @@ class SqlJournal:
         return tuple(RunId(run_id) for run_id in workers)
 
     def _forged_turns(self, rows: Sequence[Any]) -> set[int]:
-        """Return the places of turns that are none: forged ends of runs whose request is genuine,
-        and forged claims of any.
+        """Return the places of forged claims, and of forged ends of runs whose request is genuine.
 
         No worker obeys a forged claim, and one refuses a run whose request is forged: that end
-        counts. A run that was requested long ago is past its plan's time: it cannot be executed again, so
-        that its entries need no look.
+        counts. A run that was requested long ago is past its plan's time: it cannot be executed
+        again, so that its entries need no look.
         """
         if self._is_genuine is None:
             return set()
