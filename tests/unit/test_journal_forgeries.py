@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,6 +18,8 @@ from journal_entries import RUN, WORKER, begun, claimed, ended, plan_of, record_
 from connectors.access.key import signature_check
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.pegasus.acting.pending import PendingProposals
+from connectors.recording.steps import RunSteps
 from connectors.systems import open_journal
 from connectors.worker import worker
 from core.access import Identity
@@ -30,10 +33,18 @@ from core.actions.events import (
     RunEnded,
     RunRefused,
     RunRequested,
+    SettingChanged,
+    SettingSaved,
+    canonical,
     link,
 )
 from core.actions.model import RunId
 from core.actions.runs import fold
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
+from core.plan.model import sealed
+from core.units import datetime_to_ms
 from dashboard import services
 from dashboard.cli.main import run
 
@@ -166,6 +177,20 @@ def test_a_run_that_has_ended_does_not_block_those_behind_it(
     assert executed == [RUN, second]
 
 
+def test_a_genuine_text_under_other_columns_ends_no_run(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    plain.append(genuine(requested()))
+    claim = plain.append(genuine(claimed(), 1))
+    body = canonical(claim.record)
+    row = (3, RUN, "prod", round(NOW.timestamp() * 1000), WORKER, "RunEnded", body)
+    with sqlite3.connect(plain.database.url.database) as raw:
+        values = (*row, claim.digest, link(claim.digest, 3, body))
+        raw.execute("INSERT INTO trimtab_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    assert plain.open_runs("prod") == ()
+    assert journal.open_runs("prod") == (RUN,)
+
+
 def test_forged_moves_spend_no_budget_and_set_no_pace(
     journal: SqlJournal, plain: SqlJournal
 ) -> None:
@@ -190,6 +215,45 @@ def test_a_forged_request_does_not_make_a_plan_applied_already(
     assert list(plain.runs_of_plan(plan)) == ["other", RUN]
     assert list(journal.runs_of_plan(plan)) == [RUN]
     assert set(journal.open_runs("prod")) == {"other", RUN}  # a worker refuses the forged one
+
+
+def test_a_forged_run_is_no_event_and_explains_nothing(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    setting = SettingSaved(key="loadBalancerSheddingEnabled", before="true", during="false")
+    changed = SettingChanged(key=setting.key)
+    for second, event in enumerate((requested(), claimed(), begun(0), setting, changed, ended(0))):
+        plain.append(forged(event, second, WORKER))
+    steps = RunSteps(journal, "prod", 0, datetime_to_ms(NOW), lambda key: (key,))
+    steps.read()
+    assert steps.pending() == []
+    assert steps.run_changes(datetime_to_ms(NOW)) == []
+    believing = RunSteps(plain, "prod", 0, datetime_to_ms(NOW), lambda key: (key,))
+    believing.read()  # the test of the test
+    assert believing.pending()
+    assert believing.run_changes(datetime_to_ms(NOW))
+
+
+def test_a_forged_run_has_thrown_no_proposal_away(journal: SqlJournal, plain: SqlJournal) -> None:
+    partition = Partition(gpid="2.0", table="t", ballot=1, max_replica_count=3, primary="r1:34801")
+    move = MoveReplica(partition=partition, move="move_pri", source="r1:34801", target="r2:34801")
+    proposed = (
+        requested(plan=sealed(replace(plan_of(1), steps=(move,)))),
+        claimed(),
+        begun(0),
+        ended(0, "UNKNOWN", "timed_out"),
+        RunEnded(state="FAILED", sentence="One step is unknown."),
+    )
+    for second, event in enumerate(proposed):
+        plain.append(genuine(event, second))
+    pending = PendingProposals(journal, "prod")
+    assert pending() == {partition.gpid}
+    level = sealed(replace(plan_of(1), steps=(SetMetaLevel(before="steady", level="steady"),)))
+    for second, event in enumerate((requested(plan=level), claimed(), begun(0), ended(0)), 50):
+        record = forged(event, second, WORKER)
+        plain.append(msgspec.structs.replace(record, run_id=RunId("other")))
+    assert pending() == {partition.gpid}
+    assert PendingProposals(plain, "prod")() == frozenset()  # the test of the test
 
 
 def test_copies_are_named(journal: SqlJournal, plain: SqlJournal) -> None:
