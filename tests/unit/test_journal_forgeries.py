@@ -263,6 +263,7 @@ def test_copies_are_named(journal: SqlJournal, plain: SqlJournal) -> None:
         plain.append(record)
     view = fold(journal.entries(run_id=RUN))
     assert view.forged == (4, 5)
+    assert journal.run_ids() == [RUN]
     assert view.state == "RUNNING"
 
 
