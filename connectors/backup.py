@@ -29,6 +29,7 @@ _JOURNAL: Final = "journal.db"
 _USERS: Final = "users.json"
 _KEY: Final = "installation.key"
 _STAGED: Final = ".partial-"
+_LIVE_HINT: Final = "`trimtab runs --verify` checks all of it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ def back_up(config: TrimtabConfig, folder: Path) -> Backup:
             entries, digest = None, ""
             if journal is not None and journal.is_file():
                 _copy_journal(journal, aside / _JOURNAL)
-                entries, digest = _verified(config, aside / _JOURNAL)
+                entries, digest = _verified(config, aside / _JOURNAL, str(journal), _LIVE_HINT)
                 made.append(_JOURNAL)
     except (OSError, sqlite3.Error) as exc:
         raise InputError(
@@ -132,7 +133,11 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
                 f"{path} is there already, and a restore overwrites nothing.",
                 hint="Stop every process of Trimtab, and move it away first.",
             )
-    entries, digest = _verified(config, folder / _JOURNAL) if _JOURNAL in wanted else (None, "")
+    entries, digest = None, ""
+    if _JOURNAL in wanted:
+        entries, digest = _verified(
+            config, folder / _JOURNAL, f"in {folder}", "Use another backup."
+        )
     _put_back(folder, wanted)
     return Backup(files=tuple(wanted), entries=entries, digest=digest)
 
@@ -183,9 +188,14 @@ def _copy_journal(source: Path, target: Path) -> None:
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, nothing next to it
 
 
-def _verified(config: TrimtabConfig, file: Path) -> tuple[int, str]:
+def _verified(config: TrimtabConfig, file: Path, place: str, hint: str) -> tuple[int, str]:
     """Return entries and newest hash of a copy.
 
+    Args:
+        config: Which systems there are.
+        file: The copy.
+        place: Which journal it is for people: that of which it is the copy, or ``in`` a folder.
+        hint: What to do if it is damaged.
     Raises:
         InputError: It is damaged.
     """
@@ -200,7 +210,7 @@ def _verified(config: TrimtabConfig, file: Path) -> tuple[int, str]:
         damage = found.damage
         where = f" at entry {damage.seq}: {damage.what}" if damage else f". {found.database[0]}"
         raise InputError(
-            f"The journal in {file.parent} is damaged{where}",
-            hint="Check the journal with `trimtab runs --verify`, or use another backup.",
+            f"The journal {place} is damaged{where}",
+            hint=hint,
         )
     return found.entries, found.newest_digest

@@ -159,11 +159,14 @@ def _drop_cut_line(file: Path) -> None:
 
     The disk was full, or the writer was stopped; nobody reads such a line.
     """
-    with suppress(FileNotFoundError), file.open("r+b") as stored:
-        size = stored.seek(0, os.SEEK_END)
-        stored.seek(max(0, size - _TAIL_BYTES))
-        tail = stored.read()
-        stored.truncate(size - len(tail) + tail.rfind(b"\n") + 1)
+    with suppress(FileNotFoundError):
+        with file.open("rb") as stored:
+            start = max(0, stored.seek(0, os.SEEK_END) - _TAIL_BYTES)
+            stored.seek(start)
+            tail = stored.read()
+        if tail and not tail.endswith(b"\n"):  # else nothing is cut off: others may append now
+            with file.open("r+b") as cut:
+                cut.truncate(start + tail.rfind(b"\n") + 1)
 
 
 def _last_line(file: Path) -> str:

@@ -49,6 +49,7 @@ _CLOCKS_APART: Final = timedelta(hours=1)
 """How far the clocks of those who write to a journal may be apart."""
 
 _ENDS: Final = ("RunEnded", "RunRefused")
+_TURNS: Final = ("RunRequested", "RunClaimed", *_ENDS)
 _JUDGED: Final = 100_000
 """Entries of which is remembered whether they are forged."""
 
@@ -247,14 +248,14 @@ class SqlJournal:
         return [row for row in rows if known[row.seq]]
 
     def _judge(self, seqs: Sequence[int]) -> dict[int, bool]:
-        """Return by place whether entries are not forged; what is no record is."""
+        """Return by place whether entries are not forged; what is damaged, or no record, is."""
         query = sa.select(ENTRIES).where(ENTRIES.c.seq.in_(seqs))
         with self.database.reading("verify signatures") as connection:
             rows = [Row(**row) for row in connection.execute(query).mappings()]
         found = dict.fromkeys(seqs, False)
         digests = {row.seq: row.digest for row in rows}
         for entry in self._entries([row for row in rows if self._is_record(row)]):
-            found[entry.seq] = not entry.forged
+            found[entry.seq] = not (entry.forged or entry.damage)
         with self._lock:
             self._judged.update({(seq, digests[seq]): found[seq] for seq in digests})
         return found
@@ -299,14 +300,17 @@ class SqlJournal:
         query = (
             sa.select(*_OF_RUNS)
             .where(ENTRIES.c.cluster == cluster, ENTRIES.c.seq > seen)
-            .where(ENTRIES.c.kind.in_(("RunRequested", "RunClaimed", *_ENDS)))
+            .where(ENTRIES.c.kind.in_(_TURNS))
             .where((ENTRIES.c.kind != "RunRequested") | ~_IS_REQUESTED_AGAIN)
             .order_by(ENTRIES.c.seq)
         )
         with self.database.reading("list open runs") as connection:
             rows = connection.execute(query).all()
         workers = dict(workers)
-        forged = self._forged_turns(rows)
+        limit = datetime_to_ms(datetime.now(UTC) - _EXECUTABLE)
+        # a run of before then is past its plan's time, it cannot be executed again
+        old = {row.run_id for row in rows if row.kind == "RunRequested" and row.at_ms < limit}
+        forged = self._forged_turns([row for row in rows if row.run_id not in old])
         for row in rows:
             if row.seq not in forged:
                 _follow(workers, row.run_id, row.kind, row.actor)
@@ -316,26 +320,23 @@ class SqlJournal:
         return tuple(RunId(run_id) for run_id in workers)
 
     def _forged_turns(self, rows: Sequence[Any]) -> set[int]:
-        """Return the places of forged claims and ends of runs whose request is genuine.
+        """Return the places of forged claims, and of forged ends of runs whose request is genuine.
 
-        A run that was requested long ago is past its plan's time: it cannot be executed again, so
-        that its entries need no look.
+        No worker obeys a forged claim, and one refuses a run whose request is forged: that end
+        counts.
         """
-        if self._is_genuine is None:
-            return set()
-        limit = datetime_to_ms(datetime.now(UTC) - _EXECUTABLE)
-        old = {row.run_id for row in rows if row.kind == "RunRequested" and row.at_ms < limit}
-        turns = [row for row in rows if row.kind != "RunRequested" and row.run_id not in old]
+        turns = [row for row in rows if row.kind != "RunRequested"]
         counting = {row.seq for row in self._not_forged(turns)}
         forged = [row for row in turns if row.seq not in counting]
-        if not forged:
-            return set()
-        query = sa.select(*_OF_RUNS).where(
-            ENTRIES.c.kind == "RunRequested",
-            ENTRIES.c.run_id.in_({row.run_id for row in forged}),
-        )
-        genuine = {row.run_id for row in self._counting(query, "read requests")}
-        return {row.seq for row in forged if row.run_id in genuine}
+        run_ids = list({row.run_id for row in forged})
+        genuine: set[str] = set()
+        for first in range(0, len(run_ids), _BATCH):
+            query = sa.select(*_OF_RUNS).where(
+                ENTRIES.c.kind == "RunRequested",
+                ENTRIES.c.run_id.in_(run_ids[first : first + _BATCH]),
+            )
+            genuine.update(row.run_id for row in self._counting(query, "read requests"))
+        return {row.seq for row in forged if row.run_id in genuine or row.kind == "RunClaimed"}
 
     def run_ids(self, *, cluster: str | None = None, limit: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first.
@@ -343,7 +344,9 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        query = sa.select(ENTRIES.c.run_id).where(ENTRIES.c.kind == "RunRequested")
+        query = sa.select(ENTRIES.c.run_id).where(
+            ENTRIES.c.kind == "RunRequested", ~_IS_REQUESTED_AGAIN
+        )
         if cluster is not None:
             query = query.where(ENTRIES.c.cluster == cluster)
         return self._run_ids(query.order_by(ENTRIES.c.seq.desc()).limit(limit))
@@ -360,24 +363,26 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        names = ("seq", "run_id", "kind", "actor", "at_ms", "cluster")
-        query = sa.select(*(ENTRIES.c[name] for name in names)).order_by(ENTRIES.c.seq)
+        query = sa.select(*_OF_RUNS, ENTRIES.c.cluster).order_by(ENTRIES.c.seq)
         query = query.execution_options(yield_per=_BATCH)
         limit = datetime_to_ms(before)
         old: list[tuple[int, str]] = []
         clusters: set[str] = set()
         ends: dict[str, int] = {}
-        workers: dict[str, str] = {}
+        turns: list[Any] = []
         is_old, seq = True, 0
         with self.database.reading("look for old entries") as connection:
-            for seq, run_id, kind, actor, at_ms, cluster in connection.execute(query):
-                is_old = is_old and at_ms < limit
+            for row in connection.execute(query):
+                seq, run_id = row.seq, row.run_id
+                is_old = is_old and row.at_ms < limit
                 if is_old:
                     old.append((seq, run_id))
-                    clusters.add(cluster)
+                    clusters.add(row.cluster)
                 if run_id:
                     ends[run_id] = seq
-                    _follow(workers, run_id, kind, actor)
+                if row.kind in _TURNS:
+                    turns.append(row)
+        workers = self._followed(turns)
         last = reach = 0
         open_run = None
         for place, run_id in old:
@@ -393,6 +398,20 @@ class SqlJournal:
             clusters=frozenset(clusters - {""}),
             open_run=open_run,
         )
+
+    def _followed(self, rows: Sequence[Any]) -> dict[str, str]:
+        """Return the open runs with who claimed them last, of all that turned in a journal."""
+        forged = self._forged_turns(rows)
+        workers: dict[str, str] = {}
+        requested: set[str] = set()
+        for row in rows:
+            is_request = row.kind == "RunRequested"
+            if row.seq in forged or (is_request and row.run_id in requested):
+                continue
+            if is_request:
+                requested.add(row.run_id)
+            _follow(workers, row.run_id, row.kind, row.actor)
+        return workers
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
         """Return how many moves of the cluster were begun since ``moment`` (aware UTC).

@@ -95,6 +95,7 @@ class RunSteps:
         known = [
             run_change
             for view in self._views.values()
+            if not view.is_request_forged
             for run_change in run_changes_of(view, since)
         ]
         self._settings = [
@@ -119,7 +120,7 @@ class RunSteps:
             self._views.pop(run_id, None)
             return
         self._views[run_id] = view
-        if entry.seq in view.disregarded:
+        if view.is_request_forged or entry.seq in view.disregarded:
             return
         self._note_setting(entry, view)
         if datetime_to_ms(entry.record.at) >= self._since:

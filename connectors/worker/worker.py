@@ -209,6 +209,7 @@ class _Loop:
         self._bugs: dict[RunId, int] = {}
         self._broken: dict[RunId, Broken] = {}
         self._closed: set[RunId] = set()
+        self._ended: set[RunId] = set()  # whatever the list of open runs says: none opens again
         self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
         self._measures_at_s = 0.0
         self._reconciles_at_s = 0.0
@@ -312,6 +313,7 @@ class _Loop:
         finally:
             self._status.run_id = None
         if state in ENDED_RUNS:
+            self._ended.add(run_id)
             view = fold(journal.entries(run_id=run_id))
             self._report("ended", f"{run_id} is {state}. {view.sentence}")
 
@@ -359,7 +361,9 @@ class _Loop:
         return [
             run_id
             for run_id in journal.open_runs(self.cluster.name)
-            if self._is_due(run_id) and not self._waits(journal, run_id)
+            if run_id not in self._ended
+            and self._is_due(run_id)
+            and not self._waits(journal, run_id)
         ]
 
     def _is_due(self, run_id: RunId) -> bool:

@@ -290,10 +290,12 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
             f"{before:%Y-%m-%d %H:%M} is later than that.",
             hint=f"Name a time before {limit:%Y-%m-%d %H:%M} (UTC).",
         )
-    damage = verify_journal(config).damage
-    if damage is not None:
+    checked = verify_journal(config)
+    if checked.damage is not None or checked.database:
+        damage = checked.damage
+        where = f" at entry {damage.seq}: {damage.what}" if damage else f". {checked.database[0]}"
         raise InputError(
-            f"The journal is damaged at entry {damage.seq}: {damage.what}",
+            f"The journal is damaged{where}",
             hint="Only a sound journal is archived; see `trimtab runs --verify`.",
         )
     found = journal(config).archivable(before or limit)

@@ -106,8 +106,21 @@ def test_a_damaged_copy_is_not_put_back(config, journal, tmp_path, capsys):
     (tmp_path / "keys" / "key").unlink()
     code, refused = answer(capsys, "restore", folder, "--config", config)
     assert code == 1
-    assert "damaged at entry 2" in refused["error"]["message"]
+    assert f"The journal in {folder} is damaged at entry 2" in refused["error"]["message"]
+    assert refused["error"]["hint"] == "Use another backup."
     assert not (tmp_path / "state" / "journal.db").exists()
+
+
+def test_a_damaged_journal_is_named_where_it_is(config, journal, tmp_path, capsys):
+    live = tmp_path / "state" / "journal.db"
+    with sqlite3.connect(live) as raw:
+        raw.execute("DROP TRIGGER trimtab_no_update")
+        raw.execute("UPDATE trimtab_entries SET actor = 'eve' WHERE seq = 2")
+    code, refused = answer(capsys, "backup", tmp_path / "backup", "--config", config)
+    assert code == 1
+    assert f"The journal {live} is damaged at entry 2" in refused["error"]["message"]
+    assert "trimtab runs --verify" in refused["error"]["hint"]
+    assert not (tmp_path / "backup").exists()
 
 
 def test_a_folder_without_a_backup_is_named(config, tmp_path, capsys):

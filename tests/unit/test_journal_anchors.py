@@ -132,6 +132,34 @@ def test_a_line_whose_writer_was_killed_is_left_out(tmp_path, journal):
     assert [one.seq for one in read_anchors(file, KEY)] == [4, 8]
 
 
+def test_a_file_without_a_cut_line_is_only_appended_to(tmp_path, journal, monkeypatch):
+    """Another process may append at the same moment, and the file may allow nothing else."""
+    file = tmp_path / "anchors.jsonl"
+    anchored(file, journal)
+    before = file.read_bytes()
+    grow(journal, 1)
+    opened = Path.open
+
+    def open_append_only(path: Path, mode: str = "r", *arguments, **more):
+        if "+" in mode or "w" in mode:
+            raise PermissionError(1, "Operation not permitted")
+        return opened(path, mode, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", open_append_only)
+    assert add_anchor(file, journal, KEY) is not None
+    assert file.read_bytes().startswith(before)
+    assert [one.seq for one in read_anchors(file, KEY)] == [4, 8, 12, 13]
+
+
+def test_a_cut_line_does_not_spoil_the_next_anchor(tmp_path, journal):
+    file = tmp_path / "anchors.jsonl"
+    anchored(file, journal)
+    file.write_bytes(file.read_bytes()[:-10])
+    grow(journal, 1)
+    assert add_anchor(file, journal, KEY) is not None
+    assert [one.seq for one in read_anchors(file, KEY)] == [4, 8, 13]
+
+
 def test_a_folder_that_is_not_there_is_said(tmp_path, journal):
     grow(journal, 1)
     with pytest.raises(ConfigError, match="cannot be written"):

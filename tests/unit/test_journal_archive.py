@@ -207,6 +207,33 @@ def test_a_damaged_journal_is_not_archived(config, database, journal, tmp_path, 
     assert not (tmp_path / "one.jsonl").exists()
 
 
+def test_forged_claims_and_ends_neither_end_an_old_run_nor_keep_it(
+    config, journal, tmp_path, capsys
+) -> None:
+    add(journal, RUNS[0], LIFE[:4])
+    unsigned = (claimed("mallory", is_takeover=True), requested(1))
+    for event in unsigned:
+        journal.append(msgspec.structs.replace(record_of(event, run_id=RUNS[0]), at=OLD))
+    add(journal, RUNS[0], LIFE[4:])
+    journal.append(msgspec.structs.replace(record_of(requested(1), run_id=RUNS[0]), at=OLD))
+    add(journal, RUNS[1], LIFE[:4])
+    journal.append(msgspec.structs.replace(record_of(LIFE[4], run_id=RUNS[1]), at=OLD))
+    code, made = archived(capsys, config, tmp_path / "one.jsonl")
+    assert (code, made["last"], made["open_run"]) == (0, 8, RUNS[1])
+
+
+def test_a_database_that_is_not_as_it_should_be_is_not_archived(
+    config, journal, tmp_path, capsys, monkeypatch
+) -> None:
+    add(journal, RUNS[0])
+    said = "SQLite reports: row 3 missing from index trimtab_entries_of_run."
+    monkeypatch.setattr("connectors.journal.engine.Database.faults", lambda _: [said])
+    code, refused = archived(capsys, config, tmp_path / "one.jsonl")
+    assert code == 1
+    assert said in refused["error"]["message"]
+    assert not (tmp_path / "one.jsonl").exists()
+
+
 @pytest.mark.parametrize("forged", ["nothing", "unsigned", "other key"])
 def test_entries_that_were_deleted_without_an_archive_are_missed(
     config, key, database, journal, capsys, forged

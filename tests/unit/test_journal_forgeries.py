@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,7 +18,10 @@ from journal_entries import RUN, WORKER, begun, claimed, ended, plan_of, record_
 from connectors.access.key import signature_check
 from connectors.config.model import TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.pegasus.acting.pending import PendingProposals
+from connectors.recording.steps import RunSteps
 from connectors.systems import open_journal
+from connectors.worker import worker
 from core.access import Identity
 from core.actions.authority import signed
 from core.actions.events import (
@@ -27,10 +33,18 @@ from core.actions.events import (
     RunEnded,
     RunRefused,
     RunRequested,
+    SettingChanged,
+    SettingSaved,
+    canonical,
     link,
 )
 from core.actions.model import RunId
 from core.actions.runs import fold
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
+from core.plan.model import sealed
+from core.units import datetime_to_ms
 from dashboard import services
 from dashboard.cli.main import run
 
@@ -126,6 +140,57 @@ def test_a_genuine_end_ends_a_run_whatever_was_forged_before(
     assert (view.state, view.worker, view.forged) == ("DONE", WORKER, (5, 7))
 
 
+def test_a_refusal_ends_a_forged_run_whose_claim_is_forged_too(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    plain.append(forged(requested()))
+    plain.append(forged(claimed("mallory")))
+    assert journal.open_runs("prod") == (RUN,)
+    plain.append(genuine(RunRefused(code="not_signed", sentence="Nobody signed it."), 60, WORKER))
+    assert journal.open_runs("prod") == ()
+    fresh = SqlJournal(plain.database.url.render_as_string(), is_genuine=journal._is_genuine)
+    assert fresh.open_runs("prod") == ()
+    fresh.close()
+
+
+def test_a_run_that_has_ended_does_not_block_those_behind_it(
+    config: Path, journal: SqlJournal, plain: SqlJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim is forged and not looked at any more: the list of open runs keeps it."""
+    second = RunId("second")
+    plain.append(genuine(requested()))
+    plain.append(msgspec.structs.replace(genuine(requested()), run_id=second))
+    executed: list[RunId] = []
+
+    def execute(run_id: RunId, _ports: object) -> str:
+        executed.append(run_id)
+        return "REFUSED"
+
+    loaded = TrimtabConfig.load(config, ())
+    loop = worker._Loop(loaded, loaded.cluster("prod"), threading.Event(), lambda _: None)
+    monkeypatch.setattr(worker, "execute_run", execute)
+    monkeypatch.setattr(loop, "_new_lease", lambda _: Mock(place="here"))
+    monkeypatch.setattr(loop, "_opened", lambda _: Mock())
+    monkeypatch.setattr(loop, "_journal", journal)
+    for _ in range(3):
+        loop._turn()
+    assert executed == [RUN, second]
+
+
+def test_a_genuine_text_under_other_columns_ends_no_run(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    plain.append(genuine(requested()))
+    claim = plain.append(genuine(claimed(), 1))
+    body = canonical(claim.record)
+    row = (3, RUN, "prod", round(NOW.timestamp() * 1000), WORKER, "RunEnded", body)
+    with sqlite3.connect(plain.database.url.database) as raw:
+        values = (*row, claim.digest, link(claim.digest, 3, body))
+        raw.execute("INSERT INTO trimtab_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    assert plain.open_runs("prod") == ()
+    assert journal.open_runs("prod") == (RUN,)
+
+
 def test_forged_moves_spend_no_budget_and_set_no_pace(
     journal: SqlJournal, plain: SqlJournal
 ) -> None:
@@ -152,6 +217,45 @@ def test_a_forged_request_does_not_make_a_plan_applied_already(
     assert set(journal.open_runs("prod")) == {"other", RUN}  # a worker refuses the forged one
 
 
+def test_a_forged_run_is_no_event_and_explains_nothing(
+    journal: SqlJournal, plain: SqlJournal
+) -> None:
+    setting = SettingSaved(key="loadBalancerSheddingEnabled", before="true", during="false")
+    changed = SettingChanged(key=setting.key)
+    for second, event in enumerate((requested(), claimed(), begun(0), setting, changed, ended(0))):
+        plain.append(forged(event, second, WORKER))
+    steps = RunSteps(journal, "prod", 0, datetime_to_ms(NOW), lambda key: (key,))
+    steps.read()
+    assert steps.pending() == []
+    assert steps.run_changes(datetime_to_ms(NOW)) == []
+    believing = RunSteps(plain, "prod", 0, datetime_to_ms(NOW), lambda key: (key,))
+    believing.read()  # the test of the test
+    assert believing.pending()
+    assert believing.run_changes(datetime_to_ms(NOW))
+
+
+def test_a_forged_run_has_thrown_no_proposal_away(journal: SqlJournal, plain: SqlJournal) -> None:
+    partition = Partition(gpid="2.0", table="t", ballot=1, max_replica_count=3, primary="r1:34801")
+    move = MoveReplica(partition=partition, move="move_pri", source="r1:34801", target="r2:34801")
+    proposed = (
+        requested(plan=sealed(replace(plan_of(1), steps=(move,)))),
+        claimed(),
+        begun(0),
+        ended(0, "UNKNOWN", "timed_out"),
+        RunEnded(state="FAILED", sentence="One step is unknown."),
+    )
+    for second, event in enumerate(proposed):
+        plain.append(genuine(event, second))
+    pending = PendingProposals(journal, "prod")
+    assert pending() == {partition.gpid}
+    level = sealed(replace(plan_of(1), steps=(SetMetaLevel(before="steady", level="steady"),)))
+    for second, event in enumerate((requested(plan=level), claimed(), begun(0), ended(0)), 50):
+        record = forged(event, second, WORKER)
+        plain.append(msgspec.structs.replace(record, run_id=RunId("other")))
+    assert pending() == {partition.gpid}
+    assert PendingProposals(plain, "prod")() == frozenset()  # the test of the test
+
+
 def test_copies_are_named(journal: SqlJournal, plain: SqlJournal) -> None:
     request = genuine(requested(1))
     approval = genuine(RunDecided(is_approved=True), 5, actor="ben")
@@ -159,6 +263,7 @@ def test_copies_are_named(journal: SqlJournal, plain: SqlJournal) -> None:
         plain.append(record)
     view = fold(journal.entries(run_id=RUN))
     assert view.forged == (4, 5)
+    assert journal.run_ids() == [RUN]
     assert view.state == "RUNNING"
 
 

@@ -53,5 +53,6 @@ class PendingProposals:
                     continue
                 if view.is_ended and not view.unresolved:  # nothing of it changes any more
                     self._judged[run_id] = view
-            found.append(view)
+            if not view.is_request_forged:  # no worker executes it: nothing of it was sent
+                found.append(view)
         return found
