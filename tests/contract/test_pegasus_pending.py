@@ -10,7 +10,9 @@ import msgspec
 import pytest
 from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 
+from connectors.access.key import installation_key
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.actions.authority import signed
 from core.actions.events import Record, RunClaimed, RunEnded, StepEnded, StepStarted
 from core.actions.model import StepResult
 from core.pegasus.proposal import Proposal
@@ -53,6 +55,7 @@ def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMa
     action = site.action(step)
     run_id = site.ask(folder, site.plan(step))
     journal = site.journal(folder)
+    key = installation_key(site.trimtab(folder).access)
     unknown = StepResult(state="UNKNOWN", code="timed_out", sentence="Unknown.")
     for event in (
         RunClaimed(worker="w", lease="here"),
@@ -62,7 +65,8 @@ def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMa
     ):
         at = datetime.now(UTC)
         name = site.config.name
-        journal.append(Record(run_id=run_id, cluster=name, at=at, actor="w", event=event))
+        record = Record(run_id=run_id, cluster=name, at=at, actor="w", event=event)
+        journal.append(signed(record, key))
     journal.close()
 
 

@@ -30,6 +30,8 @@ from core.units import datetime_to_ms, ms_to_datetime
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
 _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolicies\Z")
 _CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
+_MAX_UNREADABLE: Final = 10_000
+"""Lines without a znode; with more of them a file is something else."""
 _FORM: Final = 'Each line reads {"path": "/loadbalance/...", "value": ...}.'
 _EMPTY: Final = b" "
 _BROKER: Final = re.compile(r"[^/]+\Z")
@@ -68,7 +70,8 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
         now: The present, aware UTC: the snapshot's moment where the dump tells none. Else that
             is the newest load report or znode in it, so that its ages are those of that day.
     Raises:
-        InputError: The file cannot be read, or holds no znode of Pulsar at all.
+        InputError: The file cannot be read, holds no znode of Pulsar at all, or more than 10,000
+            lines without one.
     """
     problems = ProblemLog()
     readings = Readings()
@@ -287,6 +290,9 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
             done="The line is left out.",
             severity="error",
         )
+        if len(problems) > _MAX_UNREADABLE:
+            text = f"More than {_MAX_UNREADABLE:,} lines up to {place} hold no znode."
+            raise InputError(text, hint=_FORM) from exc
         return
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
