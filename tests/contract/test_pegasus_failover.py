@@ -136,7 +136,7 @@ def test_a_drained_node_that_ends_in_between_is_empty(ground: Ground, tmp_path: 
     node = ground.fullest
     if isinstance(ground, SandboxGround):
         ground.sandbox.look(lambda state: setattr(state.settings, "assign_delay_ms", 1_000))
-    with Run(ground.site, tmp_path, drain(ground, node, 60)) as run:
+    with Run(ground.site, tmp_path, drain(ground, node, 12)) as run:  # small: half empty for long
         run.wait(lambda: 0 < held(ground, node) < 40, "a node half empty", ground.within_s)
         ground.kill(node)
         view = run.ended(600)
