@@ -153,7 +153,7 @@ def _put_back(folder: Path, wanted: Mapping[str, Path]) -> None:
         for path in done:
             path.unlink(missing_ok=True)
         raise InputError(
-            f"{folder} cannot be put back: {exc.strerror}. Nothing of it was put back.",
+            f"{folder} cannot be restored: {exc.strerror}. Nothing of it was restored.",
             hint="Check state_dir, its owner and the room on its disk.",
         ) from exc
 

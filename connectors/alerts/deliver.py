@@ -47,7 +47,7 @@ def main() -> int:
     Returns:
         :data:`SENT`, :data:`NOT_TAKEN` or :data:`NO_ADDRESS`.
     """
-    signal.alarm(round(2 * WITHIN_S))  # nobody may be left who would end it
+    signal.alarm(round(2 * WITHIN_S))  # the process that would end it may be gone
     with contextlib.suppress(ValueError, OSError):  # a process of macOS has more from the start
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_BYTES, _MAX_BYTES))
     message = msgspec.json.decode(sys.stdin.buffer.read(), type=Message)

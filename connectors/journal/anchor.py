@@ -157,7 +157,7 @@ def _signed(anchor: Anchor, key: bytes) -> Anchor:
 def _drop_cut_line(file: Path) -> None:
     """Remove a last line without its end: the next anchor would become a part of it.
 
-    The disk was full, or the writer was stopped; nobody reads such a line.
+    The disk was full, or the writer was stopped; no reader takes such a line.
     """
     with suppress(FileNotFoundError):
         with file.open("rb") as stored:

@@ -1,6 +1,6 @@
 """kazoo's client with bounds: of an answer's size and time, of reconnecting, and of its own end.
 
-kazoo takes as many bytes as a server announces, waits anew for each part of an answer, ends its
+kazoo takes as many bytes as a server announces, waits again for each part of an answer, ends its
 thread over an answer out of form, connects some twenty times a second to a server that hangs up,
 blocks its callers when 300 requests wait for a thread that reads, and joins that thread at the end
 for as long as it takes.

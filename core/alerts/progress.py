@@ -80,7 +80,7 @@ def to_tell(
     for alert in alerts:
         if alert.state == "pending" or any(one.covers(alert, now) for one in quiet):
             continue
-        # a clock that was ahead when it was told must not keep it from being told again
+        # a clock that was ahead when it was sent must not keep it from being sent again
         is_due = alert.told_at is None or (
             alert.state == "firing" and abs(now - alert.told_at) >= repeat
         )

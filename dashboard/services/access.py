@@ -85,7 +85,7 @@ def _token() -> str:
 
 
 def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | None:
-    """Return whom a trusted proxy's headers name; ``None``: nobody.
+    """Return the person that a trusted proxy's headers name; ``None``: they name none.
 
     Raises:
         ForbiddenError: The name is not one that people can tell from others.

@@ -112,7 +112,7 @@ def down(config: Config) -> list[ProcessState]:
     """Return the processes that are down.
 
     Of a supervised process every report counts. Another one is down when it went silent less than
-    a day ago, and not by an end in good order: one that was ended, or never ran here, is not
+    a day ago, and not by a clean end: one that was ended, or never ran here, is not
     missed.
 
     Args:
