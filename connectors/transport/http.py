@@ -21,6 +21,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
+    HTTPError,
     LocationParseError,
     NameResolutionError,
     NewConnectionError,
@@ -71,6 +72,18 @@ class CutOffError(Exception):
     """A body ended before its announced length."""
 
 
+FAILURES: Final = (
+    GivenUpError,
+    TooLongError,
+    CutOffError,
+    requests.RequestException,
+    HTTPError,
+    OSError,
+    ValueError,  # what is named as an address and is none
+)
+"""All that :func:`send` raises."""
+
+
 def session(*, servers: int = 10, connections: int = 10) -> requests.Session:
     """Return a session within the limits of whoever sends with it.
 
@@ -114,7 +127,8 @@ def send(
         body: Of the request.
         max_bytes: Largest body, packed and unpacked.
     Raises:
-        requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError: It failed.
+        requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError: It failed,
+            see :data:`FAILURES`.
         TooLongError: The answer is longer.
         TooManyError: Too many long ones are read at the same time.
         CutOffError: The answer is shorter than announced.

@@ -60,19 +60,8 @@ CHANGEABLE_FLAGS: Final = frozenset(
     }
 )
 _T = TypeVar("_T")
-_FAILURES: Final = (
-    deadline.GivenUpError,
-    deadline.TooLongError,
-    http.CutOffError,
-    requests.RequestException,
-    urllib3.exceptions.HTTPError,
-    OSError,
-    ValueError,
-)
-_WHAT: Final[dict[type[Exception], str]] = {
-    deadline.TooLongError: "more bytes than are ever taken",
-    http.CutOffError: "it broke off its answer",
-}
+_CHECK: Final = "Check that it is a Pegasus server."
+_RAISE: Final = "If it is right, raise answer_mib under [clusters.read_limits]."
 
 
 class HttpClient:
@@ -248,7 +237,7 @@ class HttpClient:
                 read_s=self._timeout_s,
                 max_bytes=self._max_bytes,
             )
-        except _FAILURES as exc:
+        except http.FAILURES as exc:
             raise self._error_of(exc, url, path) from exc
         if json_weight(answer.body) > DECODED * self._max_bytes:
             raise self._protocol(path, "more than may be decoded")
@@ -283,7 +272,17 @@ class HttpClient:
             isinstance(exc, OSError) and not is_other
         ):
             return self._lost(url, path)
-        return self._protocol(path, _WHAT.get(type(exc), str(exc)))
+        return self._unfit(exc, path)
+
+    def _unfit(self, exc: Exception, path: str) -> ProtocolError:
+        """Return the error of an answer that came, and was not taken."""
+        if isinstance(exc, deadline.TooManyError):
+            return self._protocol(path, "too many long answers come at once")
+        if isinstance(exc, deadline.TooLongError):
+            size = f"the answer has more than {self._max_bytes // 2**20} MiB"
+            return self._protocol(path, size, hint=_RAISE)
+        is_cut = isinstance(exc, http.CutOffError)
+        return self._protocol(path, "it broke off its answer" if is_cut else str(exc))
 
     def _lost(self, url: str, path: str) -> UnreachableError:
         return UnreachableError(
@@ -314,13 +313,13 @@ class HttpClient:
             hint="Try again in a while: after the loss of a leader another one takes over.",
         )
 
-    def _protocol(self, path: str, what: str) -> ProtocolError:
+    def _protocol(self, path: str, what: str, hint: str = _CHECK) -> ProtocolError:
         return ProtocolError(
             f"{self._base} did not speak HTTP as expected to GET {path}: {what}.",
             endpoint=self._base,
             operation=f"GET {path}",
             outcome="unknown",
-            hint="Check that it is a Pegasus server.",
+            hint=hint,
         )
 
 

@@ -306,7 +306,7 @@ class AdminClient:
                 body=sent.body,
                 max_bytes=sent.max_bytes,
             )
-        except _FAILURES as exc:
+        except http.FAILURES as exc:
             raise _error_of(exc, sent, endpoint) from exc
         return answer.status, answer.headers, redacted(answer.body)
 
@@ -360,17 +360,6 @@ def _place(url: str) -> str:
     """Return scheme, host and port of a stranger, for a person to read; never the rest."""
     origin = origin_of(url)
     return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
-
-
-_FAILURES: Final = (
-    deadline.GivenUpError,
-    deadline.TooLongError,
-    http.CutOffError,
-    requests.RequestException,
-    urllib3.exceptions.HTTPError,
-    OSError,
-    ValueError,  # a Location that is no address at all
-)
 
 
 def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:
