@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -15,7 +15,7 @@ from typing import Self
 
 from apply_site import HASTE, ApplySite
 
-from connectors.sandbox.pulsar.fleet import Faults, Sandbox
+from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
 from connectors.worker.worker import run_worker
 from core.actions.events import StepEnded, StepStarted
 from core.actions.model import ENDED_RUNS, FINAL_STEPS, RunId
@@ -23,6 +23,22 @@ from core.actions.runs import RunView
 
 SHEDDING = "loadBalancerSheddingEnabled"
 QUIETLY = replace(HASTE, pause_balancer=True)
+
+
+@contextmanager
+def steady_sandbox(brokers: int, bundles: int) -> Iterator[Sandbox]:
+    """A sandbox with nothing wrong, whose leader sheds only what it is asked to."""
+    options = SandboxOptions(
+        brokers=brokers,
+        bundles=bundles,
+        session_timeout_s=4.0,
+        stats_every_s=1.0,
+        is_steady=True,
+        dynamic={SHEDDING: "true"},
+    )
+    with Sandbox(options) as running:
+        heal(running)
+        yield running
 
 
 def heal(sandbox: Sandbox) -> None:

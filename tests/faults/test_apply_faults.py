@@ -19,7 +19,6 @@ import sqlalchemy as sa
 from apply_site import ApplySite
 from apply_under_faults import (
     QUIETLY,
-    SHEDDING,
     Count,
     WorkerProcesses,
     WorkerThread,
@@ -32,13 +31,14 @@ from apply_under_faults import (
     heal,
     owner_row,
     requests_of,
+    steady_sandbox,
     wait_until,
     write_config,
 )
 from kazoo.client import KazooClient
 
 from connectors.journal import engine
-from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox
 from connectors.worker.lease import PATH, ZooKeeperLease
 from connectors.worker.status import read_status
 from core.actions.events import StepStarted
@@ -59,15 +59,7 @@ ATTEMPTS = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    options = SandboxOptions(
-        brokers=6,
-        bundles=240,
-        session_timeout_s=4.0,
-        stats_every_s=1.0,
-        is_steady=True,
-        dynamic={SHEDDING: "true"},
-    )
-    with Sandbox(options) as running:
+    with steady_sandbox(brokers=6, bundles=240) as running:
         yield running
 
 

@@ -14,18 +14,17 @@ import pytest
 from apply_site import ApplySite
 from apply_under_faults import (
     QUIETLY,
-    SHEDDING,
     WorkerProcesses,
     assert_no_overlap,
     ended,
-    heal,
     requests_of,
+    steady_sandbox,
     wait_until,
     write_config,
 )
 from child_process import wait_s
 
-from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -36,16 +35,7 @@ WAKES_S = 6.0
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    options = SandboxOptions(
-        brokers=6,
-        bundles=240,
-        session_timeout_s=4.0,
-        stats_every_s=1.0,
-        is_steady=True,
-        dynamic={SHEDDING: "true"},
-    )
-    with Sandbox(options) as running:
-        heal(running)
+    with steady_sandbox(brokers=6, bundles=240) as running:
         yield running
 
 

@@ -90,7 +90,9 @@ def test_no_answer_holds_the_metrics_of_a_capture(name: str, kind: str) -> None:
     with HostileServer(BEHAVIOURS[name]) as server, bounded():
         if kind == "scrape":
             source = Prometheus(scrape=True, timeout_s=2 * ANSWER_S)
-            Scraper(config_for(server.url, read_limits={"bulk_mib": 32}), source).read({"b:1": server.url}, problems)
+            Scraper(config_for(server.url, read_limits={"bulk_mib": 32}), source).read(
+                {"b:1": server.url}, problems
+            )
         else:
             source = Prometheus(url=server.url, timeout_s=ANSWER_S)
             PrometheusServer(config_for(server.url), source).read(["b:1"], problems)

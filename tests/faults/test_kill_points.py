@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 from apply_site import ApplySite
-from apply_under_faults import QUIETLY, SHEDDING, Tally, heal, write_config
+from apply_under_faults import QUIETLY, Tally, steady_sandbox, write_config
 
-from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox
 from core.actions.model import RunId
 
 pytestmark = pytest.mark.zookeeper
@@ -31,16 +31,7 @@ PROGRAM = Path(__file__).with_name("killed_worker.py")
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    options = SandboxOptions(
-        brokers=4,
-        bundles=160,
-        session_timeout_s=4.0,
-        stats_every_s=1.0,
-        is_steady=True,
-        dynamic={SHEDDING: "true"},
-    )
-    with Sandbox(options) as running:
-        heal(running)
+    with steady_sandbox(brokers=4, bundles=160) as running:
         yield running
 
 

@@ -26,10 +26,10 @@ import msgspec
 import psutil
 import pytest
 from apply_site import HASTE, ApplySite
-from apply_under_faults import SHEDDING, Tally, heal, wait_until, write_config
+from apply_under_faults import Tally, steady_sandbox, wait_until, write_config
 from pages_server import ask, free_port
 
-from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox
 from core.actions.model import ENDED_RUNS
 from dashboard.services.processes import ProcessState, Supervision, title_of
 
@@ -48,16 +48,7 @@ END_S = 40.0
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    options = SandboxOptions(
-        brokers=4,
-        bundles=160,
-        session_timeout_s=4.0,
-        stats_every_s=1.0,
-        is_steady=True,
-        dynamic={SHEDDING: "true"},
-    )
-    with Sandbox(options) as running:
-        heal(running)
+    with steady_sandbox(brokers=4, bundles=160) as running:
         yield running
 
 

@@ -16,6 +16,7 @@ import pytest
 from journal_entries import plan_of, record_of, requested
 from signed_requests import as_requested
 from starlette.requests import Request
+from wall import Wall
 
 from connectors.access.key import installation_key, key_path
 from connectors.access.sessions import MAX_FAILURES, Sessions
@@ -191,19 +192,9 @@ def test_a_damaged_user_file_lets_nobody_in(users, tmp_path) -> None:
 # -- sessions --------------------------------------------------------------------------------------
 
 
-class Wall:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def wall() -> Wall:
-    return Wall()
+    return Wall(NOW)
 
 
 @pytest.fixture

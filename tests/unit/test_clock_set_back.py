@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_manifest
+from wall import Wall
 
 from connectors.access.sessions import MAX_FAILURES, Sessions
 from connectors.access.users import UserFile
@@ -38,19 +39,9 @@ UNEVEN = Gauge("max_deviation_ratio", "x", (("measure", "throughput"),), 5.0)
 # -- signing in ------------------------------------------------------------------------------------
 
 
-class Wall:
-    """A clock on the wall, which somebody sets."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def wall() -> Wall:
-    return Wall()
+    return Wall(NOON)
 
 
 @pytest.fixture
