@@ -37,7 +37,7 @@ from core.errors import ConflictError, InvariantError, ProtocolError
 from core.plan.model import Plan
 from core.plan.registry import StepRegistry
 from core.systems import STEPS
-from core.units import datetime_to_ms, ms_to_datetime
+from core.units import datetime_to_ms, ms_to_datetime, pluralize
 
 _LOG: Final = logging.getLogger("trimtab.journal")
 
@@ -542,6 +542,7 @@ class SqlJournal:
             forged=tuple(sorted(copies.union(noted.forged))),
             database=tuple(faults),
             is_sealed=is_sealed,
+            checked=_checked(key, recorded),
             lost=noted.lost(found),
         )
 
@@ -682,6 +683,19 @@ _IS_MOVE: Final = (
     _IS_START,
     ~ENTRIES.c.body.contains('"is_paced":false', autoescape=True),
 )
+
+
+def _checked(key: bytes | None, recorded: Mapping[int, str]) -> tuple[str, ...]:
+    """Return what :meth:`SqlJournal.verify` looks at, nouns."""
+    history = f"{pluralize(len(recorded), 'entry')} in the history"
+    named = {
+        "hash chain": True,
+        "signatures": key is not None,
+        "the database's own check": True,
+        "its triggers": True,
+        history: bool(recorded),
+    }
+    return tuple(noun for noun, is_checked in named.items() if is_checked)
 
 
 class _Noted:

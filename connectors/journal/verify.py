@@ -66,6 +66,7 @@ class Verification:
         is_sealed: The database refuses changes of entries.
         lost: Which entry the history has recorded and the journal does not have, a sentence; empty:
             none.
+        checked: What was checked: nouns.
         unchecked: What could not be checked, and why, sentences.
     """
 
@@ -79,6 +80,7 @@ class Verification:
     database: tuple[str, ...] = ()
     is_sealed: bool = True
     lost: str = ""
+    checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property

@@ -407,6 +407,7 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
             say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
         for sentence in (*found.problems, *found.unchecked):
             say(sentence)
+        say(f"Checked: {', '.join(found.checked)}.")
         if found.archived:
             say(f"Entries up to {found.archived} are in an archive: verify it with --archive FILE.")
         say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
@@ -428,6 +429,7 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         "archived": found.archived,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
         "unsigned": list(found.forged),
+        "checked": list(found.checked),
         "problems": [*found.problems, *found.unchecked],
     }
     code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
