@@ -58,7 +58,7 @@ def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagn
 
     Args:
         view: The run.
-        is_moved_back: All that others moved goes back.
+        is_moved_back: What others moved goes back as far as it can; what stays is named by itself.
     """
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
     left = [step for step in done if not (is_moved_back and step.lets_others_move)]

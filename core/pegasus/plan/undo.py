@@ -101,9 +101,8 @@ class _Undo:
             if moved and self._context.max_moves:
                 self._check_level()
             found = add_moves_back(draft, view, moved, start, self._context.max_moves)
-        has_all = bool(moved and self._context.max_moves)
-        has_all = has_all and not any(item.severity == "warning" for item in found)
-        self._left += [*left_behind(view, is_moved_back=has_all), *found]
+        is_moved_back = bool(moved and self._context.max_moves)
+        self._left += [*left_behind(view, is_moved_back=is_moved_back), *found]
         for item in self._left:
             if item.severity == "warning":
                 self._stays.append((item.sentence, item.hint))

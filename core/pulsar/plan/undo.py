@@ -82,8 +82,7 @@ def undo_plan(
     )
     back, found = _sorted_out(basis, view)
     moved = _move_others(back, basis, view, start, max_moves)
-    is_moved_back = bool(back.others) and not any(one.severity == "warning" for one in moved)
-    stays = [*left_behind(view, is_moved_back=is_moved_back), *moved]
+    stays = [*left_behind(view, is_moved_back=bool(back.others)), *moved]
     if back.is_empty:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
