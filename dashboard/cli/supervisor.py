@@ -30,6 +30,7 @@ import filelock
 import msgspec
 
 from core.errors import ConfigError, OpsError
+from core.files import write_whole
 from dashboard import services
 from dashboard.cli.output import note
 from dashboard.services.processes import (
@@ -456,11 +457,9 @@ class Supervisor:
         if states == written and now_s - written_s < HEARTBEAT_S:
             return
         path = self.log_dir / _STATE
-        aside = path.with_suffix(".partial")
         seen = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
         try:
-            aside.write_bytes(msgspec.json.encode(seen))
-            aside.replace(path)
+            write_whole(path, msgspec.json.encode(seen), is_durable=False)
         except OSError as exc:
             if self._could_write:
                 note(
