@@ -22,9 +22,9 @@ app = typer.Typer()
 def past(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name.")],
     start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Not before, such as -24h.")
+        str, typer.Option("--from", metavar="TIME", help="Start, for example -24h.")
     ] = "-24h",
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Not after.")] = "now",
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="End.")] = "now",
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
@@ -37,13 +37,13 @@ def past(
 
     def show() -> None:
         if not found:
-            say(f"No alert began or ended on {name} in this time.")
+            say(f"No alert fired or resolved on {name} in this period.")
             return
         rows = [
             (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
             for one in found
         ]
-        table(("at (UTC)", "what", "severity", "it said"), rows, spare=("severity",))
+        table(("at (UTC)", "what", "severity", "message"), rows, spare=("severity",))
 
     body = {
         "changes": [
@@ -74,7 +74,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not found:
-            say("No alert: nothing is over its limit.")
+            say("No alerts.")
         rows = []
         for one in found:
             is_quiet = any(quiet.covers(one, now) for quiet in silences)
@@ -83,7 +83,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             rows.append((word, one.severity, one.key.cluster, one.key.rule, age, one.sentence))
         if rows:
             table(
-                ("state", "severity", "cluster", "rule", "for", "what"), rows, spare=("severity",)
+                ("state", "severity", "cluster", "rule", "age", "message"), rows, spare=("severity",)
             )
         for quiet in silences:
             what = f"{quiet.rule} on {quiet.cluster}"
@@ -125,25 +125,27 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
 @app.command("silence")
 def silence_alerts(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule, or a pattern: '*' is all.")],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule or pattern; '*' matches all.")],
     reason: Annotated[str, typer.Option(help="Reason (recorded).")],
-    cluster: Annotated[str, typer.Option(help="Cluster, or a pattern.")] = "*",
-    subject: Annotated[str, typer.Option(help="Subject, or a pattern.")] = "*",
-    length: Annotated[str, typer.Option("--for", metavar="2h", help="How long.")] = "2h",
+    cluster: Annotated[str, typer.Option(help="Cluster or pattern.")] = "*",
+    subject: Annotated[str, typer.Option(help="Subject or pattern.")] = "*",
+    length: Annotated[
+        str, typer.Option("--for", metavar="2h", help="Duration, for example 2h.")
+    ] = "2h",
     config_file: Config = None,
 ) -> int:
     """Silence alerts for a while; they stay in the list."""
     config = configured_journal(config_file)
     if rule not in RULE_BY_CODE and not set(rule) & set("*?["):
         raise UsageFaultError(
-            f"There is no rule {rule!r}.", hint=f"Rules: {', '.join(RULE_BY_CODE)}; or '*'."
+            f"No rule {rule!r}.", hint=f"Rules: {', '.join(RULE_BY_CODE)}; or '*'."
         )
     now = services.now()
     try:
         span = now - moment(f"-{length.strip().removeprefix('-')}", now)
     except UsageFaultError as exc:
-        hint = "Write 30min, 2h or 1d."
-        raise UsageFaultError(f"--for {length!r} is no length of time.", hint=hint) from exc
+        hint = "Use a duration such as 30min, 2h or 1d."
+        raise UsageFaultError(f"--for {length!r} is not a duration.", hint=hint) from exc
     by = access.command_identity(config)
     number = alerts.silence(config, rule, cluster, subject, span, by, reason)
     note(f"Silence {number} until {now + span:%Y-%m-%d %H:%M} UTC.")
@@ -158,17 +160,17 @@ def end_silence(
     """End a silence."""
     config = configured_journal(config_file)
     alerts.end_silence(config, number, access.command_identity(config))
-    note(f"Silence {number} is over.")
+    note(f"Silence {number} ended.")
     return EXIT_DONE
 
 
 @app.command("test")
 def tell_target(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target in trimtab.toml.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target name in trimtab.toml.")],
     config_file: Config = None,
 ) -> int:
     """Send a test message to a target."""
     config = configured_journal(config_file)
     alerts.send_test(config, target, access.command_identity(config))
-    note(f"{target} took the message.")
+    note(f"{target} accepted the message.")
     return EXIT_DONE

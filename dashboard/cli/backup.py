@@ -40,7 +40,7 @@ def _told(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
     def show() -> None:
         say(f"{folder}: {', '.join(found.files)}.")
         if found.entries is None:
-            say("The journal is on a database server: copy it with that server's own tools.")
+            say("The journal is on a database server: copy it with the tools of that server.")
         else:
             say(f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}.")
 

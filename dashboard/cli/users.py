@@ -17,7 +17,7 @@ from dashboard.services import access
 
 app = typer.Typer()
 
-Person = Annotated[str, typer.Argument(metavar="NAME", help="Name that the person signs in with.")]
+Person = Annotated[str, typer.Argument(metavar="NAME", help="User name.")]
 Groups = Annotated[
     list[str] | None, typer.Option("--group", metavar="GROUP", help="Group; may be repeated.")
 ]
@@ -31,7 +31,7 @@ def list_users(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not users:
-            say(f"{config.users_file} has no users: add one with `trimtab users add NAME`.")
+            say(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
             return
         table(("name", "groups"), [(name, ", ".join(one.groups)) for name, one in users.items()])
 
@@ -48,9 +48,9 @@ def add_user(name: Person, groups: Groups = None, config_file: Config = None) ->
     """
     config = read_config(config_file)
     access.user_file(config).set_user(name, _password(), None if groups is None else tuple(groups))
-    note(f"{name} can sign in; {config.users_file} has the password's hash.")
+    note(f"{name} can sign in; the password hash is in {config.users_file}.")
     if config.access.sign_in != "users":
-        note('Nobody is asked for it before trimtab.toml says sign_in = "users" under [access].')
+        note('To require sign-in, set sign_in = "users" under [access] in trimtab.toml.')
     return EXIT_DONE
 
 
@@ -59,12 +59,12 @@ def _password() -> str:
         line = sys.stdin.readline()
         if not line:
             raise InputError(
-                "There is no password.", hint="Type it, or write it to standard input."
+                "The password is empty.", hint="Type it, or pipe it to standard input."
             )
         return line.rstrip("\r\n")
     STATUS.stop()  # nothing may be written into what is typed
     first = getpass.getpass("Password: ")
-    if getpass.getpass("The same again: ") != first:
+    if getpass.getpass("Repeat password: ") != first:
         raise InputError("The two passwords differ.", hint="Try again.")
     return first
 
@@ -87,7 +87,7 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
-        say(f"{who.name}{groups}, known by {_SOURCES[who.source]}.")
+        say(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
         table(("cluster", "role"), [(name, role or "none") for name, role in roles.items()])
         if config.access.sign_in != "none" and who.source == "local":
             say(f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`.")

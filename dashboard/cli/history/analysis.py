@@ -85,7 +85,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "least loaded", "deviation", "at worst", "uneven minutes"),
+        ("cluster", "from", "busiest", "least loaded", "deviation", "max", "uneven minutes"),
         [
             (
                 row["cluster"],
@@ -111,10 +111,10 @@ def _show_trends(found: Trends) -> None:
             ],
         )
     else:
-        say("What changed most shows once there are two periods; shorter ones by --by.")
+        say("The largest changes need two periods; shorten them with --by.")
     say()
     table(
-        ("cluster", "hot", "mean", "most", "share"),
+        ("cluster", "hottest", "mean", "max", "share"),
         [
             (
                 row["cluster"],

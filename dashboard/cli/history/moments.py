@@ -8,9 +8,7 @@ from typing import Final
 
 from dashboard.cli.output import UsageFaultError
 
-HINT: Final = (
-    "Write 2026-11-21T12:00 (UTC unless it says otherwise), -2h for two hours ago, or now."
-)
+HINT: Final = "Use 2026-11-21T12:00 (UTC unless an offset is given), -2h for two hours ago, or now."
 _AGO: Final = re.compile(r"-\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\Z")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 

@@ -40,7 +40,7 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        help="Cluster names, or snapshot directories; with several, one result per cluster.",
         callback=_directories,
     ),
 ]

@@ -73,7 +73,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
     say(done.sentence)
     say()
     table(
-        ("bundle", "owner", "topics", "traffic", "of its namespace"),
+        ("bundle", "owner", "topics", "traffic", "namespace share"),
         [
             (
                 row["bundle"],

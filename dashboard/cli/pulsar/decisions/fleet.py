@@ -73,13 +73,14 @@ def shed(
     """Preview shedding rounds: bundles, destinations, why."""
     if request.strategy == ALL:
         raise UsageFaultError(
-            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
+            "A shedding round has one strategy.",
+            hint="Specify one of them; `trimtab explain` compares all.",
         )
     assumptions = Assumptions.of(None, settings, release)
     if plan is not None and (len(snapshots) > 1 or engine != "local"):
         raise UsageFaultError(
-            "A plan is of one cluster, and made in process.",
-            hint="Name one snapshot and leave out --engine, or leave out --plan.",
+            "--plan needs one cluster and the local engine.",
+            hint="Specify one snapshot and omit --engine, or omit --plan.",
         )
     options: dict[str, Any] = {
         "request": request,
@@ -96,7 +97,7 @@ def shed(
 def simulate(
     snapshots: Snapshots,
     request: SimulateRequest,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 1,
     recently_unloaded: RecentlyUnloaded = None,
     settings: Settings = None,
     release: Release = None,

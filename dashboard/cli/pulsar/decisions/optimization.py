@@ -86,7 +86,7 @@ def run_optimize(
             say(f"Written to {plan_file}.")
             say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
         elif plan_file is not None:
-            say("Nothing to plan, so no file is written.")
+            say("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -165,16 +165,17 @@ def _show(proposal: Proposal) -> None:
     for item in proposal.binding[:_BINDINGS_SHOWN]:
         say(f"Binding: {item.sentence}")
     if len(proposal.binding) > _BINDINGS_SHOWN:
-        say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json has them all.")
+        say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
     if proposal.lower_bound_bytes_per_s is None:
         say(
-            "It is proven that no plan reaches the goal; none comes below "
-            f"{format_ratio(proposal.deviation_floor)} of the mean."
+            "No plan can reach the goal; the min deviation is "
+            f"{format_ratio(proposal.deviation_floor)}."
         )
     elif proposal.ratio is not None:
         say(
-            f"No plan moves less than {format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this "
-            f"one moves {proposal.ratio:.3f} times that."
+            "Lower bound of the moved traffic: "
+            f"{format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this plan: "
+            f"{proposal.ratio:.3f} times the bound."
         )
     if proposal.moves:
         _show_moves(proposal)
@@ -200,7 +201,7 @@ def _show_moves(proposal: Proposal) -> None:
         ],
     )
     if len(proposal.moves) > _MOST_SHOWN:
-        say(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json has them all.")
+        say(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _show_curve(proposal: Proposal) -> None:
