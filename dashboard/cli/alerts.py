@@ -83,7 +83,9 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             rows.append((word, one.severity, one.key.cluster, one.key.rule, age, one.sentence))
         if rows:
             table(
-                ("state", "severity", "cluster", "rule", "age", "message"), rows, spare=("severity",)
+                ("state", "severity", "cluster", "rule", "age", "message"),
+                rows,
+                spare=("severity",),
             )
         for quiet in silences:
             what = f"{quiet.rule} on {quiet.cluster}"

@@ -57,7 +57,9 @@ def clear_own_config(path: Path) -> None:
     """
     if not path.exists():
         return
-    if not path.read_text(encoding="utf-8", errors="replace").startswith((_FIRST_LINE, _EARLIER_LINE)):
+    if not path.read_text(encoding="utf-8", errors="replace").startswith(
+        (_FIRST_LINE, _EARLIER_LINE)
+    ):
         raise ConfigError(
             f"{path} was not written by the demo and would be overwritten.",
             hint="Pass another --state-dir.",

@@ -252,7 +252,7 @@ CLAIMED_ONE = (requested(1), claimed())
         ([], "without a journal entry"),
         ([claimed()], "begins with its request"),
         ([requested(), requested()], "requested once"),
-        ([requested(), begun(0)], "QUEUED begins no step"),
+        ([requested(), begun(0)], "in state QUEUED cannot start a step"),
         ([requested(), ended(0, "SKIPPED")], "no worker has taken"),
         ([*CLAIMED_ONE, ended(0, "DONE")], "cannot go from PENDING to DONE"),
         ([*CLAIMED_ONE, begun(0), begun(0)], "cannot go from RUNNING to RUNNING"),
@@ -261,19 +261,19 @@ CLAIMED_ONE = (requested(1), claimed())
         ([*CLAIMED_ONE, begun(7)], "no step 7"),
         ([*CLAIMED_ONE, begun(-1)], "no step -1"),
         ([*CLAIMED_ONE, PAUSED, begun(0)], "PAUSED begins no step"),
-        ([requested(), PAUSED], "QUEUED is not paused"),
-        ([*CLAIMED_ONE, RESUMED], "RUNNING is not resumed"),
-        ([*CLAIMED_ONE, begun(0), DONE], "have no final state and are not unknown"),
-        ([*CLAIMED_ONE, DONE], "have no final state and are not unknown"),
+        ([requested(), PAUSED], "in state QUEUED cannot be paused"),
+        ([*CLAIMED_ONE, RESUMED], "in state RUNNING cannot be resumed"),
+        ([*CLAIMED_ONE, begun(0), DONE], "have no final state"),
+        ([*CLAIMED_ONE, DONE], "have no final state"),
         ([requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")], "no end"),
         ([requested(0), claimed(), DONE, DONE], "the run is DONE"),
         ([requested(0), DONE], "the run is QUEUED"),
         ([*CLAIMED_ONE, MEASURED], "after its end"),
-        ([*CLAIMED_ONE, begun(0), WAITING], "RUNNING does not wait"),
-        ([*CLAIMED_ONE, PAUSED, WAITING], "PAUSED waits for nothing"),
+        ([*CLAIMED_ONE, begun(0), WAITING], "in state RUNNING cannot wait"),
+        ([*CLAIMED_ONE, PAUSED, WAITING], "in state PAUSED cannot wait"),
         ([*CLAIMED_ONE, CHANGED], "was not saved"),
         ([*CLAIMED_ONE, SAVED, restored("restored"), restored("restored")], "was not saved"),
-        ([requested(0), claimed(), DONE, SAVED], "DONE sets nothing"),
+        ([requested(0), claimed(), DONE, SAVED], "in state DONE cannot change a setting"),
         (
             [*CLAIMED_ONE, begun(0), RunRefused(code="x", sentence="x")],
             "begun a step is not refused",
@@ -289,7 +289,7 @@ def test_what_cannot_happen_is_refused(events, words) -> None:
 def test_entries_of_another_run_or_out_of_order_are_refused() -> None:
     entries = chain_of([requested(), claimed()])
     stranger = chain_of([requested(), record_of(claimed(), run_id=RunId("other"))])
-    with pytest.raises(InvariantError, match="it is not of run"):
+    with pytest.raises(InvariantError, match="it does not belong to run"):
         fold(stranger)
     with pytest.raises(InvariantError, match="does not come after"):
         fold([entries[0], replace_seq(entries[1], 1)])

@@ -95,7 +95,7 @@ def test_a_setting_is_done_once_every_broker_runs_it() -> None:
     assert view.state == "DONE"
     assert world.settings == {THRESHOLD: "17"}
     assert view.steps[0].result is not None
-    assert "4 of 4 brokers run it" in view.steps[0].result.sentence
+    assert "4 of 4 brokers use it" in view.steps[0].result.sentence
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_broker_that_does_not_answer_is_named() -> None:
     result = view.steps[0].result
     assert result is not None
     assert result.code == "set"
-    assert "3 of 4 brokers run it" in result.sentence
-    assert f"{BROKERS[1]} does not answer" in result.sentence
+    assert "3 of 4 brokers use it" in result.sentence
+    assert f"{BROKERS[1]} does not respond" in result.sentence
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_the_share_of_living_nodes_is_left_where_putting_it_back_would_freeze() 
     (share,) = view.settings
     assert share.result == "not_restored"
     assert "3 of 4" in share.sentence
-    assert f"by hand: remote_command -t meta-server {LIVE_PERCENTAGE} 80" in share.sentence
+    assert f"manually: remote_command -t meta-server {LIVE_PERCENTAGE} 80" in share.sentence
 
 
 def test_what_a_pause_left_on_purpose_is_looked_at_again_at_the_end() -> None:

@@ -326,7 +326,7 @@ def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing
     said: list[str] = []
     one = _Watch(config, lambda *_: 0, said.append)
     one._turn()
-    assert any("hook did not take the message" in text for text in said)
+    assert any("hook did not accept the message" in text for text in said)
     receiver.is_down = False
     one._turn()
     assert receiver.messages == [], "not so soon"

@@ -57,7 +57,7 @@ THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
         ('{"target": {"deviatoin": 0.1}}', UnknownNameError, "Did you mean deviation"),
         ('{"policies": ["all"]}', UnknownNameError, "There is no policy"),
         ('{"policies": ["app"], "shedding": ["none"]}', InputError, "two grids"),
-        ('{"clusters": [1]}', InputError, "where a name belongs"),
+        ('{"clusters": [1]}', InputError, "instead of a name"),
     ],
 )
 def test_what_is_wrong_with_a_grid_is_said(text, error, words):
@@ -194,9 +194,9 @@ def test_the_record_is_one_run_a_window_whatever_the_seeds():
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        (Grid(clusters=("b",)), "Nothing is recorded of cluster 'b'"),
+        (Grid(clusters=("b",)), "No history of cluster 'b' is recorded"),
         (Grid(start=START + timedelta(days=1)), "No recorded minute"),
-        (Grid(seeds=tuple(range(200)), window_minutes=2), "are the most"),
+        (Grid(seeds=tuple(range(200)), window_minutes=2), "the maximum is"),
     ],
 )
 def test_units_that_cannot_be_are_refused(grid, words):

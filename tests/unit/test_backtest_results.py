@@ -347,10 +347,10 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     why = recommended(runs, rows, TIGHT, PULSAR.nouns)["why"].to_pylist()[0]
     assert "from 79.5% to 55%" in why
     words = describe_advice(runs, rows, TIGHT, PULSAR.nouns)
-    assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
+    assert "Model error: +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended" not in words
     assert "misses the target by 35.0 points of deviation and 890.0 unloads a day: c2." in words
-    assert "Unloads a day are extrapolated from 1 h." in words
+    assert "Unloads a day extrapolated from 1 h." in words
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_the_job_writes_its_tables_and_answers(store, tmp_path):
         history=lambda: store,
     )
     answer = kind.run(context, kind.scope.model_validate({"grid": PEGASUS_GRID}))
-    assert "would have kept" in answer.sentence
+    assert "would have had" in answer.sentence
     assert {path.stem for path in tmp_path.glob("*.parquet")} == set(answer.tables)
     assert answer.facts["runs"] == pq.read_table(tmp_path / "runs.parquet").num_rows
     assert answer.facts["failed"] == 0
@@ -349,7 +349,7 @@ def test_what_needs_a_restart_is_left_out_of_the_plan_which_says_so(store):
     assert f"{late}=7" in told.hint
     with pytest.raises(InputError) as refused:
         recommended_plan(snapshot, rows[1:], terms)
-    assert f"Put into broker.conf and restart the brokers one by one: {late}=7." in str(
+    assert f"Add to broker.conf and restart the brokers one by one: {late}=7." in str(
         refused.value.hint
     )
 

@@ -127,4 +127,4 @@ def test_a_folder_without_a_backup_is_named(config, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     code, refused = answer(capsys, "restore", tmp_path / "empty", "--config", config)
     assert code == 1
-    assert "holds no backup" in refused["error"]["message"]
+    assert "has no backup" in refused["error"]["message"]

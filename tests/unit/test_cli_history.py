@@ -167,7 +167,7 @@ def test_snapshot_directories_of_a_cluster_become_a_file(site: Path, capsys) -> 
 def test_export_writes_over_nothing(site: Path, capsys) -> None:
     (site / "there").write_text("mine")
     found = answer(capsys, "export", "fleet", "--out", str(site / "there"), code=2)
-    assert "exists already" in found["error"]["message"]
+    assert "already exists" in found["error"]["message"]
     assert (site / "there").read_text() == "mine"
 
 

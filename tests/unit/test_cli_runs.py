@@ -125,8 +125,8 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     assert len(json.loads(out)["runs"]) == 1
     code, out, _ = trimtab("runs", "--cluster", "none")
     assert code == 0
-    assert out.startswith("No run was ever requested on none, says the journal sqlite://")
-    assert out.rstrip().endswith("journal.db.")
+    assert out.startswith("The journal sqlite://")
+    assert out.rstrip().endswith("journal.db has no runs on none.")
 
 
 def test_unsigned_entries_of_a_run_are_named(site, trimtab) -> None:
@@ -168,11 +168,11 @@ def test_one_run_for_people_says_what_matters(trimtab) -> None:
     for words in (
         "is STOPPED: 2 done, 1 skipped. Stopped as ann asked.",
         "b9:8080",
-        "could still go from b9:8080 to b2:8080",
+        "may still move from b9:8080 to b2:8080",
         "It was put back.",
         "moved, not by us",
         "40% before, 10% predicted, 12.5% measured",
-        "Requested to stop the run. enough",
+        "Requested: stop the run. enough",
         "Step 3: It is stopped.",
     ):
         assert words in out
@@ -317,7 +317,7 @@ def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, si
 def test_what_is_left_open_is_said_when_the_pages_end(site, capsys) -> None:
     note_open_runs(site / "trimtab.toml")
     said = capsys.readouterr().err
-    assert said == "1 run was left open; the next worker goes on with it.\n"
+    assert said == "Open: 1 run. The next worker continues.\n"
 
 
 @pytest.mark.parametrize(

@@ -202,9 +202,9 @@ def test_a_child_without_a_sign_of_life_is_killed_and_started_again(
             first.send_signal(signal.SIGSTOP)
         look_until(supervisor, lambda: child.restarts)
         assert first.returncode == -signal.SIGKILL
-        assert child.last_end == "no sign of life for 0 s"
+        assert child.last_end == "no heartbeat for 0 s"
     err = capsys.readouterr().err
-    assert "The worker gave no sign of life for 0 s and is killed." in err
+    assert "The worker gave no heartbeat for 0 s and is killed." in err
 
 
 def test_a_supervisor_that_was_paused_kills_nobody(tmp_path, monkeypatch) -> None:

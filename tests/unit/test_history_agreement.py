@@ -114,7 +114,7 @@ def test_what_a_broker_that_went_left_behind_is_nobodys_decision() -> None:
     found = agreement(shadow([], []), events(down, move("x", 0.5), move("y", 1.0)))
     assert found.rounds["verdict"].to_pylist() == ["nothing", "nothing"]
     assert found.moves_by_others == 2
-    assert found.excluded == {"their broker had gone": 2}
+    assert found.excluded == {"the source broker was down": 2}
 
 
 def test_bundle_that_nobody_owned_is_not_moved_by_the_leader() -> None:

@@ -43,7 +43,7 @@ def scrambled(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(halved, "cannot be read"), (scrambled, "cannot be read"), (Path.unlink, "is not there")],
+    [(halved, "cannot be read"), (scrambled, "cannot be read"), (Path.unlink, "is missing")],
 )
 def test_damaged_file_is_named_whole_and_other_days_are_read(tmp_path, damage, words) -> None:
     store = recorded(tmp_path)

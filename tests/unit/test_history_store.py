@@ -69,7 +69,7 @@ def test_a_store_without_anything_says_so(tmp_path) -> None:
     assert store.span("fleet") is None
     assert store.files("brokers") == []
     assert store.rows("events", "fleet").num_rows == 0
-    with pytest.raises(HistoryError, match="Nothing of 'fleet' was recorded by 2026-11-21"):
+    with pytest.raises(HistoryError, match="No history of 'fleet' is recorded before 2026-11-21"):
         store.snapshot_at("fleet", NOW)
 
 
@@ -348,7 +348,7 @@ def test_a_history_of_another_form_is_refused(tmp_path, monkeypatch) -> None:
     log.write_text(
         log.read_text().replace('"trimtab.schemaVersion":"1"', '"trimtab.schemaVersion":"9"')
     )
-    with pytest.raises(HistoryError, match="has form 9; this Trimtab reads 1"):
+    with pytest.raises(HistoryError, match="has format version 9; this version of Trimtab reads 1"):
         store_at(tmp_path).rows("events", "fleet")
 
 
@@ -356,7 +356,7 @@ def test_a_minute_whose_rows_were_changed_is_refused(tmp_path) -> None:
     store = store_at(tmp_path)
     Recorder(store, "fleet").record(make_snapshot(brokers=2, bundles=4))
     store.tables.table("settings").delete("name = 'loadBalancerEnabled'")
-    with pytest.raises(HistoryError, match="does not hold what it names at 2026-11-21 12:30:00Z"):
+    with pytest.raises(HistoryError, match="is altered at 2026-11-21 12:30:00Z"):
         store.snapshot_at("fleet", NOW)
 
 

@@ -121,7 +121,7 @@ def test_anchors_of_another_key_or_a_changed_line_are_refused(tmp_path, journal)
     with pytest.raises(InputError, match="line 2 does not have"):
         read_anchors(file, KEY)
     file.write_text("no anchor\n")
-    with pytest.raises(InputError, match="line 1 is no anchor"):
+    with pytest.raises(InputError, match="line 1 is not an anchor"):
         read_anchors(file, KEY)
 
 

@@ -145,7 +145,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named() -> None:
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         SqlJournal("sqlite:////proc/nowhere/journal.db")
 
 

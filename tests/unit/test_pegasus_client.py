@@ -235,7 +235,7 @@ def test_no_answer_in_time_is_unknown_and_its_late_reply_harms_nobody():
 def test_garbage_is_a_protocol_error(garbage):
     with serving(lambda _request, _frame: garbage) as [server]:
         client = MetaClient([server.address], timeout_s=2)
-        with pytest.raises(ProtocolError, match="did not speak its protocol"):
+        with pytest.raises(ProtocolError, match="violated the Pegasus protocol"):
             client.fetch_nodes()
         client.close()
 
@@ -308,7 +308,7 @@ def test_a_table_that_is_not_there_and_a_call_to_the_wrong_kind_of_server_are_to
         with pytest.raises(ProtocolError, match="ERR_HANDLER_NOT_FOUND"):
             client.fetch_nodes()
         one = ServerClient(server.address)
-        with pytest.raises(NotFoundError, match=r"does not know the command no\.such\.command"):
+        with pytest.raises(NotFoundError, match=r"does not have the command no\.such\.command"):
             one.send_command("no.such.command")
         one.close()
         client.close()
@@ -392,8 +392,8 @@ def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words
         (ConfigType.ADD_SECONDARY, at(34804), "no replica of it is missing"),
         (ConfigType.DOWNGRADE_TO_INACTIVE, at(34801), "is its primary"),
         (ConfigType.REMOVE, at(34804), "does not serve it"),
-        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "by hand is refused"),
-        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "by hand is refused"),
+        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "cannot be proposed manually"),
+        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "cannot be proposed manually"),
     ],
 )
 def test_a_dangerous_change_is_refused_with_its_reason(change, name, words):

@@ -131,7 +131,7 @@ def test_values_of_many_servers_are_told_in_words(value, words):
 def test_a_run_whose_goal_was_met_already_ends_done():
     end = closing(run_of((LIST, CLOSE), *(done(at, "SKIPPED", "already_set") for at in (0, 1))), 2)
     assert end.state == "DONE"
-    assert end.sentence == ("Nothing had to be done: It is so already. So it is with 1 more step.")
+    assert end.sentence == ("Nothing to do: It is so already. The same holds for 1 more step.")
 
 
 def test_a_run_that_could_not_do_anything_still_fails():

@@ -271,9 +271,7 @@ def _show_broker(
 
 
 def _state(gate: Gate) -> str:
-    return (
-        f"{_MET[gate.is_open]}, one is sufficient" if gate.is_alternative else _MET[gate.is_open]
-    )
+    return f"{_MET[gate.is_open]}, one is sufficient" if gate.is_alternative else _MET[gate.is_open]
 
 
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
