@@ -14,7 +14,7 @@ from core.units import pluralize
 MAX_NAMED: Final = 20
 """External changes recorded one by one per comparison; a lost broker moves hundreds at once."""
 
-FURTHER: Final = " Also moved: "
+FURTHER: Final = " Also changed: "
 """In the sentence of the last one: what follows counts those that are not recorded."""
 
 

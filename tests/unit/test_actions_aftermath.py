@@ -115,7 +115,7 @@ def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None
     world.work()
     told = [e for e in world.events(ExternalMove) if isinstance(e, ExternalMove)]
     assert len(told) == 4
-    assert told[-1].sentence.endswith("So did 4 further bundles.")
+    assert told[-1].sentence.endswith("Also changed: 4 further bundles.")
 
 
 def test_a_broker_that_left_is_told_once_with_what_it_took_along() -> None:

@@ -272,7 +272,7 @@ def test_a_paused_run_whose_plan_expired_is_not_continued() -> None:
     world.at(30.0, lambda: world.control("resume"))
     assert world.work() == "FAILED"
     assert _codes(world) == ["landed", "plan_expired", "plan_expired"]
-    assert "went on 10" in _ending(world, 1).sentence
+    assert "resumed 10" in _ending(world, 1).sentence
 
 
 def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
@@ -336,7 +336,7 @@ def test_a_bundle_that_moved_since_the_check_is_skipped_and_told() -> None:
         (SECOND, OWNERS[SECOND], other)
     ]
     assert moves[0].sentence == (
-        f"{SECOND} went from {OWNERS[SECOND]} to {other} during the run, but not as one of its "
+        f"{SECOND} moved from {OWNERS[SECOND]} to {other} during the run, but not as one of its "
         "steps."
     )
 

@@ -262,7 +262,7 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
 ) -> None:
     config = config_of(tmp_path, receiver.url)
     put(tmp_path, is_even=False)
-    assert "hook was told: [warning] prod: 1 firing" in looks(config)
+    assert "hook received: [warning] prod: 1 firing" in looks(config)
     assert len(receiver.messages) == 1
     assert "above the mean of traffic" in receiver.messages[0]["message"]
     looks(config)

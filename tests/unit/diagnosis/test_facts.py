@@ -98,7 +98,7 @@ def test_findings_of_one_kind_are_one_cause_with_all_objects_and_their_cost():
     [cause] = with_facts((), verdict(*two), NONE)
     assert cause.objects == ("b-1", "b-2")
     assert cause.cost.bundles == 8
-    assert cause.summary == "dead. 1 more of this kind."
+    assert cause.summary == "dead. And 1 more of this kind."
 
 
 def test_no_headline_is_none_while_something_was_not_tried():
