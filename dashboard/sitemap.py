@@ -57,6 +57,12 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "hub",
             "Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
+        Entry(
+            "alerts",
+            "Alerts",
+            "notifications",
+            "What fires now, since when and beyond which limit; what is silenced; all thresholds.",
+        ),
         _of(
             "pulsar",
             "brokers",
@@ -220,13 +226,6 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Jobs",
             "pending_actions",
             "Trends, what-ifs and drills over whole fleets, computed in the background.",
-            parent="activity",
-        ),
-        Entry(
-            "alerts",
-            "Alerts",
-            "notifications",
-            "Alerts that fire now, the last ones, and what is silenced.",
             parent="activity",
         ),
         Entry("run", "Run", parent="activity"),
