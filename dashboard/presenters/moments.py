@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -25,6 +27,24 @@ def parse_stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+def short_stamp(moment: datetime, now: datetime) -> str:
+    """Return ``14:03:05`` for a moment of today (UTC), ``Nov 21 14:03:05`` for another day."""
+    at, today = moment.astimezone(UTC), now.astimezone(UTC)
+    return at.strftime("%H:%M:%S" if at.date() == today.date() else "%b %d %H:%M:%S")
+
+
+_AGO: Final = re.compile(r"-\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\Z")
+_LONGEST_S: Final = 3_600.0 * 24 * 36_500
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def ago_of(text: str) -> timedelta | None:
+    """Return how long ago a text such as ``-90min`` means; ``None`` when it means no such time."""
+    found = _AGO.match(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+    return timedelta(seconds=seconds) if seconds <= _LONGEST_S else None
 
 
 _WHOLE: Final = 0.9

@@ -133,9 +133,9 @@ def test_a_tab_of_a_page_is_open_after_a_step_back_and_a_reload(tab):
 def test_a_past_moment_has_a_banner_that_leads_back(product, tab):
     taken_at = product.taken_at()
     page = tab.open(f"brokers?refresh=off&at={taken_at.replace(' ', '+')}")
-    expect(page.get_by_text(f"Past: {taken_at} UTC")).to_be_visible()
+    expect(page.get_by_text(f"Not live: {taken_at} UTC")).to_be_visible()
     page.get_by_role("button", name="Back to live").click()
-    expect(page.get_by_text("Past:")).to_be_hidden()
+    expect(page.get_by_text("Not live:")).to_be_hidden()
     assert "at=" not in page.url
     assert tab.complaints == []
 
