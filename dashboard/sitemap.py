@@ -123,7 +123,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "policies",
             "Policies",
             "speed",
-            "Limits and quotas, what is at its limit, and changing them: groups, rates, quotas.",
+            "Use and limit of every namespace, group and tenant; changing rates and quotas.",
         ),
         _of(
             "pulsar",

@@ -33,6 +33,63 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 
+# -- namespaces ------------------------------------------------------------------------------------
+
+_TABLE_PX: Final = 470
+
+
+def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw every namespace with its use, the nearest limit first; a click changes its limits."""
+    holds, _ = enforcement_words(page.reading.settings)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, say=str.capitalize)
+        contains = st.text_input(
+            "Contains",
+            live=tables.TYPING_PAUSE,
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Filter by name",
+            label_visibility="collapsed",
+            icon=":material/filter_list:",
+            width=230,
+        )
+    rows = model.limits_table(limits, is_enforced=holds, shown=shown, contains=contains or "")
+    columns = {
+        "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
+        "state": tables.status("State", model.MARKS.values(), width_px=118),
+        "use": tables.share("Use of limit", "Of what all its topics together may carry."),
+        "limit": tables.words("Nearest limit", width_px=230),
+        "msg_rate_in": tables.rate("Publish"),
+        "msg_throughput_in": tables.megabytes("Publish"),
+        "msg_rate_out": tables.rate("Dispatch"),
+        "msg_throughput_out": tables.megabytes("Dispatch"),
+        "group": tables.words("Group", "" if holds else "Limits of groups have no effect here."),
+        "topics": tables.whole("Topics"),
+        "bundles": tables.whole("Bundles"),
+    }
+    if not rows["group"].any():
+        columns.pop("group")
+    tables.table(
+        rows,
+        columns,
+        key="limits_table",
+        alt="Namespaces with their use and the limit that is nearest",
+        height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+    tables.downloads(
+        rows.assign(state=rows["state"].str[0]),
+        cluster=page.name,
+        what="namespaces",
+        moment=page.stored.taken_at,
+    )
+
+
+def _change_limits(namespace: str) -> None:
+    st.session_state[state.NAMESPACE] = namespace
+    st.session_state[state.VIEW] = model.RATES_TAB
+
+
 # -- resource groups -------------------------------------------------------------------------------
 
 NEW: Final = "a new group"
