@@ -155,7 +155,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "lookup",
             "Lookup",
             "travel_explore",
-            "Which bundle and broker serve a topic; where a bundle would be placed.",
+            "Bundle and broker of a topic, whether it exists, where its bundle would be placed.",
         ),
         Entry(
             "backtest",
