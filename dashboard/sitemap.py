@@ -146,7 +146,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "settings",
             "Settings",
             "tune",
-            "Conflicts and fixes of the settings; every value and its origin.",
+            "Value and meaning of every setting, conflicts and changed ones first; changing them.",
         ),
     ),
     "Analyze": (
