@@ -225,7 +225,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "jobs",
             "Jobs",
             "pending_actions",
-            "Trends, what-ifs and drills over whole fleets, computed in the background.",
+            "Computations over whole fleets: start one, those that run, results of the past ones.",
             parent="activity",
         ),
         Entry("run", "Run", parent="activity"),
