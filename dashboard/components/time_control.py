@@ -16,7 +16,7 @@ from core.errors import InputError, OpsError, SnapshotError
 from core.units import format_ago
 from dashboard import services, state
 from dashboard.components import misnamed, words
-from dashboard.presenters.moments import ago_of, parse_stamp, short_stamp, stamp
+from dashboard.presenters.moments import parse_stamp, short_stamp, stamp, typed_moment
 from dashboard.queries.history import first_after, latest_before, past_at
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def pick_time(
             label_visibility="collapsed",
             width=_WIDTH_PX,
             icon=":material/history:" if is_past else ":material/sensors:",
-            help="Live, or a point in time: choose one, or type a time (UTC) or -90min.",
+            help="Live, or a point in time: choose one, or type 14:03 (UTC), a date, or -90min.",
         )
     state.keep_in_address(state.AT, text or LIVE, default=LIVE)
     if problem and isinstance(problem, str):
@@ -91,10 +91,10 @@ def _recorded(
     config: Config, cluster: Cluster, saved: SavedSnapshots, named: str
 ) -> tuple[CachedSnapshot | None, OpsError | str]:
     """Return the snapshot of the time that the address names, and what there is to say."""
-    ago = ago_of(named)
-    if ago is None and (error := misnamed.time_error(state.AT, named)) is not None:
+    typed = typed_moment(named, services.now())
+    if typed is None and (error := misnamed.time_error(state.AT, named)) is not None:
         return None, error
-    moment = services.now() - ago if ago is not None else parse_stamp(named)
+    moment = typed or parse_stamp(named)
     try:
         past = (
             past_at(config, cluster, named)
@@ -107,7 +107,7 @@ def _recorded(
     if past is None:
         message = f"No snapshot of {cluster.name} at {named} is saved: this is the newest."
         return None, InputError(message, hint="Choose another under Time.")
-    if ago is not None or stamp(past.taken_at) == named:
+    if typed is not None or stamp(past.taken_at) == named:
         return past, ""
     return past, f"Nothing was recorded at {named}: this is the snapshot before."
 

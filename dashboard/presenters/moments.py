@@ -47,6 +47,29 @@ def ago_of(text: str) -> timedelta | None:
     return timedelta(seconds=seconds) if seconds <= _LONGEST_S else None
 
 
+_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\Z")
+
+
+def typed_moment(text: str, now: datetime) -> datetime | None:
+    """Return the moment that a short text means: ``-90min``, or ``14:03``, the last such time.
+
+    Args:
+        text: As typed.
+        now: The present moment, aware UTC.
+    Returns:
+        ``None`` where the text means neither.
+    """
+    ago = ago_of(text)
+    if ago is not None:
+        return now - ago
+    clock = _CLOCK.match(text.strip())
+    if clock is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in clock.groups())
+    found = now.astimezone(UTC).replace(hour=hour, minute=minute, second=second, microsecond=0)
+    return found if found <= now else found - timedelta(days=1)
+
+
 _WHOLE: Final = 0.9
 """Share of a span that is taken for all of it: the first saved snapshot is never at its begin."""
 
