@@ -225,7 +225,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "jobs",
             "Jobs",
             "pending_actions",
-            "Computations over whole fleets: start one, those that run, results of the past ones.",
+            "Computations over whole fleets: start one, follow it, read the results.",
             parent="activity",
         ),
         Entry("run", "Run", parent="activity"),

@@ -129,14 +129,14 @@ def test_a_cluster_without_limits_is_told_how_to_make_one(site):
     site.put(make_snapshot(brokers=6, bundles=80, now=now()))
     app = site.open("policies", view="Groups")
     assert_calm(app)
-    assert "no resource group" in texts(app)
+    assert "No resource groups" in texts(app)
     figures = {one.label: one.value for one in app.metric}
     assert figures["Resource groups"] == figures["With rate limits"] == "0"
 
 
 def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet):
     site.worker_says()
-    app = site.open("policies", resource_group="a new group")
+    app = site.open("policies", resource_group="New group")
     app.text_input(key="_group_name").set_value("silver").run()
     _field(app, "resource_group_silver_publishRateInMsgs").set_value("2,500")
     said = _added(app)
@@ -246,7 +246,7 @@ def test_the_calculator_gives_the_published_example(site, fleet):
     rows = next(table.value for table in app.dataframe if "room" in table.value)
     assert [round(value, 2) for value in rows["published"]] == [11.11, 55.56, 33.33]
     assert rows["upstream"].tolist() == [11, 55, 33]
-    assert "held back" in texts(app)
+    assert "of the demand was throttled" in texts(app)
 
 
 def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fleet):
@@ -257,7 +257,7 @@ def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fl
     assert app.text_input(key=state.PERIOD).value == "10"
     rows = next(table.value for table in app.dataframe if "room" in table.value)
     assert rows["upstream"].tolist() == [10, 10]
-    _press(app, "Take its limit and use")
+    _press(app, "Copy limit and use")
     assert app.text_input(key=state.LIMIT).value == "1000"
     assert "," in app.text_input(key=state.USAGE).value
 

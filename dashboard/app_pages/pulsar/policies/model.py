@@ -79,14 +79,14 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
             value=f"{len(at):,}",
             note=listed(sorted(at), 1) if at else "no namespace",
             status="warning" if at else "ok",
-            help="Namespaces in which one topic at least is at a rate limit.",
+            help="Namespaces with at least one topic at its rate limit.",
         ),
         KeyFigure(
             label="Max use of limit",
-            value=UNKNOWN if full is None else format_ratio(full[0]),
-            note="no limit is set" if full is None else full[1],
+            value=format_ratio(full[0]) if full else UNKNOWN if rated else "none",
+            note=full[1] if full else "use is not reported" if rated else "no limit is set",
             status="" if full is None else "warning" if full[0] >= _HOT else "ok",
-            help="Of what all topics of a namespace together may carry.",
+            help="Share of what all topics of a namespace together may carry.",
         ),
         KeyFigure(
             label="Resource groups",
@@ -204,7 +204,7 @@ def groups_table(groups: Sequence[GroupUse]) -> pd.DataFrame:
         row: dict[str, object] = {"group": group.name}
         row["namespaces"] = len(group.namespaces)
         row["members"] = listed(group.namespaces, 4) if group.namespaces else "no namespace"
-        row["note"] = "" if group.is_defined else "named by namespaces, but there is no such group"
+        row["note"] = "" if group.is_defined else "named by namespaces, not defined"
         for key, kind in QUANTITIES.items():
             row[f"{key}_limit"] = limit_words(group.limits[key], kind.unit)
             row[f"{key}_used"] = amount(group.used[key], kind.unit)
@@ -472,14 +472,14 @@ def calculated(limit: str, usage: str) -> pd.DataFrame:
 def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     """Return what the shares add up to, and who would be held back."""
     if number(limit, "The limit") < 0:
-        return "Without a limit every broker lets everything through."
+        return "No limit: nothing is throttled."
     together = float(rows["upstream"].sum())
     held = rows[rows["upstream"] < np.floor(rows["used"])]
     lost = float((held["used"] - held["upstream"]).sum())
-    parts = f"The brokers together allow {together:,.0f} a second"
+    parts = f"All brokers together allow {together:,.0f}/s"
     if held.empty:
         return f"{parts}; no broker is limited."
-    return f"{parts}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
+    return f"{parts}; {pluralize(len(held), 'broker')} would throttle {lost:,.0f}/s."
 
 
 def course_data(
@@ -517,7 +517,7 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     wanted = float(course.wanted.sum())
     if not wanted:
         return "There is no demand."
-    parts = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
+    parts = f"{format_ratio(float(held.sum()) / wanted)} of the demand was throttled"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
         parts += f", most of it at {data.brokers[worst]}"
