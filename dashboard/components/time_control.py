@@ -38,7 +38,7 @@ AGO: Final[Mapping[str, str]] = {
 MAX_TIMES: Final = 400
 _STEP: Final = timedelta(minutes=1)
 _PICKED: Final = "_past_minute"
-_WIDTH_PX: Final = 158
+_WIDTH_PX: Final = 172
 
 
 def pick_time(
@@ -47,6 +47,8 @@ def pick_time(
     """Draw the control; return the saved snapshots, the chosen one, and whether it is past."""
     by_text = {stamp(entry.taken_at): entry for entry in saved.entries}
     named = state.from_address(state.AT)
+    if named.lower() in (LIVE, "live"):
+        named = st.session_state[state.AT] = LIVE
     problem: OpsError | str = ""
     if named and named != LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
