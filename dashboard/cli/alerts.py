@@ -102,6 +102,8 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
                 "since": one.since.isoformat(),
                 "told_at": one.sent_at and one.sent_at.isoformat(),
                 "ended_at": one.ended_at and one.ended_at.isoformat(),
+                "measured": one.measured,
+                "limit": one.limit,
                 "sentence": one.sentence,
                 "hint": one.hint,
             }

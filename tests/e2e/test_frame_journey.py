@@ -45,7 +45,7 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
 @pytest.mark.slow  # not yet seen to pass on the new pages
 def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     page = tab.open("settings?refresh=off")
-    field = page.get_by_placeholder("Filter by name or meaning")
+    field = page.get_by_placeholder("Search name, meaning or value")
     field.fill("load")
     field.press("Enter")
     expect(page).to_have_url(re.compile("contains=load"))
@@ -64,7 +64,7 @@ def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     tab.settle()
     page.go_back()
     expect(page).to_have_url(re.compile("settings.*contains=load"))
-    expect(page.get_by_placeholder("Filter by name or meaning")).to_have_value("load")
+    expect(page.get_by_placeholder("Search name, meaning or value")).to_have_value("load")
     assert tab.complaints == []
 
 
