@@ -87,6 +87,18 @@ def test_the_navigation_counts_what_fires_and_is_not_silenced(config, tmp_path) 
     assert firing_badge(Counter()) == ("", "")
 
 
+def test_fleet_the_page_and_the_navigation_count_the_same(config, tmp_path) -> None:
+    site = Site(tmp_path)
+    alerts.silence(config, "stale", "fleet", "*", HOUR, Identity(name="ann"), "works on it")
+    counts = {"Alerts": "fleet", "Firing": "alerts"}
+    shown = {
+        label: next(one.value for one in site.open(page).metric if one.label == label)
+        for label, page in counts.items()
+    }
+    assert shown == {"Alerts": "1", "Firing": "1"}
+    assert entry_of(site) == "Alerts :orange-badge[1]"
+
+
 def test_a_silence_of_one_alert_covers_that_alert_only(config, tmp_path) -> None:
     key = UNEVEN.key
     alerts.silence(config, *key, HOUR, Identity(name="ann"), "load test")
