@@ -172,5 +172,5 @@ def tell_target(
     """Send a test message to a target."""
     config = configured_journal(config_file)
     alerts.send_test(config, target, access.command_identity(config))
-    note(f"{target} took the message.")
+    note(f"{target} received the message.")
     return EXIT_DONE

@@ -116,5 +116,5 @@ def test_without_an_alert_the_page_says_so_and_keeps_the_thresholds(tmp_path, mo
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
     app = site.open("alerts")
     assert_calm(app)
-    assert "No alert fires." in texts(app)
+    assert "No firing alerts." in texts(app)
     assert len(table_with(app, "minutes")) == len(RULES)

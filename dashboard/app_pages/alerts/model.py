@@ -152,13 +152,13 @@ def key_figures(
             note=counted or "none",
             status=_STATUS[worst] if worst else "ok",
         ),
-        KeyFigure(label="Pending", value=f"{states['pending']:,}", note="not yet long enough"),
+        KeyFigure(label="Pending", value=f"{states['pending']:,}", note="not yet due"),
         KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no messages"),
         KeyFigure(label="Resolved", value=f"{states['resolved']:,}", note="last 24 h"),
         KeyFigure(
             label="Targets",
             value=f"{targets:,}",
-            note="get messages" if targets else "no messages are sent",
+            note="receive messages" if targets else "no messages are sent",
             status="" if targets else "warning",
         ),
     ]

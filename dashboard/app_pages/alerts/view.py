@@ -38,7 +38,7 @@ def draw_firing(
 ) -> None:
     """Draw the alerts that fire, the most urgent first, and the selected one at their side."""
     if not alerts:
-        st.caption(":material/check_circle: No alert fires.")
+        st.caption(":material/check_circle: No firing alerts.")
         return
     columns = {
         "severity": _SEVERITY,
@@ -170,7 +170,7 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
             st.caption(words.plain(why_not), width="content")
         elif not config.alerts.targets:
             st.caption(
-                "No message is sent: name targets under [[alerts.targets]].", width="content"
+                "No targets: configure [[alerts.targets]] to send messages.", width="content"
             )
     failed, done = st.session_state.pop(_FAILED, ""), st.session_state.pop(_DONE, "")
     if failed:
@@ -256,4 +256,4 @@ def _test(config: Config) -> None:
     except OpsError as error:
         st.session_state[_FAILED] = f"{error.message} {error.hint}".strip()
     else:
-        st.session_state[_DONE] = f"{name} took the message."
+        st.session_state[_DONE] = f"{name} received the message."

@@ -103,7 +103,7 @@ def from_tables(found: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
             return TopicState("yes", "loaded by its owner", "ok")
     if not found.topic.startswith("persistent://"):
         return TopicState("not checked", "exists only while it is loaded", "unknown")
-    return TopicState("not checked", "names are not in a snapshot", "unknown")
+    return TopicState("not checked", "not in the snapshot", "unknown")
 
 
 def names_table(names: TopicNames) -> pd.DataFrame:

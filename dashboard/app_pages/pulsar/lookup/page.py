@@ -46,7 +46,7 @@ def draw_topics(namespace: str) -> None:
     names.draw_failure(page, namespace)
     read = names.read_of(page, namespace)
     if read is None:
-        st.caption("Names of topics are not in a snapshot: a broker is asked for them.")
+        st.caption("Topic names are not part of a snapshot. Fetch them from a broker.")
         return
     rows = model.names_table(read.names)
     tables.table(
