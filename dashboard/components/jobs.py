@@ -231,7 +231,7 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
         ),
         "state": tables.words("State", width_px=95),
         "progress": tables.share("Progress", width_px=100),
-        "result": tables.words("Result", width_px=400),
+        "result": tables.words("Result", width_px=350),
         "cluster": tables.words("Cluster"),
         "asked_at": st.column_config.DatetimeColumn(
             "Requested (UTC)", format="YYYY-MM-DD HH:mm:ss"

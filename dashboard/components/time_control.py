@@ -52,8 +52,9 @@ def pick_time(
     problem: OpsError | str = ""
     if named and named != LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
-        if isinstance(problem, OpsError):
+        if isinstance(problem, OpsError) and st.query_params.get(state.AT) == named:
             misnamed.tell(state.AT, problem)
+            problem = ""
         if past is not None and stamp(past.taken_at) not in by_text:
             saved = saved.joined_by(past)
             by_text[stamp(past.taken_at)] = past
@@ -76,8 +77,8 @@ def pick_time(
             help="Live, or a point in time: choose one, or type 14:03 (UTC), a date, or -90min.",
         )
     state.keep_in_address(state.AT, text or LIVE, default=LIVE)
-    if problem and isinstance(problem, str):
-        st.toast(words.plain(problem), duration="long")
+    if problem:
+        st.toast(words.plain(str(problem)), duration="long")
     chosen = by_text.get(text or LIVE)
     return (saved, chosen, True) if chosen is not None else (saved, saved.latest, False)
 
@@ -135,7 +136,7 @@ def draw_bar(
         st.space("stretch")
         st.datetime_input(
             "Point in time (UTC)",
-            max_value=now.astimezone(UTC).replace(tzinfo=None, microsecond=0),
+            max_value=max(now, moment).astimezone(UTC).replace(tzinfo=None, microsecond=0),
             step=60,
             format="YYYY-MM-DD",
             key=_PICKED,

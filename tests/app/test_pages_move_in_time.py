@@ -70,6 +70,10 @@ def test_an_address_may_say_how_long_ago(site):
     app.query_params["at"] = "-0.5h"
     app.run()
     assert f"Not live:** {moment:%Y-%m-%d %H:%M:%S} UTC" in texts(app)
+    app.selectbox(key="at").set_value("-24h").run()
+    assert "No snapshot of fleet at -24h" in app.toast[0].value.replace("\\", "")
+    assert not app.error, "the address names nothing that is not there"
+    assert "Not live" not in texts(app)
     app.query_params["at"] = "-9d"
     app.run()
     assert "No snapshot of fleet at -9d" in texts(app)

@@ -58,7 +58,7 @@ def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
         "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
         "state": tables.status("State", model.MARKS.values(), width_px=118),
         "use": tables.share("Use of limit", "Share of what all its topics together may carry."),
-        "limit": tables.words("Nearest limit", width_px=230),
+        "limit": tables.words("Nearest limit", width_px=205),
         "msg_rate_in": tables.rate("Publish"),
         "msg_throughput_in": tables.megabytes("Publish"),
         "msg_rate_out": tables.rate("Dispatch"),

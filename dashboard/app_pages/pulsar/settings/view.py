@@ -187,11 +187,11 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
         diagnoses=found.diagnoses,
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose, width_px=300),
-        "state": tables.status("State", model.STATES, width_px=110),
-        "value": st.column_config.TextColumn("Effective", width=130),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
+        "state": tables.status("State", model.STATES, width_px=104),
+        "value": st.column_config.TextColumn("Effective", width=120),
         "other": st.column_config.TextColumn(
-            "Default", width=110, help="Where the effective value is another."
+            "Default", width=100, help="Where the effective value is another."
         ),
         "finding": tables.words("Conflict", width_px=230),
         "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
