@@ -20,10 +20,10 @@ from dashboard.charts.template import ACCENT, FAINT, LINE, NEAR, NEUTRAL, SERIES
 
 Floats = NDArray[np.float64]
 
-_ROW_PX: Final = 18
-_LEAST_PX, _MOST_PX = 130, 460
-_MEAN_PX, _EVEN_PX, _LANE_PX = 92, 74, 24
-_GAP_PX: Final = 14
+_ROW_PX: Final = 14
+_LEAST_PX, _MOST_PX = 110, 300
+_MEAN_PX, _EVEN_PX, _LANE_PX = 62, 54, 18
+_GAP_PX: Final = 12
 _QUIET: Final = "no event"
 _HEADROOM: Final = 1.25
 """For the name of a panel, above its lines."""
@@ -115,7 +115,7 @@ def history_timeline(data: Timeline) -> go.Figure:
     _add_evenness(figure, data)
     _add_grid(figure, data)
     _add_lanes(figure, data)
-    styled(figure, height=total + 56)
+    styled(figure, height=total + 48)
     scale = scale_of(data.unit)
     top = (_MEAN_PX + _EVEN_PX + 2 * _GAP_PX) / total
     figure.update_layout(
