@@ -602,7 +602,7 @@ class _Search:
 
     def notes(self) -> tuple[str, ...]:
         """Return what was assumed."""
-        notes = [f"Judged by {self._context.load.label}.", *_brevity(self._trials)]
+        notes = [f"Measure: {self._context.load.label}.", *_brevity(self._trials)]
         if self._hasty:
             notes.append(
                 f"{pluralize(self._hasty, 'cause')} simulated with too few random placements to "
