@@ -53,7 +53,7 @@ def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site
     assert f"What if {GONE} fails?" in said
     assert "Simulation only" in said
     assert "placed again" in said
-    assert "No plan" in said
+    assert "no plan to apply" in said
     assert {"_send"} & keys(app) == set()
     assert {"Apply plan…", "Apply settings…"} & labels(app) == set()
     app.session_state["view"] = "Why"
