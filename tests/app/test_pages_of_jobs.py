@@ -149,7 +149,7 @@ def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
     assert presenter.change_notes(pd.DataFrame([dynamic, fixed])) == ["better"]
     what, _, then = presenter.restart_note(pd.DataFrame([dynamic, fixed])).partition(". ")
     assert what.endswith("restart the brokers: loadBalancerLoadPlacementStrategy")
-    assert then.startswith("Restart the brokers with that first: the plan alone")
+    assert then.startswith("Restart first: the plan alone")
     assert not presenter.restart_note(pd.DataFrame([dynamic]))
     assert presenter.restart_note(pd.DataFrame([fixed])).endswith("PlacementStrategy.")
 

@@ -238,7 +238,7 @@ def _add_grid(figure: go.Figure, data: Timeline) -> None:
             customdata=data.peaks * scale.factor,
             hovertemplate="%{y}<br>%{x|%d %b %H:%M:%S} UTC<br><b>%{z:,.4~g}"
             + scale.suffix
-            + "</b>, at most %{customdata:,.4~g}"
+            + "</b>, max %{customdata:,.4~g}"
             + scale.suffix
             + "<extra></extra>",
             coloraxis="coloraxis",
