@@ -47,6 +47,7 @@ FREE: Final = "dates"
 
 EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
 """Tabs below the picture, each for one job."""
+TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
 FORMER_EXPORT: Final = "Export"

@@ -77,8 +77,8 @@ def objective(page: PulsarPage) -> Objective:
         key=state.MOST,
         bind="query-params",
         width=124,
-        help="Of the optimal plan; 0: no limit. A run of this cluster may have "
-        f"{page.cluster.apply.max_steps} steps.",
+        help="Of the optimal plan; 0: no limit. Max steps of a run on this cluster: "
+        f"{page.cluster.apply.max_steps}.",
     )
     load = st.segmented_control(
         "Balance by",
