@@ -20,7 +20,6 @@ from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
 from core.units import format_age, format_ratio, ms_to_datetime, pluralize
-from dashboard import state
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
@@ -51,15 +50,6 @@ TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
 FORMER_EXPORT: Final = "Export"
-FORMER_TABS: Final[Mapping[str, Mapping[str, str]]] = {
-    "This minute": {state.VIEW: MINUTE},
-    "Alerts": {state.VIEW: EVENTS, state.KIND: "alerts"},
-    "Compare": {state.VIEW: MINUTE, state.QUANTITY: "changes"},
-    "Movers and flaps": {state.VIEW: MOVES},
-    "Effect": {state.VIEW: MOVES, state.SHOW: "effect"},
-    "Agreement": {state.VIEW: PREDICTIONS},
-}
-"""Parameters of today by the tab of an address written before."""
 MAX_ROWS: Final = 40
 _EVEN_POINTS: Final = 600
 

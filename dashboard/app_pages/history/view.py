@@ -32,11 +32,22 @@ from dashboard.queries.history import HistoryQuery, Picture, predicted
 from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
     from dashboard.queries.history import HistoryQuery
     from dashboard.services import Config
+
+
+FORMER_TABS: Final[Mapping[str, Mapping[str, str]]] = {
+    "This minute": {state.VIEW: model.MINUTE},
+    "Alerts": {state.VIEW: model.EVENTS, state.KIND: "alerts"},
+    "Compare": {state.VIEW: model.MINUTE, state.QUANTITY: "changes"},
+    "Movers and flaps": {state.VIEW: model.MOVES},
+    "Effect": {state.VIEW: model.MOVES, state.SHOW: "effect"},
+    "Agreement": {state.VIEW: model.PREDICTIONS},
+}
+"""Parameters of today by the tab of an address written before."""
 
 
 # -- events and alerts -----------------------------------------------------------------------------
