@@ -20,10 +20,10 @@ from dashboard.charts.template import ACCENT, FAINT, LINE, NEAR, NEUTRAL, SERIES
 
 Floats = NDArray[np.float64]
 
-_ROW_PX: Final = 14
-_LEAST_PX, _MOST_PX = 110, 300
-_MEAN_PX, _EVEN_PX, _LANE_PX = 62, 54, 18
-_GAP_PX: Final = 12
+_ROW_PX: Final = 13
+_MIN_PX, _MAX_PX = 104, 300
+_MEAN_PX, _EVEN_PX, _LANE_PX = 50, 46, 16
+_GAP_PX: Final = 10
 _QUIET: Final = "no event"
 _HEADROOM: Final = 1.25
 """For the name of a panel, above its lines."""
@@ -100,7 +100,7 @@ class Timeline:
 @drawn_once
 def history_timeline(data: Timeline) -> go.Figure:
     """Return the figure; marks of events can be clicked, their custom data begin with the lane."""
-    grid_px = min(_MOST_PX, max(_LEAST_PX, _ROW_PX * len(data.rows)))
+    grid_px = min(_MAX_PX, max(_MIN_PX, _ROW_PX * len(data.rows)))
     lanes_px = _LANE_PX * max(1, len(data.lanes)) + 8
     heights = [_MEAN_PX, _EVEN_PX, grid_px, lanes_px]
     total = sum(heights) + 3 * _GAP_PX
@@ -115,7 +115,7 @@ def history_timeline(data: Timeline) -> go.Figure:
     _add_evenness(figure, data)
     _add_grid(figure, data)
     _add_lanes(figure, data)
-    styled(figure, height=total + 48)
+    styled(figure, height=total + 44)
     scale = scale_of(data.unit)
     top = (_MEAN_PX + _EVEN_PX + 2 * _GAP_PX) / total
     figure.update_layout(
@@ -149,7 +149,7 @@ def history_timeline(data: Timeline) -> go.Figure:
         col=1,
     )
     figure.update_yaxes(
-        autorange="reversed", type="category", nticks=max(2, grid_px // 15), row=3, col=1
+        autorange="reversed", type="category", nticks=max(2, grid_px // _ROW_PX), row=3, col=1
     )
     figure.update_xaxes(range=[data.start, data.end], tickformat=span_format(data.start, data.end))
     figure.update_xaxes(title_text="UTC", row=4, col=1)

@@ -11,6 +11,7 @@ from core.history.queries.sql import Period
 from core.units import datetime_to_ms, ms_to_datetime
 from dashboard import state
 from dashboard.app_pages.history import model
+from dashboard.app_pages.history.timeline import draw_scrubber
 from dashboard.charts.scale import scale_of
 from dashboard.components import choice, tables, words
 from dashboard.presenters.moments import parse_stamp, stamp
@@ -54,6 +55,7 @@ def draw_minute(
         picture: Of the period.
         looked: The minute.
     """
+    draw_scrubber(query, picture, looked)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         other = _pick(picture, looked)
         shown = choice.segmented(

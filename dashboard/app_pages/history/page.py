@@ -15,7 +15,6 @@ from dashboard.app_pages.history import minute, model, states, view
 from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
     draw_picture,
-    draw_scrubber,
     looked_at,
     pick_lanes,
     pick_range,
@@ -69,7 +68,6 @@ with export_place:
 
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
 draw_picture(query, shown, system, measure, looked, lanes)
-draw_scrubber(query, shown, looked)
 
 minute_s = config.history.minute_s
 DRAWN: dict[str, Callable[[], None]] = {

@@ -26,7 +26,7 @@ ROWS = (100, 500, 2_000)
 SPAN = timedelta(hours=6)
 TREND_POINTS = 12
 MAX_TRENDS = 40
-CHART_PX = 500
+CHART_PX = 540
 IN_SIGHT = 16
 
 page = frame.open_page("Bundles", PulsarPage)
