@@ -188,7 +188,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "pegasus_balance",
             "Replica balance",
             "move_group",
-            "What the cluster's balancer would do, round by round, what would be better, doing it.",
+            "Which plan balances the replicas at what cost: compare, select, apply.",
             parent="pegasus",
             folder="balance",
         ),

@@ -142,7 +142,7 @@ def draw_ranking(view: Shown) -> None:
             "Deviation", "Max deviation from the mean, 95th percentile of the minutes."
         ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
-        "marks": st.column_config.TextColumn("Marks", width=190),
+        "marks": st.column_config.TextColumn("Status", width=190),
         "deviation_range": tables.words("Deviation, by seed", "Min and max over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Min and max over the seeds."),
         "deviation_mean": tables.percent(
