@@ -269,7 +269,7 @@ def _add_lanes(figure: go.Figure, data: Timeline) -> None:
                 marker={
                     "symbol": lane.symbol,
                     "color": lane.color,
-                    "size": [7 + min(9.0, 2.2 * np.log2(size)) for size in lane.sizes],
+                    "size": [6 + min(7.0, 2.0 * np.log2(size)) for size in lane.sizes],
                     "line": {"width": 0.5, "color": LINE},
                 },
                 name=lane.name,

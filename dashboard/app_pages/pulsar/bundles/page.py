@@ -47,7 +47,7 @@ figures.key_figures(
 )
 if RING_OF in st.query_params and state.GROUP not in st.query_params:
     st.session_state.setdefault(state.GROUP, RING)  # an address of a namespace's ring
-left, right = frame.columns([0.38, 0.62], key="bundles")
+left, right = frame.columns([0.34, 0.66], key="bundles")
 with left:
     group = st.segmented_control(
         "Picture",
@@ -92,7 +92,7 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
         bind="query-params",
         live=tables.TYPING_PAUSE,
         placeholder="0x4000",
-        width=130,
+        width=120,
     )
     namespace = st.selectbox(
         "Namespace",
@@ -100,7 +100,7 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
         format_func=option,
         key=state.NAMESPACE,
         bind="query-params",
-        width=180,
+        width=165,
     )
     owner = st.selectbox(
         "Owner",
@@ -108,12 +108,12 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
         format_func=option,
         key=state.OWNER,
         bind="query-params",
-        width=160,
+        width=150,
     )
     sort = st.selectbox(
-        "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=105
+        "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=100
     )
-    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=85)
+    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=80)
 found = model.bundle_page(
     movable,
     model.BundleFilter(

@@ -48,7 +48,8 @@ banner_place = st.container()
 with st.container(key="workbench"):
     left, right = st.columns([1.5, 1], gap="medium")
 with left, st.container(horizontal=True, vertical_alignment="center"):
-    words.section("Candidates", "simulated to convergence")
+    st.header("Candidates", anchor=False, width="content")
+    st.caption("simulated to convergence", width="content")
     st.space("stretch")
     frozen.draw_recompute(live, page)
     fleet = what_if.control(page)
