@@ -188,6 +188,10 @@ def test_the_page_opens_on_the_newest_result_of_the_cluster(site):
     job_stories.backtest(site.state_dir, clusters=("other",))
     job_stories.backtest(site.state_dir, clusters=("fleet",))
     job_stories.backtest(site.state_dir, clusters=("other",))
+    record(site)
+    app = site.open("backtest", view="New back-test")
+    assert_calm(app)
+    assert not app.multiselect(key="tried").value, "the form has its defaults"
     app = site.open("backtest")
     assert_calm(app)
     assert "Meet the target" in {one.label for one in app.metric}

@@ -88,7 +88,7 @@ if result is not None and OVER_TIME in opened:
         view.draw_timelines(result)
 if span is not None and NEW in opened:
     with opened[NEW], st.container(key="backtest_form"):
-        if shown is not None:
+        if shown is not None and state.JOB in st.query_params:
             form.refill(shown, cluster.name, system.grid)
         form.draw(form.editing(page, system, span, every))
 if EARLIER in opened:
