@@ -182,8 +182,8 @@ def rename_tab(former: Mapping[str, Mapping[str, str]], key: str = VIEW) -> None
     """
     found = former.get(st.query_params.get(key, ""))
     if found is not None:
-        st.query_params.update(found)
-        st.session_state[key] = found[key]
+        st.session_state[key] = found[key]  # the parameter itself is the widget's to write
+        st.query_params.update({name: value for name, value in found.items() if name != key})
 
 
 def keep_in_address(key: str, value: str, *, default: str) -> None:

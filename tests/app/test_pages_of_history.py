@@ -145,6 +145,9 @@ def test_address_of_a_former_tab_opens_the_tab_of_today(remembered, former, tab,
         key: value for key, value in app.query_params.items() if key in ("kind", "quantity", "show")
     }
     assert {key: "".join(value) for key, value in shown.items()} == params
+    app.query_params["view"] = former  # a step back, once the tabs are bound to the address
+    app.run()
+    assert_calm(app)
 
 
 def test_two_minutes_are_compared_in_a_sentence(remembered, history):

@@ -288,7 +288,6 @@ _EXPORT: Final = "_export"
 def draw_export(config: Config, query: HistoryQuery) -> None:
     """Draw the button that opens the export of the period."""
     if st.query_params.get(state.VIEW) == model.FORMER_EXPORT:
-        del st.query_params[state.VIEW]
         st.session_state[_EXPORT] = True
     panel = st.popover(
         "Export", icon=":material/download:", key=_EXPORT, on_change="rerun", width="content"
