@@ -130,6 +130,12 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     app = site.open("backtest", job=job_id, view="Over time")
     assert_calm(app)
     assert len(app.get("plotly_chart")) == 2
+    record(site)
+    app.button(key="_backtest_history").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "History"
+    assert app.query_params["range"] == "dates"
+    assert app.query_params["end"] > app.query_params["start"]
 
 
 def test_candidates_are_named_by_what_tells_them_apart():

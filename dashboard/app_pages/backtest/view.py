@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -230,7 +230,8 @@ def _note_picked(key: str) -> None:
 
 
 def _history_link(view: Shown, start: datetime, end: datetime) -> None:
-    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") for moment in (start, end)]
+    ends = (start, end + timedelta(minutes=1))  # whole minutes, the last one among them
+    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for moment in ends]
     st.button(
         "Open this period in History",
         icon=":material/history:",
@@ -242,7 +243,7 @@ def _history_link(view: Shown, start: datetime, end: datetime) -> None:
 
 
 def _open_history(cluster: str, start: str, end: str) -> None:
-    state.go("history", cluster=cluster, start=start, end=end)
+    state.go("history", cluster=cluster, range="dates", start=start, end=end)
 
 
 def _moves(view: Shown, picked: list[str], seed: int) -> None:
