@@ -66,12 +66,12 @@ with left:
             key=RING_OF,
             bind="query-params",
             label_visibility="collapsed",
-            help="Angle: hash range. Length: traffic. Colour: owner.",
         )
+        st.caption("Angle: hash range · length: traffic · colour: owner")
         ring = presenter.ring_data(movable, ring_of or namespaces[0])
         if ring is not None:
             figures.chart(
-                namespace_ring(ring, height=CHART_PX - 60),
+                namespace_ring(ring, height=CHART_PX - 80),
                 key="bundles_ring",
                 alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
             )
