@@ -114,7 +114,6 @@ FROZEN: Final = "_frozen"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
-_VISITED: Final = "_visited"
 _SENT: Final = "_sent"
 
 
@@ -333,7 +332,6 @@ def note_page(page: str) -> None:
         st.session_state.pop(FROZEN, None)
         _stop_ticks()
     st.session_state[_PAGE] = page
-    st.session_state[_VISITED] = visited() | {page}
     _note_drawn()
 
 
@@ -341,11 +339,6 @@ def _note_drawn() -> None:
     """Note the page of this run with its parameters."""
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
-
-
-def visited() -> frozenset[str]:
-    """Return the pages that were drawn in this session."""
-    return cast("frozenset[str]", st.session_state.get(_VISITED, frozenset()))
 
 
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:

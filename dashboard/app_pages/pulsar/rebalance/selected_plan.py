@@ -240,7 +240,9 @@ def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> N
         return
     plan, preview = shown.made
     sentence = rebalance_plan.answer(plan, preview)
-    dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
+    dialog = moves_plan.dialog_of(
+        page, plan, preview, sentence=sentence, caveat=rebalance_plan.caveat(preview)
+    )
     more = [] if settings is None else [applying.apply_action(settings, "Apply settings…")]
     part = "next round" if shown.selection.round else ""
     moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)
