@@ -48,7 +48,9 @@ def caveat(preview: Preview) -> str:
     is_known = all(step.placement.is_known for step in preview.steps)
     if not is_known or start is None or end is None or end[0] - start[0] < _VISIBLE:
         return ""
-    return f"The max deviation gets worse: {format_band(start[0])} now, {format_band(end[0])} after."
+    return (
+        f"The max deviation gets worse: {format_band(start[0])} now, {format_band(end[0])} after."
+    )
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:
