@@ -486,6 +486,7 @@ def even(request: EvenRequest) -> Make:
             sizes_mb=measured.sizes_mb(),
             room_mb=measured.room_mb(),
             suspected=measured.facts.columns.nodes_with("not answering"),
+            keeps_all=request.all_moves,
         )
         found = even_out(measured.view, measured.weights(request.measure), goal)
         note(_even_sentence(found, request))
@@ -537,5 +538,5 @@ def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
         f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
         f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
         f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
-        f"{unknown if found.unknown_count else ''}."
-    )
+        f"{unknown if found.unknown_count else ''}. {found.rest_gain}"
+    ).rstrip()

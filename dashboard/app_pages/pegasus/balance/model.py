@@ -25,7 +25,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.units import format_ratio, pluralize
+from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.queries.pegasus.balance import Basis, Converged, Measure
 
@@ -216,21 +216,6 @@ def without_switches(options: BalanceOptions) -> BalanceOptions:
         only_primary_balancer=False,
         balancer_in_turn=False,
         ignored_app_ids=frozenset(),
-    )
-
-
-def even_answer(plan: EvenPlan, measure: Measure) -> str:
-    """Return what our own planner proposes, in one sentence."""
-    before, after = format_ratio(plan.deviation_before), format_ratio(plan.deviation_after)
-    if plan.verdict == "unknown":
-        return f"Nothing is known of {measure}: choose another measure."
-    if not plan.steps:
-        return f"Every node is within {before} of the mean {measure}: nothing to do."
-    changes = changes_words(plan.steps, plan.cost)
-    return (
-        f"With {changes} the max deviation from mean {measure} goes from {before} to {after}; "
-        "no plan that reaches the goal has fewer than "
-        f"{pluralize(plan.bound.step_count, 'change')}."
     )
 
 
@@ -425,7 +410,8 @@ def even_command(cluster: str, request: EvenRequest) -> str:
     line += ["--within", f"{request.within_percent:g}"]
     if request.max_moves is not None:
         line += ["--moves", str(request.max_moves)]
-    return shlex.join(line if request.copy else [*line, "--no-copy"])
+    line += [] if request.copy else ["--no-copy"]
+    return shlex.join([*line, "--all-moves"] if request.all_moves else line)
 
 
 def move_command(cluster: str, move: RequestedMove, *, is_held: bool) -> str:

@@ -223,6 +223,13 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
             width=250,
             help="Without, only roles change, which copies nothing.",
         )
+        all_moves = st.toggle(
+            "All moves",
+            key=state.ALL_MOVES,
+            bind="query-params",
+            width=250,
+            help="Keep moves that do not lower the max deviation any further.",
+        )
     st.caption(
         f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
         "first, of the copies those that help most for a megabyte."
@@ -232,6 +239,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
         within_percent=int(within or 5),
         max_moves=int(limit) if limit else None,
         copy=bool(may_copy),
+        all_moves=bool(all_moves),
     )
     return queries.EvenRun(stored=page.stored, request=request)
 
