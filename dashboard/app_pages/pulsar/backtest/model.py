@@ -11,6 +11,7 @@ from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
+from core.snapshot import LoadManager
 from dashboard.app_pages.backtest.model import parsed, text_of
 from dashboard.app_pages.backtest.system import Preset
 from dashboard.presenters.pulsar.sliders import Slider, sliders
@@ -53,6 +54,17 @@ class PulsarGrid:
 
 
 GRID: Final = PulsarGrid()
+
+
+def compared_by_default(manager: LoadManager) -> tuple[str, ...]:
+    """Return what a form tries before anything is chosen: every strategy that fits the brokers.
+
+    The recorded settings are replayed in every back-test.
+
+    Args:
+        manager: The brokers' load manager.
+    """
+    return (*(one.name for one in strategies_run_by(manager)), NO_SHEDDING)
 
 
 def active_strategy(settings: EffectiveSettings) -> str:
