@@ -12,6 +12,7 @@ import streamlit as st
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
+from core.plan.options import CopyRate
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import (
@@ -42,7 +43,7 @@ class Compared:
         basis: Its snapshot.
         dials: The switches.
         even_run: What our own planner computes.
-        rate: MB/s a disk.
+        rate: Of one copy.
         followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
@@ -50,7 +51,7 @@ class Compared:
     basis: queries.Basis
     dials: Dials
     even_run: queries.EvenRun
-    rate: float
+    rate: CopyRate
     followed: tuple[str, ...] = ()
 
     def follows(self, name: str) -> bool:
@@ -154,7 +155,8 @@ def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
             "next": tables.whole("Next round", "Changes of its next round."),
             "least": tables.words("Lower bound", "No plan that reaches the goal has fewer."),
             "takes": tables.words(
-                "Copying", "All nodes at once without waiting, to one copy after the other."
+                "Copying",
+                "All nodes at once to one copy after the other; the rate is under Adjust settings.",
             ),
             "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
             "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),

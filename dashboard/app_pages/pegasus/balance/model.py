@@ -25,6 +25,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
+from core.plan.options import CopyRate
 from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.queries.pegasus.balance import Basis, Converged, Measure
@@ -272,7 +273,7 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
@@ -281,7 +282,7 @@ def policy_row(
         basis: The snapshot.
         run: Its rounds; ``None``: not known yet.
         measure: What the candidates are compared by.
-        rate: MB/s a disk.
+        rate: Of one copy.
     """
     if run is None:
         return row
@@ -302,7 +303,7 @@ def policy_row(
 
 
 def even_row(
-    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:

@@ -64,7 +64,7 @@ with adjust:
         turned = switches.policy_dials(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
-    rate = switches.copy_rate(basis)
+    rate = switches.copy_rate(page, basis)
 compared = candidates.Compared(
     page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
@@ -151,6 +151,7 @@ if requested:
                 moves=requested,
                 keep_level=is_held,
                 exclusions=tuple(page.cluster.exclusions),
+                copy_rate=rate,
                 reason=f"{pick}, chosen on the Balance page",
             )
         )
