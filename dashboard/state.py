@@ -182,6 +182,17 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
         del st.query_params[key]
 
 
+def follow_in_address(key: str, value: str) -> None:
+    """Keep an address true that names a choice of the session; call it after the widget is drawn.
+
+    It is not written into an address without it: that would be another step of the browser's
+    history on every page.
+    """
+    if key in st.query_params and st.query_params[key] != value:
+        st.query_params[key] = value
+    st.session_state[f"_address_{key}"] = value
+
+
 def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
     """Give a widget that is not bound its option: the address's when that changed, else its own.
 
@@ -356,6 +367,8 @@ def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str
     if dropped:
         st.query_params.update(dropped)
     _forget({**left, **{key: [] for key in st.query_params}}, is_in_address=False)
+    if REFRESH in st.session_state:  # of the session, whatever an older address names
+        st.session_state[f"_address_{REFRESH}"] = st.query_params.get(REFRESH)
     for key in (CLUSTER, AT):
         if key not in st.query_params:  # the default, which addresses leave out
             st.session_state.pop(key, None)
