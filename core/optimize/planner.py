@@ -10,11 +10,12 @@ import numpy as np
 
 from core.optimize.balance import Balance, Band
 from core.optimize.curve import best_order, deviation, efficiency
-from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out
+from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out, lay_out_view
 from core.optimize.model import SAME, Binding, Move, Proposal, Verdict
 from core.optimize.request import OptimizeRequest
 from core.optimize.solve import Outcome, solve
 from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 
@@ -40,6 +41,16 @@ def optimize(
     """
     chosen = effective_settings(snapshot) if settings is None else settings
     fleet = lay_out(snapshot, chosen, request)
+    if not fleet.known.any():
+        return _unknown(fleet, request)
+    return _proposal(solve(fleet, request), request)
+
+
+def optimize_view(
+    view: LoadView, request: OptimizeRequest, settings: EffectiveSettings
+) -> Proposal:
+    """Return the smallest set of moves for the load as a leader has it, by throughput."""
+    fleet = lay_out_view(view, settings, request)
     if not fleet.known.any():
         return _unknown(fleet, request)
     return _proposal(solve(fleet, request), request)

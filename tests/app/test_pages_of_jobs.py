@@ -227,7 +227,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert_calm(app)
     assert not app.error
     tried = app.multiselect(key="shedding").value
-    assert tried == [*(one.name for one in strategies_run_by("modular")), "none"]
+    assert tried == [*(one.name for one in strategies_run_by("modular")), "Optimizer", "none"]
     count = len(tried) + 1
     assert f"{count} candidates on" in texts(app), "the recorded settings are always replayed"
     app.button(key="_preset_Settings of ThresholdShedder").click().run()
