@@ -15,7 +15,7 @@ from core.units import format_mb
 if TYPE_CHECKING:
     from dashboard.queries.pegasus.balance import Basis
 
-ASSUMED_RATE: Final = CopyRate(500.0, "assumed: what the scripts of Pegasus set")
+ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
 """Where the cluster reports no limit and no copy was timed."""
 
 

@@ -271,7 +271,7 @@ def copy_rate(page: PegasusPage, basis: queries.Basis) -> CopyRate:
         key="rate",
         bind="query-params",
         width=190,
-        help=f"Of one copy, by {expected.basis}.",
+        help=f"Rate of one copy. Default: {expected.basis}.",
     )
     is_own = rate == round(expected.mb_per_s, 1)
     return expected if is_own else CopyRate(float(rate), "set on this page")
