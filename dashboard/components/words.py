@@ -74,6 +74,7 @@ STYLE = """<style>
 body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
+[data-testid="stTooltipContent"] { pointer-events: none; }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }

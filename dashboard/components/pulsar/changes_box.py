@@ -23,7 +23,9 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
         on_pick: Called with the key of the setting that was picked.
         is_bare: The label is not shown.
     """
-    requested = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
+    named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
+    # the browser writes what was picked into the address before it is taken out again
+    requested = [entry for entry in named if entry.partition(":")[0] not in SETTING_BY_KEY]
     return st.multiselect(
         label,
         list(dict.fromkeys([*requested, *SETTING_BY_KEY])),
