@@ -37,6 +37,7 @@ from dashboard.app_pages.run.view import TABS as RUN_TABS
 from dashboard.components.pulsar.changes_box import describe
 from dashboard.queries.pulsar import explanations
 from dashboard.sitemap import FILES
+from dashboard.state import SET
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -102,7 +103,8 @@ def _own(node: Any) -> Iterator[str]:
         for name in _TEXTS:
             value = getattr(part, name, "")
             texts = [value] if isinstance(value, str) else [str(one) for one in value or ()]
-            yield from (one for one in texts if one not in _CATALOGUE)
+            is_box = getattr(part, "id", "").endswith(f"-{SET}")
+            yield from (one for one in texts if not is_box or one not in _CATALOGUE)
     columns = getattr(proto, "columns", "")
     if isinstance(columns, str) and columns:
         for one in json.loads(columns).values():
