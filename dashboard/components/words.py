@@ -141,9 +141,6 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child,
   :is(.st-key-columns_settings, .st-key-columns_server_settings)
   > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child { order: -1; }
-  .st-key-columns_bundles [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
-    min-width: 400px !important;
-  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
