@@ -22,7 +22,7 @@ from core.pegasus.plan.build import RequestedMove, level_plan
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
@@ -95,7 +95,9 @@ def test_copies_tell_bytes_time_and_room():
     ]
     cost = copy_cost(view, copies, basis.sizes_mb)
     assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
-    assert time_words(cost, basis, 50.0) != "-"
+    rate = CopyRate(50.0, "the limit of a disk")
+    assert time_words(cost, basis, rate) != "-"
+    assert time_words(cost, basis, rate, is_in_turn=True).startswith("about ")
     lacking, tightest = changes.headroom(view, basis, cost.received_mb)
     assert not lacking
     assert "gets tightest" in tightest

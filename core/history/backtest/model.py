@@ -24,6 +24,10 @@ RECORDED: Final = "recorded"
 NO_SHEDDING: Final = "none"
 """How a grid and the result tables write a candidate that sheds nothing."""
 
+OPTIMIZER: Final = "Optimizer"
+"""In place of a strategy: the optimizer's plan, applied whenever a round is due. No setting of a
+cluster makes it so: it is never recommended as one."""
+
 AS_RECORDED: Final = "as recorded"
 """Label of what really happened."""
 

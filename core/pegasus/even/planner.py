@@ -8,7 +8,7 @@ balancer's own kinds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,8 +20,12 @@ from core.pegasus.balance.rounds import apply_plans
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.weights import Floats, Weights, node_loads
 from core.pegasus.view import NO_NODE, ClusterView
+from core.units import format_mb, format_ratio
 
 _TINY = 1e-9
+_SAME = 5e-4
+"""Deviations that differ by less are written as the same."""
+
 Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
 
 
@@ -37,6 +41,7 @@ class EvenGoal:
         room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
+        keeps_all: Steps that lower the max deviation no further are kept, too.
     """
 
     within: float = 0.05
@@ -45,6 +50,7 @@ class EvenGoal:
     sizes_mb: Floats | None = None
     room_mb: Floats | None = None
     suspected: Collection[str] = ()
+    keeps_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class EvenPlan:
         bound: What no plan that reaches the goal undercuts.
         unknown_count: Partitions of unknown weight: they stay, and count nothing.
         end: The state when all steps are done.
+        rest_gain: What the steps that lower the max deviation no further gain or, where they were
+            left out, would gain; empty: there are none.
     """
 
     verdict: Verdict
@@ -74,6 +82,7 @@ class EvenPlan:
     bound: LowerBound
     unknown_count: int
     end: ClusterView
+    rest_gain: str = ""
 
 
 def deviation(loads: Floats) -> float:
@@ -96,26 +105,60 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     before = node_loads(view, weights)
     search = _Search(view, weights, goal, before.copy())
     steps: list[BalancePlan] = []
-    while deviation(search.loads) > goal.within:
+    deviations = [deviation(before)]
+    while deviations[-1] > goal.within:
         if goal.max_steps is not None and len(steps) >= goal.max_steps:
             break
         step = search.next_step()
         if step is None:
             break
         steps.append(step)
+        deviations.append(deviation(search.loads))
     sizes = goal.sizes_mb if goal.sizes_mb is not None else np.full(view.partition_count, np.nan)
-    plans = tuple(steps)
+    verdict = _verdict(before, search.loads, goal, len(steps))
+    needed = _needed(deviations) if verdict == "best_effort" else len(steps)
+    plans, after = tuple(steps[:needed]), search.loads
+    end = apply_plans(view, plans)
+    gain = ""
+    if needed < len(steps):
+        after = node_loads(end, weights)
+        rest = copy_cost(view, steps[needed:], sizes)
+        gain = _gain(rest, len(steps) - needed, (after, search.loads))
+    if gain and goal.keeps_all:
+        plans, after = tuple(steps), search.loads
+        end = apply_plans(view, plans)
     return EvenPlan(
-        verdict=_verdict(before, search.loads, goal, len(steps)),
+        verdict=verdict,
         steps=plans,
         before=before,
-        after=search.loads,
-        deviation_before=deviation(before),
-        deviation_after=deviation(search.loads),
+        after=after,
+        deviation_before=deviations[0],
+        deviation_after=deviation(after),
         cost=copy_cost(view, plans, sizes),
         bound=lower_bound(view, weights, goal.within, sizes),
         unknown_count=int((~weights.is_known).sum()),
-        end=apply_plans(view, plans),
+        end=end,
+        rest_gain=gain,
+    )
+
+
+def _needed(deviations: Sequence[float]) -> int:
+    """Return after how many steps the farthest node is as near as after all of them.
+
+    All of them, where none brings it nearer: then what they do for the other nodes is the gain.
+    """
+    first = next(at for at, one in enumerate(deviations) if one <= deviations[-1] + _SAME)
+    return first or len(deviations) - 1
+
+
+def _gain(cost: CopyCost, count: int, loads: tuple[Floats, Floats]) -> str:
+    """Return what the last steps gain for the nodes together."""
+    before, after = (float(np.abs(one - one.mean()).mean() / one.mean()) for one in loads)
+    copied = f" ({format_mb(cost.copy_mb)} copied)" if cost.copy_count else ""
+    others = "The other one" if count == 1 else f"The other {count:,}"
+    return (
+        f"{others}{copied} would lower the mean deviation "
+        f"from {format_ratio(before)} to {format_ratio(after)}."
     )
 
 

@@ -27,3 +27,6 @@ class EvenRequest(Request, frozen=True, kw_only=True):
         Annotated[int, msgspec.Meta(ge=1)] | None, param("Max moves", option="--moves")
     ] = None
     copy: Annotated[bool, param("Copy replicas too; without, only primaries move")] = True
+    all_moves: Annotated[
+        bool, param("Keep moves that do not lower the max deviation any further")
+    ] = False

@@ -328,7 +328,7 @@ def recent(
         {
             "at": one.ended_at or one.started_at or one.requested_at,
             "cluster": one.cluster,
-            "what": f"Run {one.state.lower()}, {pluralize(len(one.steps), 'step')}",
+            "what": f"Run {one.state.lower()}",
             "run": one.run_id,
         }
         for one in runs[:max_events]

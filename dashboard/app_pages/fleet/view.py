@@ -151,9 +151,14 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
         {
             "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=52),
             "what": st.column_config.ButtonColumn(
-                "What", type="tertiary", alignment="left", on_click=open_row, key="_open_event"
+                "What",
+                type="tertiary",
+                alignment="left",
+                on_click=open_row,
+                key="_open_event",
+                width=118,
             ),
-            "cluster": tables.words("Cluster"),
+            **({"cluster": tables.words("Cluster")} if len(rows) > 1 else {}),
         },
         key="fleet_activity",
         alt="Latest runs and moves, the newest first",

@@ -310,6 +310,7 @@ def _even(run: EvenRun) -> EvenPlan:
         sizes_mb=found.sizes_mb,
         room_mb=room,
         suspected=pegasus_reading(run.stored).facts.columns.nodes_with("not answering"),
+        keeps_all=request.all_moves,
     )
     return even_out(view, found.weights(run.measure, view), goal)
 

@@ -12,6 +12,7 @@ import streamlit as st
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
+from core.plan.options import CopyRate
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import (
@@ -42,7 +43,7 @@ class Compared:
         basis: Its snapshot.
         dials: The switches.
         even_run: What our own planner computes.
-        rate: MB/s a disk.
+        rate: Of one copy.
         followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
@@ -50,7 +51,7 @@ class Compared:
     basis: queries.Basis
     dials: Dials
     even_run: queries.EvenRun
-    rate: float
+    rate: CopyRate
     followed: tuple[str, ...] = ()
 
     def follows(self, name: str) -> bool:

@@ -76,4 +76,4 @@ else:
     words.notes(preview.notes)
 
 dialog = moves_plan.dialog_of(page, plan, preview)
-moves_plan.draw_bar(page, dialog, key="unload", effects=view.effects(preview))
+moves_plan.draw_bar(page, dialog, key="unload", effects=view.effects(preview), is_preview=True)
