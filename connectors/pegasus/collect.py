@@ -178,6 +178,7 @@ class PegasusCollector:
         }
         manifest = Manifest(
             cluster=self.config.name,
+            target_ratio=self.config.target_ratio,
             kind=KIND,
             taken_at=datetime.now(UTC),
             duration_s=monotonic() - began,

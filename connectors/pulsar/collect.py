@@ -306,6 +306,7 @@ class PulsarCollector:
             lacks.append(ZOOKEEPER_LACKS)
         return Manifest(
             cluster=self.config.name,
+            target_ratio=self.config.target_ratio,
             taken_at=datetime.now(UTC),
             tables=entries,
             pulsar_cluster=readings.pulsar_cluster,

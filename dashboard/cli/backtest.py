@@ -18,7 +18,7 @@ from core.errors import OpsError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.model import AS_RECORDED, Grid
-from core.history.backtest.parsing import parse_grid
+from core.history.backtest.parsing import parse_grid, with_target
 from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
 from core.history.backtest.systems import system_named
@@ -81,7 +81,7 @@ def backtest(
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
     past = Past.of(uri, config)
-    grid = _grid(grid_file, tuple(clusters or ()), past.config.history.minute_s)
+    grid = _grid(grid_file, tuple(clusters or ()), past.config)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
     started = time.perf_counter()
@@ -110,8 +110,8 @@ def backtest(
     return emit(Answer(body, lambda: _show(outcome, rows, plan, (out, plan_file))), as_json=as_json)
 
 
-def _grid(file: Path, clusters: tuple[str, ...], minute_s: float) -> Grid:
-    """Return the grid of the file; a minute as the configuration says, where it says nothing."""
+def _grid(file: Path, clusters: tuple[str, ...], config: services.Config) -> Grid:
+    """Return the grid of the file; minute and target as configured, where it names none."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -120,9 +120,14 @@ def _grid(file: Path, clusters: tuple[str, ...], minute_s: float) -> Grid:
             f"{file} cannot be read: {why}.", hint="Name a file with a grid as JSON."
         ) from exc
     grid = parse_grid(text)
-    if json.loads(text).get("minute_s") is None:
-        grid = replace(grid, minute_s=minute_s)
-    return replace(grid, clusters=clusters) if clusters else grid
+    given = json.loads(text)
+    if given.get("minute_s") is None:
+        grid = replace(grid, minute_s=config.history.minute_s)
+    if clusters:
+        grid = replace(grid, clusters=clusters)
+    if given.get("target") is None:
+        grid = with_target(grid, services.target_of(config, grid.clusters or ()))
+    return grid
 
 
 def _must_be_usable(out: Path) -> None:

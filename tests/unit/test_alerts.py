@@ -87,7 +87,7 @@ UNWRITABLE = Finding(
     sentence="t1: 2 of 8 partitions are unwritable.",
 )
 HOLDS = {
-    "uneven": {"gauges": [uneven(0.51)]},
+    "uneven": {"gauges": [uneven(0.21)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
     "lively": {"gauges": [LIVELY]},
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
@@ -119,7 +119,7 @@ HOLDS = {
     },
 }
 HOLDS_NOT = {
-    "uneven": {"gauges": [uneven(0.5)]},
+    "uneven": {"gauges": [uneven(0.2)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 0.0)]},
     "lively": {"gauges": [LIVELY._replace(value=0.0)]},
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
@@ -128,7 +128,7 @@ HOLDS_NOT = {
     "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [FAILED]},
     "approval_pending": {"runs": [view_of()]},
-    "problem": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)], "findings": [UNWRITABLE]},
+    "problem": {"findings": [replace(UNWRITABLE, severity="warning")]},
     "settings_drift": {},
 }
 

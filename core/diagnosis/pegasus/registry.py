@@ -31,7 +31,6 @@ from core.diagnosis.pegasus.patterns.switches import switches_hold
 from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partitions
 from core.diagnosis.pegasus.trials import node_deviation
 from core.errors import IncompleteSnapshotError, UnknownNameError
-from core.pegasus.even.request import EvenRequest
 from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
@@ -63,12 +62,6 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 OF_DISKS: Final = (disks_uneven,)
 """Patterns that say nothing of one partition."""
 
-TARGET_RATIO: Final = EvenRequest().within_percent / 100
-"""Even enough: the same as for the moves that Trimtab plans."""
-
-UNEVEN_RATIO: Final = 0.1
-"""A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
-
 EXPLAINED: Final = Explained(
     symptoms=("not_balanced",),
     by_cause={
@@ -86,7 +79,8 @@ EXPLAINED: Final = Explained(
 """What is the unevenness itself, and what a proven cause says already."""
 
 UNEVEN_COUNT: Final = 2.0
-"""... if the farthest node has so many replicas more or less than the mean."""
+"""Replicas that the farthest node has more or less than the mean, from which a deviation above the
+target is a problem even where nothing that was tried makes it smaller."""
 
 
 def diagnose(
@@ -129,7 +123,7 @@ def diagnose(
             causes=known,
             problem=headline(known, str(exc)),
             notes=("Nothing was simulated.",),
-            target_ratio=TARGET_RATIO,
+            target_ratio=facts.target_ratio,
             verdict=verdict,
         )
     proven = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
@@ -143,7 +137,7 @@ def diagnose(
     problem = headline(causes, problem)
     subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
-        target_ratio=TARGET_RATIO,
+        target_ratio=facts.target_ratio,
         causes=causes,
         problem=problem,
         subject="" if subject and subject in problem else subject,
@@ -202,7 +196,7 @@ def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
         return _farthest(context) if _is_uneven(context) else ""
     baseline = context.baseline
     start, end = node_deviation(baseline.start) or 0.0, node_deviation(baseline.end) or 0.0
-    if context.node is not None or start > UNEVEN_RATIO:
+    if context.node is not None or start > context.facts.target_ratio:
         return _farthest(context)
     if end > start + MIN_GAIN_RATIO:
         return (
@@ -217,7 +211,7 @@ def _is_uneven(context: PegasusDiagnosisContext) -> bool:
     deviation = context.measure(end) or 0.0
     held = end.replica_counts.sum(axis=0)
     off = float(np.abs(held - held.mean()).max()) if held.size else 0.0
-    return deviation > UNEVEN_RATIO and off >= UNEVEN_COUNT
+    return deviation > context.facts.target_ratio and off >= UNEVEN_COUNT
 
 
 def _farthest(context: PegasusDiagnosisContext) -> str:

@@ -107,7 +107,11 @@ class EventCounts:
 
 
 def key_figures(
-    system: HistorySystem, counts: EventCounts, evenness: Evenness, recorded: timedelta
+    system: HistorySystem,
+    counts: EventCounts,
+    evenness: Evenness,
+    recorded: timedelta,
+    target_ratio: float,
 ) -> list[KeyFigure]:
     """Return what happened in a period, and how even the load was.
 
@@ -115,7 +119,8 @@ def key_figures(
         system: Of the cluster.
         counts: What happened.
         evenness: How even the load was.
-        recorded: From the first to the last recorded minute of the period.
+        recorded: From the first to the last snapshot of the period.
+        target_ratio: Of the cluster.
     """
     moves = counts.number(system.move_kind)
     others = [
@@ -124,8 +129,13 @@ def key_figures(
         if counts.number(*kinds)
     ]
     return [
-        KeyFigure(label="Recorded", value=span_words(recorded) if recorded else "1 minute"),
-        *system.even_figures(evenness),
+        KeyFigure(
+            label="Recorded",
+            value=span_words(recorded),
+            note=pluralize(evenness.at_ms.size, "snapshot"),
+            help="From the first to the last snapshot of the range.",
+        ),
+        *system.even_figures(evenness, recorded, target_ratio),
         KeyFigure(
             label=f"{system.move.capitalize()}s",
             value=f"{moves:,}",
@@ -182,6 +192,7 @@ def timeline(
     *,
     lanes: Sequence[Lane],
     period: Period,
+    target_ratio: float,
 ) -> Timeline:
     """Return what the picture shows: the servers that were hottest on average, and all events."""
     order = np.argsort(-_over(grid.mean.T, np.nanmean), kind="stable")[:MAX_ROWS]
@@ -198,7 +209,7 @@ def timeline(
         even=even,
         even_unit=system.even_unit,
         even_label=system.even_label,
-        bound=system.bound,
+        bound=system.bound(target_ratio),
         unit=measure.unit,
         label=measure.label,
         lanes=lanes,

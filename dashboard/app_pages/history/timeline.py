@@ -130,6 +130,7 @@ def draw_picture(
     measure: HistoryMeasure,
     looked: Looked,
     wanted: list[str],
+    target_ratio: float,
 ) -> None:
     """Draw the picture, the minute that is looked at marked."""
     data = model.timeline(
@@ -139,6 +140,7 @@ def draw_picture(
         system,
         lanes=lanes(picture.counts, wanted),
         period=query.period,
+        target_ratio=target_ratio,
     )
     figure = history_timeline(replace(data, marked=looked.moment))
     words.section(measure.label, model.picture_note(picture.grid, system))

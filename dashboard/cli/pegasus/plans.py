@@ -480,7 +480,7 @@ def even(request: EvenRequest) -> Make:
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
         measured = Measured.of(PegasusFacts(snapshot))
         goal = EvenGoal(
-            within=request.within_percent / 100,
+            within=request.goal_ratio(measured.facts.target_ratio),
             max_steps=request.max_moves,
             may_copy=request.copy,
             sizes_mb=measured.sizes_mb(),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from core.pegasus.columns import Floats, PegasusColumns
 from core.pegasus.even.planner import deviation
-from core.pegasus.even.request import EvenRequest
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
@@ -60,9 +59,6 @@ MAX_BARS: Final = 24
 
 MAX_TRENDS: Final = 200
 """Nodes with a sparkline; more would be as many bytes as the rest of the page."""
-
-TARGET_RATIO: Final = EvenRequest().within_percent / 100
-"""Half width of the band around the mean: the goal of the optimizer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +109,8 @@ def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[K
     return [
         _partitions_figure(facts),
         _alive_figure(columns),
-        _deviation_figure(columns, "Primaries", trends.primaries, primaries_only=True),
-        _deviation_figure(columns, "Replicas", trends.replicas, primaries_only=False),
+        _deviation_figure(facts, "Primaries", trends.primaries, primaries_only=True),
+        _deviation_figure(facts, "Replicas", trends.replicas, primaries_only=False),
         KeyFigure(
             label="Requests",
             value=format_per_s(float(requests), "op"),
@@ -175,14 +171,14 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
 
 
 def _deviation_figure(
-    columns: PegasusColumns, label: str, trend: Sequence[float], *, primaries_only: bool
+    facts: PegasusFacts, label: str, trend: Sequence[float], *, primaries_only: bool
 ) -> KeyFigure:
-    found = max_deviation(columns, primaries_only=primaries_only)
+    found = max_deviation(facts.columns, primaries_only=primaries_only)
     return KeyFigure(
         label=label,
         value=format_band(found),
-        note=f"target {format_band(TARGET_RATIO)}",
-        status=band_status(found, TARGET_RATIO),
+        note=f"target {format_band(facts.target_ratio)}",
+        status=band_status(found, facts.target_ratio),
         trend=trend,
         help=f"{label} of the living node that is farthest from their mean.",
     )

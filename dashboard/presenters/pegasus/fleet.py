@@ -20,6 +20,7 @@ class PegasusSummary:
     Attributes:
         verdict: What is wrong, and what was examined.
         deviation_ratio: Largest of the living nodes' primaries from their mean, either way.
+        target_ratio: Deviation that its target allows.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
         fullest: That node.
@@ -31,6 +32,7 @@ class PegasusSummary:
 
     verdict: Verdict
     deviation_ratio: float | None
+    target_ratio: float
     requests_per_s: float | None
     disk_ratio: float | None
     fullest: str
@@ -53,6 +55,7 @@ def pegasus_summary(
     return PegasusSummary(
         verdict=verdict,
         deviation_ratio=_max_deviation([one.primaries for one in alive]),
+        target_ratio=facts.target_ratio,
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
         fullest=f"{fullest} · disk" if fullest else "",

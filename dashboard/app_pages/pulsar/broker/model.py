@@ -18,7 +18,7 @@ from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS
 from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import DEFAULT_TARGET, Measures
+from core.pulsar.measures import Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
@@ -241,7 +241,7 @@ def key_figures(
             label="Traffic",
             value=format_bytes_per_s(traffic.value_of(broker)),
             note=f"{format_deviation(deviation)} vs mean",
-            status=band_status(deviation, DEFAULT_TARGET.bound),
+            status=band_status(deviation, measures.target.bound),
             trend=known_points(found.traffic),
             help="In plus out, from the last load report.",
         ),
