@@ -37,6 +37,7 @@ class EvenGoal:
         room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
+        set_aside: Nodes that are empty on purpose: they are given nothing and not compared.
     """
 
     within: float = 0.05
@@ -45,6 +46,12 @@ class EvenGoal:
     sizes_mb: Floats | None = None
     room_mb: Floats | None = None
     suspected: Collection[str] = ()
+    set_aside: Collection[str] = ()
+
+    def compared(self, view: ClusterView) -> NDArray[np.bool_]:
+        """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+        found = np.array([name not in self.set_aside for name in view.nodes], np.bool_)
+        return found if found.any() else ~found
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,8 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     before = node_loads(view, weights)
     search = _Search(view, weights, goal, before.copy())
     steps: list[BalancePlan] = []
-    while deviation(search.loads) > goal.within:
+    compared = goal.compared(view)
+    while deviation(search.loads[compared]) > goal.within:
         if goal.max_steps is not None and len(steps) >= goal.max_steps:
             break
         step = search.next_step()
@@ -106,14 +114,14 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     sizes = goal.sizes_mb if goal.sizes_mb is not None else np.full(view.partition_count, np.nan)
     plans = tuple(steps)
     return EvenPlan(
-        verdict=_verdict(before, search.loads, goal, len(steps)),
+        verdict=_verdict(before[compared], search.loads[compared], goal, len(steps)),
         steps=plans,
         before=before,
         after=search.loads,
-        deviation_before=deviation(before),
-        deviation_after=deviation(search.loads),
+        deviation_before=deviation(before[compared]),
+        deviation_after=deviation(search.loads[compared]),
         cost=copy_cost(view, plans, sizes),
-        bound=lower_bound(view, weights, goal.within, sizes),
+        bound=lower_bound(view, weights, goal.within, sizes, compared),
         unknown_count=int((~weights.is_known).sum()),
         end=apply_plans(view, plans),
     )
@@ -152,13 +160,16 @@ class _Search:
         self._usual_mb = max(float(known.mean()) if len(known) else 1.0, 1.0)
         self._room = None if goal.room_mb is None else goal.room_mb.copy()
         self._may_copy = goal.may_copy
+        self._compared = goal.compared(view)
         self._receives = np.array([name not in goal.suspected for name in view.nodes], np.bool_)
+        self._receives &= self._compared
         self._counts = view.replica_counts.sum(axis=0)
 
     def next_step(self) -> BalancePlan | None:
         """Return the next step and book it; ``None`` when none helps."""
-        mean = self.loads.mean()
-        for source in np.argsort(-self.loads, kind="stable"):
+        mean = self.loads[self._compared].mean()
+        order = np.argsort(-self.loads, kind="stable")
+        for source in order[self._compared[order]]:
             if self.loads[source] <= mean:
                 return None
             best = self._role_change(int(source))
@@ -248,7 +259,13 @@ class LowerBound:
     copy_mb: float | None
 
 
-def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Floats) -> LowerBound:
+def lower_bound(
+    view: ClusterView,
+    weights: Weights,
+    within: float,
+    sizes_mb: Floats,
+    compared: NDArray[np.bool_] | None = None,
+) -> LowerBound:
     """Return bounds for bringing every node within ``mean * (1 +- within)``.
 
     Args:
@@ -256,11 +273,13 @@ def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Fl
         weights: The measure.
         within: Tolerance, share of the mean.
         sizes_mb: Shape ``(n_partitions,)``; NaN: unknown.
+        compared: Shape ``(n_nodes,)``: nodes that count; ``None``: all.
     """
     loads = node_loads(view, weights)
-    mean = float(loads.mean()) if len(loads) else 0.0
-    excess = np.maximum(loads - mean * (1 + within), 0.0)
-    missing = np.maximum(mean * (1 - within) - loads, 0.0)
+    counts = np.ones(len(loads), np.bool_) if compared is None else compared
+    mean = float(loads[counts].mean()) if counts.any() else 0.0
+    excess = np.where(counts, np.maximum(loads - mean * (1 + within), 0.0), 0.0)
+    missing = np.where(counts, np.maximum(mean * (1 - within) - loads, 0.0), 0.0)
     known = weights.is_known
     is_sized = not bool(np.isnan(sizes_mb[known]).any())
     steps, copy_mb = 0, 0.0

@@ -114,22 +114,27 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
         )
         return
     is_deviation = target.statistic == "max_deviation"
-    yield Finding(
-        code="traffic_deviation" if is_deviation else "usage_spread",
-        title="Traffic above the target band" if is_deviation else "Usage spread above the target",
-        measured=Quantity(value, "deviation" if is_deviation else ""),
-        limit=Quantity(target.bound, "band" if is_deviation else ""),
-        severity="warning",
-        subject_kind="broker",
-        subject=spread.worst or "",
-        sentence=(
-            f"{spread.worst} carries {spread.text_of(spread.maximum)}, "
-            f"{format_ratio(spread.max_deviation_ratio)} above the mean of "
-            f"{spread.text_of(spread.mean)}; the target is {target.label}."
-        ),
-        evidence=evidence,
-        hint="Preview an unload of one of its bundles.",
-    )
+    over = [row for row in spread.ranked if spread.deviations[row] > target.bound]
+    for row in over if is_deviation else spread.ranked[:1]:
+        broker, off = spread.brokers[row], float(spread.deviations[row])
+        yield Finding(
+            code="traffic_deviation" if is_deviation else "usage_spread",
+            title="Traffic above the target band"
+            if is_deviation
+            else "Usage spread above the target",
+            measured=Quantity(off if is_deviation else value, "deviation" if is_deviation else ""),
+            limit=Quantity(target.bound, "band" if is_deviation else ""),
+            severity="warning",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} carries {spread.text_of(float(spread.values[row]))}, "
+                f"{format_ratio(off)} above the mean of "
+                f"{spread.text_of(spread.mean)}; the target is {target.label}."
+            ),
+            evidence=evidence if row == spread.ranked[0] else {"deviation": off},
+            hint="Preview an unload of one of its bundles.",
+        )
 
 
 def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:

@@ -486,6 +486,7 @@ def even(request: EvenRequest) -> Make:
             sizes_mb=measured.sizes_mb(),
             room_mb=measured.room_mb(),
             suspected=measured.facts.columns.nodes_with("not answering"),
+            set_aside=measured.facts.columns.set_aside,
         )
         found = even_out(measured.view, measured.weights(request.measure), goal)
         note(_even_sentence(found, request))

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.pegasus.columns import Floats, PegasusColumns
-from core.pegasus.even.planner import deviation
+from core.pegasus.columns import Floats, NodeStatus, PegasusColumns
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
@@ -24,6 +23,7 @@ from dashboard.presenters.pegasus.headline import (
     NODE_STATUS_WORDS,
     minus_one,
     node_status_words,
+    set_aside_words,
     unhealthy_count,
     waits,
 )
@@ -54,6 +54,7 @@ NODE_VIEWS: Final = {
 }
 """Sets of columns, and which command of the shell they are of."""
 
+_SET_ASIDE: Final[tuple[NodeStatus, ...]] = ("drained", "excluded")
 MAX_BARS: Final = 24
 """Nodes in the chart; of more, those that are farthest from the mean."""
 
@@ -159,6 +160,9 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
     named = node_status_words(columns)
     silent = int(columns.is_silent.sum())
     parts = [f"{total - alive:,} down"] if alive < total else []
+    parts += [
+        f"{len(names):,} {status}" for status in _SET_ASIDE if (names := columns.nodes_with(status))
+    ]
     if silent:
         parts.append(f"{silent:,} not answering")
     return KeyFigure(
@@ -166,7 +170,9 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
         value=f"{alive:,} / {total:,}",
         note=", ".join(parts),
         status="bad" if alive < total else "warning" if silent else "",
-        help=". ".join((*named, "By the meta server's failure detector.")),
+        help=". ".join(
+            (*named, *set_aside_words(columns), "By the meta server's failure detector.")
+        ),
     )
 
 
@@ -180,14 +186,15 @@ def _deviation_figure(
         note=f"target {format_band(facts.target_ratio)}",
         status=band_status(found, facts.target_ratio),
         trend=trend,
-        help=f"{label} of the living node that is farthest from their mean.",
+        help=f"{label} of the node that is farthest from the mean; drained, excluded and dead "
+        "nodes do not count.",
     )
 
 
 def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | None:
-    """Return how far the farthest living node is from their mean, 0..1; ``None``: unknown."""
-    counts = columns.counts(primaries_only=primaries_only).sum(axis=0)[columns.is_alive]
-    return deviation(counts.astype(np.float64)) if counts.any() else None
+    """Return how far the farthest node is from the mean, 0..1; ``None``: unknown."""
+    found = columns.max_deviation(primaries_only=primaries_only)
+    return None if found is None else abs(found)
 
 
 def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
@@ -246,8 +253,8 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
-            "primaries_deviation": _deviations(columns, led) * 100,
-            "replicas_deviation": _deviations(columns, held) * 100,
+            "primaries_deviation": columns.deviations(primaries_only=True) * 100,
+            "replicas_deviation": columns.deviations(primaries_only=False) * 100,
             "memory_mb": rows["resident_memory_mb"].astype(float),
             "disk_free_pct": np.full(columns.node_count, np.nan),
             "fullest_free_pct": np.full(columns.node_count, np.nan),
@@ -270,15 +277,6 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
     order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def _deviations(columns: PegasusColumns, counts: NDArray[np.int64]) -> Floats:
-    """Return how far each living node is from their mean, as a ratio; NaN: unknown, or down."""
-    mean = mean_of_living(columns, counts.astype(np.float64))
-    found = np.full(columns.node_count, np.nan)
-    if mean > 0:
-        found[columns.is_alive] = (counts[columns.is_alive] - mean) / mean
-    return found
 
 
 def node_trends(trends: NodeTrends, nodes: Sequence[str]) -> list[Sequence[float]]:
@@ -378,8 +376,8 @@ def node_labels(columns: PegasusColumns) -> list[str]:
 
 
 def mean_of_living(columns: PegasusColumns, values: Floats) -> float:
-    """Return the mean over nodes that are alive; NaN where none is, or one is unknown."""
-    living = values[columns.is_alive]
+    """Return the mean over the nodes that are compared; NaN: there is none, or one is unknown."""
+    living = values[columns.is_compared]
     return float(living.mean()) if living.size else float("nan")
 
 

@@ -54,7 +54,7 @@ def pegasus_summary(
     fullest = max(disks, key=disks.__getitem__, default="")
     return PegasusSummary(
         verdict=verdict,
-        deviation_ratio=_max_deviation([one.primaries for one in alive]),
+        deviation_ratio=columns.max_deviation(primaries_only=True),
         target_ratio=facts.target_ratio,
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
@@ -64,14 +64,6 @@ def pegasus_summary(
         nodes=len(columns.nodes),
         taken_at=facts.snapshot.manifest.taken_at,
     )
-
-
-def _max_deviation(counts: Sequence[int]) -> float | None:
-    """Return the deviation from the mean that is largest either way; ``None``: all are 0."""
-    if not any(counts):
-        return None
-    mean = sum(counts) / len(counts)
-    return max((count / mean - 1 for count in (max(counts), min(counts))), key=abs)
 
 
 def _disk_ratio(node: NodeSummary) -> float | None:

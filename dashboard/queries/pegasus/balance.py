@@ -313,6 +313,7 @@ def _even(run: EvenRun) -> EvenPlan:
         sizes_mb=found.sizes_mb,
         room_mb=room,
         suspected=facts.columns.nodes_with("not answering"),
+        set_aside=facts.columns.set_aside,
     )
     return even_out(view, found.weights(run.measure, view), goal)
 

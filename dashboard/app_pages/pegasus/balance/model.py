@@ -422,7 +422,8 @@ def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions
 def even_command(cluster: str, request: EvenRequest) -> str:
     """Return the line that prepares the plan of our own planner."""
     line = ["trimtab", "pegasus", "even", cluster, "--by", request.measure]
-    line += ["--within", f"{request.within_percent:g}"]
+    if request.within_percent is not None:
+        line += ["--within", f"{request.within_percent:g}"]
     if request.max_moves is not None:
         line += ["--moves", str(request.max_moves)]
     return shlex.join(line if request.copy else [*line, "--no-copy"])
