@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.arrays import Floats, column_values, row_of
+from core.arrays import Bools, Floats, column_values, row_of
 from core.findings.measures import Spread
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import resource_weights, weighted_max_usage
@@ -155,7 +155,7 @@ class Measures:
         if value > target.bound:
             return "unbalanced"
         spread = self.of(target.measure)
-        return "balanced" if spread.known_count == len(spread.brokers) else "unknown"
+        return "unknown" if spread.unknown_count else "balanced"
 
 
 def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Measures:
@@ -179,7 +179,8 @@ def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
     counts = owned_bundle_counts(snapshot)
     usage = weighted_max_usage(table, chosen)
     target = cluster_target(snapshot.manifest)
-    return measures_of(names, usage, partial(column_values, table), counts, target)
+    emptied_at = column_values(snapshot.brokers, "emptied_at")
+    return measures_of(names, usage, partial(column_values, table), counts, target, emptied_at)
 
 
 def measures_of(
@@ -188,6 +189,7 @@ def measures_of(
     columns: Callable[[str], Floats],
     counts: Floats,
     target: Target = DEFAULT_TARGET,
+    emptied_at: Floats | None = None,
 ) -> Measures:
     """Return the measures of brokers.
 
@@ -197,16 +199,28 @@ def measures_of(
         columns: Returns a column of the brokers by its name; NaN where unknown.
         counts: Movable bundles that each owns.
         target: What the cluster is judged by.
+        emptied_at: Since when each is empty, ms; NaN where it was not emptied; ``None``: none was.
     """
+    aside = None if emptied_at is None else drained(emptied_at, counts)
+    traffic, rate = _total(columns, "msg_throughput"), _total(columns, "msg_rate")
     return Measures(
-        usage=Spread("usage", "usage", "ratio", names, _finite(usage)),
-        throughput=Spread(
-            "throughput", "traffic", "bytes/s", names, _total(columns, "msg_throughput")
-        ),
-        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(columns, "msg_rate")),
-        bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts),
+        usage=Spread("usage", "usage", "ratio", names, _finite(usage), aside),
+        throughput=Spread("throughput", "traffic", "bytes/s", names, traffic, aside),
+        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, rate, aside),
+        bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts, aside),
         target=target,
     )
+
+
+def drained(emptied_at: Floats, counts: Floats) -> Bools | None:
+    """Return which brokers were drained and still own nothing; ``None``: none was.
+
+    Args:
+        emptied_at: Since when each is empty, ms; NaN: it was not emptied.
+        counts: Movable bundles that each owns.
+    """
+    found = np.isfinite(emptied_at) & (counts == 0)
+    return found if found.any() else None
 
 
 def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
@@ -326,7 +340,7 @@ def _verdict_clause(measures: Measures, target: Target) -> str:
         case "unbalanced":
             return f"{worst}, the target is {target.label}"
         case "unknown":
-            missing = len(spread.brokers) - spread.known_count
+            missing = spread.unknown_count
             unknown = f"{pluralize(missing, 'broker')} without a known value"
             return f"{worst}; the balance is unknown: {unknown}"
 

@@ -92,7 +92,9 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
         "brokers": len(spread.brokers),
     }
     missing = {
-        name for name, is_known in zip(spread.brokers, spread.known, strict=True) if not is_known
+        name
+        for name, is_known in zip(spread.brokers, np.isfinite(spread.values), strict=True)
+        if not is_known
     }
     if verdict == "unknown" and missing and missing <= context.liveness.dead.keys():
         return  # those that live are balanced, and the others have findings of their own
@@ -153,7 +155,7 @@ def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:
     usage = context.measures.usage
     mean, lowest = usage.mean, usage.minimum
     margin = context.settings.number(_DIFFERENCE) / 100.0
-    if mean is None or lowest is None or usage.known_count < len(usage.brokers):
+    if mean is None or lowest is None or usage.unknown_count:
         return
     busy = [usage.brokers[row] for row in usage.ranked if usage.values[row] > mean + margin]
     if lowest <= mean - margin or not busy:
@@ -188,8 +190,25 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         return
     started = column_values(context.snapshot.brokers, "started_at")
     now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
+    aside = (
+        np.zeros(len(counts.brokers), np.bool_) if counts.set_aside is None else counts.set_aside
+    )
+    idle = np.flatnonzero((counts.values == 0) & ~aside)
     others = counts.total / max(counts.known_count - 1, 1)
-    for row in np.flatnonzero(counts.values == 0):
+    for row in np.flatnonzero(aside):
+        broker = counts.brokers[row]
+        yield Finding(
+            code="broker_drained",
+            title="Broker is drained",
+            measured=Quantity(0, "bundles"),
+            severity="info",
+            subject_kind="broker",
+            subject=broker,
+            sentence=f"{broker} owns no bundle: it was drained. It is not compared with the other "
+            "brokers.",
+            hint="The next unload may place bundles on it; an isolation policy keeps them off.",
+        )
+    for row in idle:
         broker = counts.brokers[row]
         if broker in context.liveness.dead:
             continue

@@ -135,7 +135,7 @@ class _Case:
         """Brokers without a load report, and bundles without rates."""
         spread = self._measures.throughput
         total = len(spread.brokers)
-        lacking = total - spread.known_count
+        lacking = spread.unknown_count
         if lacking == total:
             return "no broker gave a load report"
         if lacking:

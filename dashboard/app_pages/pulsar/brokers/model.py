@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
-from core.pulsar.liveness import liveness_of, loads_of
+from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
 from core.pulsar.measures import BundleCounts, Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
@@ -264,7 +264,10 @@ def brokers_table(
     table, liveness = loads_of(snapshot), liveness_of(snapshot, settings).by_broker
     values = measure.values(table, settings)
     names = table["broker"].to_pylist()
-    deviations = Spread(measure.key, measure.label, measure.unit, tuple(names), values).deviations
+    aside = measures.throughput.is_set_aside
+    deviations = Spread(
+        measure.key, measure.label, measure.unit, tuple(names), values, aside
+    ).deviations
     taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
     ages_s = (taken_ms - column_values(table, "reported_at")) / 1000
     of_records = np.array([liveness[name].report_age_s for name in names], np.float64)
@@ -274,7 +277,12 @@ def brokers_table(
             "usage": measures.usage.values * 100,
             "limiting": _limiting(table, settings),
             "deviation": deviations * 100,
-            "band": [[one] for one in band_words(deviations, measures.target.bound)],
+            "band": [
+                [DRAINED_BAND if is_aside else one]
+                for one, is_aside in zip(
+                    band_words(deviations, measures.target.bound), aside.tolist(), strict=True
+                )
+            ],
             "cpu": column_values(table, "cpu_ratio") * 100,
             "bandwidth_in": column_values(table, "bandwidth_in_ratio") * 100,
             "bandwidth_out": column_values(table, "bandwidth_out_ratio") * 100,
@@ -287,7 +295,10 @@ def brokers_table(
             "clients": column_values(table, "producer_count")
             + column_values(table, "consumer_count"),
             "report_age_s": np.where(np.isnan(ages_s), of_records, ages_s),
-            "state": [liveness[name].reason for name in names],
+            "state": [
+                DRAINED if is_aside and liveness[name].reason == ALIVE else liveness[name].reason
+                for name, is_aside in zip(names, aside.tolist(), strict=True)
+            ],
             "version": table["version"].to_pylist(),
             "role": ["leader" if leads else "" for leads in table["is_leader"].to_pylist()],
             **metric_columns(BrokerMetrics(snapshot)),
@@ -332,7 +343,10 @@ def metric_columns(metrics: BrokerMetrics) -> dict[str, Floats]:
     }
 
 
+DRAINED: Final = "drained"
+DRAINED_BAND: Final = "○ drained"
 BANDS: Final = (
+    DRAINED_BAND,
     "? unknown",
     "▲▲ far over",
     "▲ over",
