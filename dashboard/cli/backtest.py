@@ -22,6 +22,7 @@ from core.history.backtest.parsing import parse_grid, with_target
 from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
 from core.history.backtest.systems import system_named
+from core.history.backtest.wording import Wording
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
@@ -273,7 +274,7 @@ def _show(
         say()
         say("All clusters together" if cluster is None else f"Cluster {cluster}")
         mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
-        _show_ranking(mine, f"{nouns.moves}/day")
+        _show_ranking(mine, nouns)
     say()
     say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
     ends = ((row["unloads_per_day_low"], row["unloads_per_day_high"]) for row in rows["candidates"])
@@ -290,7 +291,8 @@ def _show(
         say(f"{plan_file} was not written: {why}.")
 
 
-def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
+def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
+    moves = f"{nouns.moves}/day"
     own, common = own_names([row["candidate"] for row in rows], AS_RECORDED)
     short = short_keys(list(own.values()))
     own = with_short_keys(own, short)
@@ -322,6 +324,11 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
         shown,
         spare=("minutes over 20%", "mean", "ping-pongs/day"),
     )
+    for count in {row["placed_again"] for row in rows if row["is_record"] and row["placed_again"]}:
+        say(
+            f"Actual: {count:,} {nouns.subject} were reassigned after the loss of their "
+            f"{nouns.server}; these are no {nouns.moves}."
+        )
     for text in not_simulated(rows):
         say(text, is_prose=True)
     if len(shown) < len(cells):

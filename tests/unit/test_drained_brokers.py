@@ -1,4 +1,4 @@
-"""A drained broker is named as such: it is no deviation, and no other broker is compared with it."""
+"""A drained broker is named as such: no deviation, and no other is compared with it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from core.pulsar.measures import measure
 from core.pulsar.rules.registry import assess
 from core.pulsar.settings import effective_settings
 from dashboard.app_pages.pulsar.brokers import model
+
 
 def column(table, name, values):
     at = table.schema.get_field_index(name)
@@ -46,9 +47,7 @@ def after(*, restarted=False):
         "brokers": column(BEFORE.brokers, "started_at", started),
     }
     moment = BEFORE.manifest.taken_at + timedelta(minutes=1)
-    return replace(
-        BEFORE.with_tables(tables), manifest=replace(BEFORE.manifest, taken_at=moment)
-    )
+    return replace(BEFORE.with_tables(tables), manifest=replace(BEFORE.manifest, taken_at=moment))
 
 
 def test_a_broker_that_was_emptied_while_it_ran_is_drained_until_it_owns_bundles_again():

@@ -388,7 +388,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
-    record = _row(ranking[ranking["is_record"].eq(other=True)])
+    record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
     compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
@@ -407,7 +407,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             label=f"{moves} a day, rank 1",
             value=_amount(best, "unloads_per_day"),
             note=_compared(again, record, "unloads_per_day", _amount),
-            help=compared,
+            help=f"{compared} {reassigned_words(record, shown.nouns)}".rstrip(),
             status=_judged(
                 best, "unloads_per_day", None if target is None else target.unloads_per_day
             ),
@@ -428,6 +428,11 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     ]
 
 
+def record_of(ranking: pd.DataFrame) -> Mapping[Hashable, Any]:
+    """Return the row of what happened; empty: there is none."""
+    return _row(ranking[ranking["is_record"].eq(other=True)])
+
+
 def _row(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
     return rows.iloc[0].to_dict() if len(rows) else {}
 
@@ -440,6 +445,17 @@ def _compared(
 ) -> str:
     """Return the figure of the recorded settings, replayed, and the actual one."""
     return f"replayed {written(again, name)} · actual {written(record, name)}"
+
+
+def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
+    """Return how many subjects were reassigned after a loss, one sentence; empty: none."""
+    count = record.get("placed_again")
+    if count is None or pd.isna(count) or not count:
+        return ""
+    return (
+        f"Reassigned after the loss of a {nouns.server}: {int(count):,} {nouns.subject}; these are "
+        f"no {nouns.moves}."
+    )
 
 
 def _ratio(row: Mapping[Hashable, Any], name: str) -> str:

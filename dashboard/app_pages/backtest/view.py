@@ -107,7 +107,8 @@ def draw_pareto(view: Shown) -> None:
     )
     span = model.span_note(view.ranking, view.nouns.moves)
     note = "Labels are ranks, bars the range over the seeds."
-    st.caption(words.plain(f"{note} {span}".strip()))
+    lost = model.reassigned_words(model.record_of(view.ranking), view.nouns)
+    st.caption(words.plain(" ".join(filter(None, (note, span, lost)))))
 
 
 def draw_ranking(view: Shown) -> None:
