@@ -270,6 +270,11 @@ class BundleCounts:
         return cls(bundles.num_rows - without + unclear, without - unclear, unclear)
 
     @property
+    def total(self) -> int:
+        """Assigned and unassigned."""
+        return self.assigned + self.unassigned
+
+    @property
     def text(self) -> str:
         """For example ``600 bundles, 32 unassigned``."""
         more = f", {self.unassigned:,} unassigned" if self.unassigned else ""

@@ -59,7 +59,8 @@ def ill():
 def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
     assert answer(facts_of()) == (
         "Level is steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the balancer "
-        "counts 3 changes, primaries and secondaries together; lively makes them in rounds."
+        "counts 3 balance operations in one check; the rounds at lively make other "
+        "numbers of changes."
     )
 
 
@@ -218,7 +219,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
     silent = dict.fromkeys(
         ("level.stored", "level.effective", "balance_operation_count", "primary_meta_server")
     )
-    assert figures_of(facts_of(settings=silent))["Pending changes"].value == "unknown"
+    assert figures_of(facts_of(settings=silent))["Balance operations"].value == "unknown"
 
 
 def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():

@@ -251,9 +251,9 @@ def _note_lively(draft: Draft) -> None:
     note_balance_waits(draft)
     note_refill(draft)
     if counts is not None and counts.total >= 0:
-        sentence = f"The balancer counts {pluralize(counts.total, 'change')} now"
+        sentence = f"The balancer counts {pluralize(counts.total, 'balance operation')} now"
         sentence += ", primaries and secondaries together." if counts.total else "."
-        hint = "Its first round moves primaries, so it makes fewer; other rounds follow."
+        hint = "Its first round moves primaries, so it makes fewer changes; other rounds follow."
         draft.note("info", "forecast", sentence, hint=hint if counts.total else "")
     if draft.facts.snapshot.settings.get("balance_cluster") == "true" and any(
         table.max_replica_count == 1 for table in draft.facts.tables.values()

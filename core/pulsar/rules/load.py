@@ -194,7 +194,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         np.zeros(len(counts.brokers), np.bool_) if counts.set_aside is None else counts.set_aside
     )
     idle = np.flatnonzero((counts.values == 0) & ~aside)
-    others = counts.total / max(counts.known_count - 1, 1)
+    mean = counts.mean or 0.0
     for row in np.flatnonzero(aside):
         broker = counts.brokers[row]
         yield Finding(
@@ -218,16 +218,16 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             code="idle_broker",
             title="Broker owns no bundles",
             measured=Quantity(0),
-            limit=Quantity(others, "mean"),
+            limit=Quantity(mean, "mean"),
             since=None if age_s is None else ms_to_datetime(int(started[row])),
             severity="warning",
             subject_kind="broker",
             subject=broker,
             sentence=(
-                f"{broker} owns no bundle; mean of the other brokers: {others:.0f} bundles{since}."
+                f"{broker} owns no bundle; the mean of the brokers is {mean:,.0f} bundles{since}."
             ),
             evidence={
-                "mean_bundles": others,
+                "mean_bundles": mean,
                 "started_seconds_ago": age_s,
             },
             hint="A new or restarted broker gets bundles only when some are unloaded.",

@@ -95,7 +95,7 @@ def subtitle(facts: PegasusFacts) -> str:
 
 
 def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[KeyFigure]:
-    """Return health, nodes, deviations, requests and pending changes; unknown is said.
+    """Return health, nodes, deviations, requests and balance operations; unknown is said.
 
     Args:
         facts: The snapshot.
@@ -119,7 +119,7 @@ def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[K
             trend=trends.requests,
             help="Of the primaries.",
         ),
-        KeyFigure(label="Pending changes", value=value, note=note, help=help_text),
+        KeyFigure(label="Balance operations", value=value, note=note, help=help_text),
     ]
 
 
@@ -223,8 +223,9 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
             number,
             "counted at steady",
             (
-                f"{by_kind} A check counts primaries and secondaries of the unchanged "
-                "state together; rounds at lively do primaries first."
+                f"{by_kind} The meta server's balance_operation_count: one check counts "
+                "primaries and secondaries of the unchanged state; rounds at lively make other "
+                "numbers of changes."
             ),
         )
     return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."

@@ -132,7 +132,9 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: 
                 "Deviation after", f"{measure.capitalize()} of the node farthest from the mean."
             ),
             "off": tables.percent("±"),
-            "changes": tables.whole("Changes", "Until nothing is left to do."),
+            "changes": tables.whole(
+                "All changes", "In all rounds, until the balancer finds nothing to do."
+            ),
             "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),

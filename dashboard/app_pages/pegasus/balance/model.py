@@ -92,10 +92,7 @@ def answer(
         return f"{said}, and goes on without an end: see below."
     if len(run.rounds) == 1:
         return f"{said}, and is done with it."
-    return (
-        f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
-        "nothing is left to do."
-    )
+    return f"{said}, and {len(run.plans):,} changes in all {pluralize(len(run.rounds), 'round')}."
 
 
 def why_not(

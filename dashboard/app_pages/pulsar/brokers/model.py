@@ -466,8 +466,11 @@ def key_figures(
         KeyFigure(
             label="Bundles",
             value="unknown" if owned is None else f"{owned:,}",
-            note="" if owned is None else f"{counts.unassigned:,} unassigned",
-            help="With an owner; heartbeat and SLA bundles are left out.",
+            note=""
+            if owned is None
+            else f"{counts.unassigned:,} unassigned · mean {measures.bundle_count.mean or 0:,.0f}",
+            help="Assigned bundles, and their mean per broker; heartbeat and SLA bundles are not "
+            "among them.",
         ),
         KeyFigure(
             label="Clients",
