@@ -33,6 +33,7 @@ from core.actions.runs import fold
 from core.actions.views import RunView
 from core.alerts.model import Alert, AlertKey, Facts
 from core.alerts.progress import looked, message, to_tell
+from core.alerts.thresholds import effective
 from core.errors import InvariantError, OpsError
 from core.findings.finding import Finding
 from core.gauges import Gauge
@@ -135,7 +136,8 @@ class _Watch:
             store = AlertStore(journal.database)
             before = store.alerts()
             facts = [self._facts(cluster, journal) for cluster in self._config.clusters]
-            after = looked(before, facts, self._rules.limits())
+            limits = effective(self._rules.limits(), store.threshold_changes())
+            after = looked(before, facts, limits)
             now = datetime.now(UTC)
             stored_for = timedelta(days=self._config.history.max_age_days)
             store.save(before, after, now, stored_for)

@@ -70,7 +70,8 @@ def _others(found: Sequence[Finding]) -> str:
     if not count:
         return ""
     names = [one.subject for one in found if one.subject][:_MAX_NAMED]
-    named = f": {', '.join(names)}{', ...' if len(names) < count else ''}" if names else ""
+    rest = " and others" if len(names) < count else ""
+    named = f": {', '.join(names)}{rest}" if names else ""
     return f" And {count:,} more of this kind{named}."
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import services
-from dashboard.app_pages.alerts import model, view
+from dashboard.app_pages.alerts import model, thresholds, view
 from dashboard.components import figures, frame, words
 from dashboard.services import alerts
 
@@ -22,3 +22,4 @@ figures.key_figures(model.key_figures(found, silences, targets, now), key="alert
 words.answer(model.answer(found, silences, now))
 view.draw_alerts(found, silences, now)
 view.draw_actions(config, silences)
+thresholds.draw(config)

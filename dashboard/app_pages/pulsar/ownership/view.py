@@ -10,6 +10,7 @@ from core.errors import OpsError, SnapshotError
 from core.planning.drill.broker_failure import BrokerDeath
 from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
+from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_spread import spread_sentence
 from core.units import format_ratio
 from dashboard import state
