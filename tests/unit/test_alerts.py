@@ -471,8 +471,8 @@ def test_a_changed_threshold_is_recorded_in_effect_and_can_be_reset(tmp_path: Pa
     assert len(alerts.threshold_changes(config)) == 4
     with pytest.raises(InputError):
         alerts.change_thresholds(config, values, admin, " ")
+    stranger = Identity(name="eve", source="users")
     with pytest.raises(ForbiddenError):
-        stranger = Identity(name="eve", source="users")
         alerts.change_thresholds(config, values, stranger, "x")
 
 

@@ -24,7 +24,7 @@ from dashboard.app_pages.history.events import (
 from dashboard.app_pages.history.model import by_time
 from dashboard.app_pages.pegasus.history import PEGASUS
 from dashboard.app_pages.pulsar.history import PULSAR
-from dashboard.presenters.moments import parse_stamp, stamp
+from dashboard.presenters.moments import parse_stamp, span_words, stamp
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 AT = round(NOON.timestamp() * 1000)
@@ -299,4 +299,4 @@ def test_axis_names_days_where_it_spans_them():
     ],
 )
 def test_spans_are_told_in_the_units_people_use(span, words):
-    assert presenter.span_words(span) == words
+    assert span_words(span) == words

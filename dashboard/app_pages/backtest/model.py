@@ -27,7 +27,7 @@ from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.moments import span_words, stamp
 
 if TYPE_CHECKING:
     from core.history.backtest.job import Backtest
@@ -371,7 +371,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
     if span is not None:
         recorded = KeyFigure(
             label="Recorded",
-            value=format_age((span[1] - span[0]).total_seconds()),
+            value=span_words(span[1] - span[0]),
             note=f"{span[0]:%m-%d %H:%M} to {span[1]:%m-%d %H:%M} UTC",
         )
     return [

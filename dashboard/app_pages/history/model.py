@@ -19,12 +19,12 @@ from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
-from core.units import format_age, format_ratio, ms_to_datetime, pluralize
+from core.units import format_ratio, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.moments import span_words, stamp
 from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
@@ -167,18 +167,6 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     if counts.orphans:
         parts.append(f"{counts.orphans:,} off lost servers")
     return ", ".join(parts)
-
-
-def span_words(span: timedelta) -> str:
-    """Return ``6 h 12 min`` and the like."""
-    minutes = round(span.total_seconds() / 60)
-    if minutes < 90:
-        return f"{minutes} min" if minutes else format_age(span.total_seconds())
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    days, left = divmod(hours, 24)
-    return f"{days} d {left} h" if left else f"{days} d"
 
 
 # -- the picture -----------------------------------------------------------------------------------

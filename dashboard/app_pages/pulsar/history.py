@@ -22,12 +22,12 @@ from core.units import (
     pluralize,
 )
 from dashboard import state
-from dashboard.app_pages.history.model import span_words
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
 from dashboard.components import words
 from dashboard.components.frame import bundle_link
 from dashboard.components.pulsar import leader_round
 from dashboard.presenters.figures import KeyFigure, band_status
+from dashboard.presenters.moments import span_words
 from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.pulsar import leader
 
