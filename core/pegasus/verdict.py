@@ -82,7 +82,7 @@ def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     counted = pluralize(counts.total, "balance operation")
     if level is FunctionLevel.LIVELY:
         return f"{counted} of the round under way; others may follow"
-    return f"{counted} in one check; the rounds at lively make other numbers of changes"
+    return f"{counted} in one check; each round at lively counts again"
 
 
 def _repair(

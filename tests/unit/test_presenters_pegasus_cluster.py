@@ -59,8 +59,7 @@ def ill():
 def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
     assert answer(facts_of()) == (
         "Level is steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the balancer "
-        "counts 3 balance operations in one check; the rounds at lively make other "
-        "numbers of changes."
+        "counts 3 balance operations in one check; each round at lively counts again."
     )
 
 

@@ -224,8 +224,8 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
             "counted at steady",
             (
                 f"{by_kind} The meta server's balance_operation_count: one check counts "
-                "primaries and secondaries of the unchanged state; rounds at lively make other "
-                "numbers of changes."
+                "primaries and secondaries of the unchanged state; each round at lively counts "
+                "again."
             ),
         )
     return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."
