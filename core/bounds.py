@@ -15,6 +15,8 @@ MAX_CONFIG_BYTES: Final = 4 * 2**20
 """Largest configuration file."""
 MAX_LINE_BYTES: Final = 64 * 2**20
 """Longest line of a dump of znodes; a znode is smaller than 1 MiB by default."""
+MAX_COMMIT_BYTES: Final = 8 * 2**20
+"""Largest commit in the log of a local history; one of this program takes kilobytes."""
 MAX_DECODED_BYTES: Final = 512 * 2**20
 """What a JSON file or line may take decoded."""
 _OBJECT_BYTES: Final = 256

@@ -609,7 +609,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as exc:
         raise ConfigError(
             f"There is no configuration file {path}.",
-            hint="Write one (README: Point it at a real cluster) or name another with --config.",
+            hint="Write one (README: One command, read-only, on your cluster), or name another "
+            "with --config.",
         ) from exc
     except TooLargeError as exc:
         raise ConfigError(f"{path} is no configuration: {exc}.", hint="Name another.") from exc

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -46,6 +46,20 @@ _AMCHECK: Final = (
     "SELECT bt_index_check(indexrelid, true) FROM pg_index "
     "WHERE indrelid = 'trimtab_entries'::regclass AND indisvalid"
 )
+
+
+class OwnCheck(NamedTuple):
+    """Result of a database's own check of the journal.
+
+    Attributes:
+        checked: What was checked: nouns.
+        skipped: What was not, with the reason: nouns.
+        faults: What is wrong, sentences.
+    """
+
+    checked: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 class Database:
@@ -115,17 +129,18 @@ class Database:
             for statement in SEALS.get(dialect, ()):
                 connection.exec_driver_sql(statement)
 
-    def faults(self) -> list[str]:
-        """Return what the database's own check finds wrong with the journal, sentences.
+    def check(self) -> OwnCheck:
+        """Return the result of the database's own check of the journal.
 
-        SQLite reads all of the file; PostgreSQL reports pages whose checksums failed and, where its
-        extension ``amcheck`` is installed and this user may call it, indexes that lack entries.
+        SQLite reads all of the file; PostgreSQL reports pages whose checksums failed, where it
+        keeps checksums, and indexes that lack entries, where its extension ``amcheck`` is installed
+        and this user may call it.
 
         Raises:
             RemoteError: The database cannot be reached.
         """
         check = _CHECKS.get(self.engine.dialect.name)
-        return [] if check is None else check(self)
+        return OwnCheck(skipped=("the database's own check",)) if check is None else check(self)
 
     def is_sealed(self) -> bool:
         """Return whether the database still refuses changes of entries, where it ever did.
@@ -212,36 +227,47 @@ class Database:
             plain.close()
 
 
-def _sqlite_problems(database: Database) -> list[str]:
+def _check_sqlite(database: Database) -> OwnCheck:
+    checked = ("SQLite's integrity",)
     try:
         with database.reading("check") as connection:
             lines = connection.exec_driver_sql(f"PRAGMA integrity_check({_MAX_FAULTS})").scalars()
-            return [f"SQLite reports: {line.rstrip('.')}." for line in lines if line != "ok"]
+            faults = [f"SQLite reports: {line.rstrip('.')}." for line in lines if line != "ok"]
     except ProtocolError as error:
-        return [error.message]
+        faults = [error.message]
+    return OwnCheck(checked, faults=tuple(faults))
 
 
-def _postgres_problems(database: Database) -> list[str]:
+def _check_postgres(database: Database) -> OwnCheck:
     with database.reading("check") as connection:
         failures = connection.exec_driver_sql(_PAGE_FAILURES).scalar_one_or_none()
+        has_checksums = connection.exec_driver_sql("SHOW data_checksums").scalar_one() == "on"
         has_amcheck = connection.exec_driver_sql(_HAS_AMCHECK).first() is not None
-    found = []
+    checked, skipped, faults = [], [], []
+    if has_checksums:
+        checked.append("page checksums")
+    else:
+        skipped.append("page checksums (data_checksums is off)")
     if failures:
-        found.append(f"PostgreSQL reports pages with a wrong checksum: {failures:,}.")
-    if has_amcheck:
-        try:
-            with database.engine.connect() as connection:
-                connection.exec_driver_sql(_AMCHECK).all()
-        except exc.ProgrammingError:
-            pass  # this user may not: `pg_amcheck` of an administrator does the same
-        except exc.DatabaseError as error:
-            found.append(as_remote_error(error, database.place, "check", "not_sent").message)
-    return found
+        faults.append(f"PostgreSQL reports pages with a wrong checksum: {failures:,}.")
+    if not has_amcheck:
+        skipped.append("indexes (the extension amcheck is not installed)")
+        return OwnCheck(tuple(checked), tuple(skipped), tuple(faults))
+    try:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql(_AMCHECK).all()
+        checked.append("indexes")
+    except exc.ProgrammingError:  # `pg_amcheck` of an administrator does the same
+        skipped.append("indexes (this user may not call amcheck)")
+    except exc.DatabaseError as error:
+        checked.append("indexes")
+        faults.append(as_remote_error(error, database.place, "check", "not_sent").message)
+    return OwnCheck(tuple(checked), tuple(skipped), tuple(faults))
 
 
-_CHECKS: Final[dict[str, Callable[[Database], list[str]]]] = {
-    "sqlite": _sqlite_problems,
-    "postgresql": _postgres_problems,
+_CHECKS: Final[dict[str, Callable[[Database], OwnCheck]]] = {
+    "sqlite": _check_sqlite,
+    "postgresql": _check_postgres,
 }
 
 

@@ -522,7 +522,7 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read.
         """
-        faults = self.database.faults()
+        own = self.database.check()
         is_sealed = True
         noted = _Noted(None if key is None else self._signed_with(key), recorded)
         archives = self._archives(key)
@@ -540,9 +540,10 @@ class SqlJournal:
         return replace(
             found,
             forged=tuple(sorted(copies.union(noted.forged))),
-            database=tuple(faults),
+            database=own.faults,
             is_sealed=is_sealed,
-            checked=_checked(key, recorded),
+            checked=(*_checked(key, recorded), *own.checked),
+            skipped=own.skipped,
             lost=noted.lost(found),
         )
 
@@ -691,8 +692,7 @@ def _checked(key: bytes | None, recorded: Mapping[int, str]) -> tuple[str, ...]:
     named = {
         "hash chain": True,
         "signatures": key is not None,
-        "the database's own check": True,
-        "its triggers": True,
+        "triggers": True,
         history: bool(recorded),
     }
     return tuple(noun for noun, is_checked in named.items() if is_checked)

@@ -67,6 +67,7 @@ class Verification:
         lost: Which entry the history has recorded and the journal does not have, a sentence; empty:
             none.
         checked: What was checked: nouns.
+        skipped: What this database cannot check, with the reason: nouns.
         unchecked: What could not be checked, and why, sentences.
     """
 
@@ -81,6 +82,7 @@ class Verification:
     is_sealed: bool = True
     lost: str = ""
     checked: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property

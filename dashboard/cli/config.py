@@ -84,13 +84,13 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
     if path is not None:
         raise ConfigError(
             f"{path} names no cluster.",
-            hint="Write one into it (README: Point it at a real cluster).",
+            hint="Write one into it (README: One command, read-only, on your cluster).",
         )
     raise ConfigError(
         f"There is no configuration: neither --config nor {services.CONFIG_ENV} names one, "
         f"and no {services.DEFAULT_NAME} is here.",
-        hint="Give --config FILE. Without one yet: write it (README: Point it at a real cluster), "
-        "or run `trimtab demo` and use what it prints.",
+        hint="Give --config FILE. To write one, see README: One command, read-only, on your "
+        "cluster. Or run `trimtab demo` and use the file that it prints.",
     )
 
 

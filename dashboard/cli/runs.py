@@ -397,6 +397,11 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
+def _say_skipped(found: services.Verified) -> None:
+    if found.skipped:
+        say(f"Not checked: {', '.join(found.skipped)}.")
+
+
 def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
         if found.is_sound:
@@ -408,6 +413,7 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         for sentence in (*found.problems, *found.unchecked):
             say(sentence)
         say(f"Checked: {', '.join(found.checked)}.")
+        _say_skipped(found)
         if found.archived:
             say(f"Entries up to {found.archived} are in an archive: verify it with --archive FILE.")
         say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
@@ -430,6 +436,7 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
         "unsigned": list(found.forged),
         "checked": list(found.checked),
+        "not_checked": list(found.skipped),
         "problems": [*found.problems, *found.unchecked],
     }
     code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +20,20 @@ TRIMTAB = ".venv/bin/trimtab"
 
 def shell_lines(heading: str = "") -> list[str]:
     """Return the lines of all shell blocks of the README, or of one section of it."""
+    return [line for block in blocks("sh", heading) for line in block.splitlines() if line]
+
+
+def blocks(language: str, heading: str = "") -> list[str]:
+    """Return the code blocks in a language of the README, or of one section of it."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    sections = re.split(r"^## ", text, flags=re.MULTILINE)
-    blocks = [
+    return [
         block
-        for section in sections
+        for section in re.split(r"^## ", text, flags=re.MULTILINE)
         if section.startswith(heading)
-        for block in re.findall(r"^```sh\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+        for block in re.findall(
+            rf"^```{language}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL
+        )
     ]
-    return [line for block in blocks for line in block.splitlines() if line]
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +70,24 @@ def test_the_commands_of_the_readme_work_in_their_order_on_the_demo(
         told = capsys.readouterr()
         assert (program, code) == (TRIMTAB, 0), f"{line}\n{told.out}{told.err}"
     assert "DONE" in told.out  # the last one lists the run
+
+
+@pytest.mark.zookeeper
+def test_the_read_only_command_needs_only_the_lines_above_it(
+    demo_config, tmp_path, monkeypatch, capsys
+) -> None:
+    (lines,) = blocks("toml", "One command")
+    (example,) = tomllib.loads(lines)["clusters"]
+    (demo,) = tomllib.loads(demo_config.read_text())["clusters"]
+    assert "read_only" not in example  # the default
+    for old, new in (
+        (example["zookeeper"], demo["zookeeper"]),
+        (example["admin_urls"][0], demo["admin_urls"][0]),
+    ):
+        lines = lines.replace(old, new)
+    (tmp_path / "trimtab.toml").write_text(lines)
+    monkeypatch.setenv("TRIMTAB_STATE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(shell_lines("One command")[0], comments=True)
+    assert run(words) == 0, capsys.readouterr()
+    assert "traffic" in capsys.readouterr().out

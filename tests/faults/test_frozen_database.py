@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 import sqlalchemy as sa
 from hostile_server import HostileServer, Line
-from postgresql import IS_INSTALLED, PostgreSql
+from postgresql import PostgreSql
 
 from connectors.config.model import TrimtabConfig
 from connectors.journal import engine
@@ -33,7 +33,6 @@ def test_a_server_that_never_answers_is_given_up() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not IS_INSTALLED, reason="no PostgreSQL server is installed")
 def test_a_server_that_is_frozen_is_given_up_and_used_again() -> None:
     server = PostgreSql()
     server.start()

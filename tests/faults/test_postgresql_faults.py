@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from apply_site import ApplySite
 from apply_under_faults import QUIETLY, WorkerProcesses, assert_sound, heal, wait_until
 from journal_entries import record_of, requested
-from postgresql import IS_INSTALLED, PostgreSql
+from postgresql import PostgreSql
 from pydantic import SecretStr
 
 from connectors.journal.archive import read_archive, write_archive
@@ -26,10 +26,7 @@ from core.actions.events import EntriesArchived
 from core.actions.model import ENDED_RUNS, RunId
 from core.errors import RemoteError
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not IS_INSTALLED, reason="no PostgreSQL server is installed"),
-]
+pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parents[1]
 STEPS = 6
@@ -121,6 +118,33 @@ def test_archived_entries_leave_and_the_database_refuses_deletes_again(url, tmp_
         journal.database.engine.begin() as connection,
     ):
         connection.execute(sa.text("DELETE FROM trimtab_entries"))
+    journal.close()
+
+
+def test_a_damaged_index_is_named_and_what_cannot_be_checked_too(server, url) -> None:
+    journal = SqlJournal(url)
+    for _ in range(400):
+        journal.append(record_of(requested()))
+    found = journal.verify()
+    assert found.is_sound
+    assert found.skipped == (
+        "page checksums (data_checksums is off)",
+        "indexes (the extension amcheck is not installed)",
+    )
+    with journal.database.engine.begin() as connection:
+        connection.execute(sa.text("CREATE EXTENSION amcheck"))
+    assert "indexes" in journal.verify().checked
+    journal.close()
+
+    server.damage_index("trimtab_entries_pkey")
+
+    journal = SqlJournal(url)
+    damaged = journal.verify()
+    assert "indexes" in damaged.checked
+    assert not damaged.is_sound
+    assert any("trimtab_entries_pkey" in sentence for sentence in damaged.problems), (
+        damaged.problems
+    )
     journal.close()
 
 

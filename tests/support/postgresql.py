@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 _FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 _USER = "nobody"
+PAGE_BYTES = 8_192
 
 
 def binary(name: str) -> str | None:
@@ -26,13 +27,11 @@ def binary(name: str) -> str | None:
     )
 
 
-IS_INSTALLED = binary("initdb") is not None and binary("postgres") is not None
-
-
 class PostgreSql:
     """One server. It refuses to run as root: then it runs as ``nobody``."""
 
     def __init__(self) -> None:
+        assert all(map(binary, ("initdb", "postgres"))), "no PostgreSQL; .ci/servers installs it"
         # not in pytest's folder, which only its own user may enter
         self._place = TemporaryDirectory(prefix="trimtab-postgresql-", ignore_cleanup_errors=True)
         self._sockets = Path(self._place.name)
@@ -69,6 +68,21 @@ class PostgreSql:
                 threading.Event().wait(0.05)
         engine.dispose()
 
+    def damage_index(self, name: str) -> None:
+        """Overwrite the entries of an index's first leaf, with the server stopped meanwhile."""
+        engine = sa.create_engine(self.url)
+        with engine.begin() as connection:
+            path = connection.execute(
+                sa.text("SELECT pg_relation_filepath(CAST(:name AS regclass))"), {"name": name}
+            ).scalar_one()
+            connection.execute(sa.text("CHECKPOINT"))
+        engine.dispose()
+        self._end()
+        with (self._folder / path).open("r+b") as file:
+            file.seek(2 * PAGE_BYTES - 512)  # entries stand at the end of a page; page 0 is meta
+            file.write(b"\xff" * 256)
+        self.start()
+
     def kill(self) -> None:
         """Kill the server and every process of it, as a power cut does."""
         assert self._process is not None
@@ -84,11 +98,14 @@ class PostgreSql:
         self._process = None
         (self._folder / "postmaster.pid").unlink(missing_ok=True)
 
-    def stop(self) -> None:
+    def _end(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)  # fast: clients are cut off
             self._process.wait(30)
             self._process = None
+
+    def stop(self) -> None:
+        self._end()
         self._place.cleanup()
 
     def kill_backends(self) -> None:

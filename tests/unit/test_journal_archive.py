@@ -18,6 +18,7 @@ from connectors.config.access import AccessConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.anchor import add_anchor
 from connectors.journal.archive import read_archive, write_archive
+from connectors.journal.engine import OwnCheck
 from connectors.journal.journal import SqlJournal
 from core.access import Identity
 from core.actions.authority import signed
@@ -227,7 +228,8 @@ def test_a_database_that_is_not_as_it_should_be_is_not_archived(
 ) -> None:
     add(journal, RUNS[0])
     said = "SQLite reports: row 3 missing from index trimtab_entries_of_run."
-    monkeypatch.setattr("connectors.journal.engine.Database.faults", lambda _: [said])
+    check = OwnCheck(faults=(said,))
+    monkeypatch.setattr("connectors.journal.engine.Database.check", lambda _: check)
     code, refused = archived(capsys, config, tmp_path / "one.jsonl")
     assert code == 1
     assert said in refused["error"]["message"]

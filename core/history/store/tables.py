@@ -25,6 +25,7 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from core.bounds import MAX_COMMIT_BYTES
 from core.files import make_private, write_whole
 from core.history.store.faults import check_scheme, fault, short
 from core.history.store.layout import SCHEMA_VERSION, HistoryError, Kinds, day_of
@@ -93,6 +94,7 @@ class Tables:
                 if table is None:
                     table = self._opened(kind)
                 else:
+                    _check_commits(self.address(kind), table.version() + 1)
                     table.update_incremental()
             except TableNotFoundError:
                 self._open.pop(kind, None)
@@ -278,6 +280,7 @@ class Tables:
         return pa.concat_tables([older, newest])
 
     def _opened(self, kind: str) -> DeltaTable:
+        _check_commits(self.address(kind), 0)
         table = DeltaTable(self.address(kind), storage_options=self._options)
         version = table.metadata().configuration.get(_VERSION_KEY, "0")
         if version != str(SCHEMA_VERSION):
@@ -402,6 +405,34 @@ def _add_columns(table: DeltaTable, kind: Kind) -> None:
         return
     fields = Schema.from_arrow(kind.stored).fields
     table.alter.add_columns([field for field in fields if field.name not in known])
+
+
+def _check_commits(address: str, first: int) -> None:
+    """Check that no commit of a local table is too large to be decoded.
+
+    Args:
+        address: Where the table is.
+        first: Version of the first commit to check.
+    Raises:
+        HistoryError: One is.
+    """
+    if "://" in address:  # an object store is written by whoever holds its key
+        return
+    log = Path(address) / "_delta_log"
+    files = log.glob("*.json") if first == 0 else _commits_from(log, first)
+    for file in files:
+        with suppress(FileNotFoundError):  # another process cleans the log up
+            if file.stat().st_size > MAX_COMMIT_BYTES:
+                raise HistoryError(
+                    f"{file} is larger than {MAX_COMMIT_BYTES // 2**20} MiB.",
+                    hint="Trimtab writes no such commit; restore the history from a backup.",
+                )
+
+
+def _commits_from(log: Path, first: int) -> Iterator[Path]:
+    while (file := log / f"{first:020}.json").exists():
+        yield file
+        first += 1
 
 
 @contextmanager

@@ -18,7 +18,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default (ternary (include "trimtab.fullname" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
-{{/* The image by its digest, or by a tag that was chosen. */}}
+{{/* Image by digest, or by an explicit tag. */}}
 {{- define "trimtab.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end }}
 
-{{/* What every container has: image, identity, mounts. Called with the root and the name of the container. */}}
+{{/* Common part of every container: image, identity, mounts. Arguments: root, container name. */}}
 {{- define "trimtab.container" -}}
 image: {{ include "trimtab.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
