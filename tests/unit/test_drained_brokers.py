@@ -10,6 +10,9 @@ import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
 
+from core.diagnosis.pulsar.answer import diagnose
+from core.diagnosis.request import DiagnoseRequest
+from core.progress import NoProgress
 from core.pulsar.emptied import with_emptied
 from core.pulsar.measures import measure
 from core.pulsar.rules.registry import assess
@@ -75,3 +78,9 @@ def test_a_drained_broker_is_a_note_and_no_part_of_the_mean():
     rows = model.brokers_table(snapshot, measures, settings, model.BROKER_MEASURES[0])
     row = rows[rows["broker"] == DRAINED].iloc[0]
     assert row["band"] == ["○ drained"]
+
+
+def test_a_diagnosis_names_a_drained_broker():
+    snapshot = with_emptied(after(), BEFORE)
+    found = diagnose(snapshot, DiagnoseRequest(budget_s=0.5), progress=NoProgress())
+    assert f"Drained, and not compared: {DRAINED}." in found.notes

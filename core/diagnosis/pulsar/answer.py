@@ -29,7 +29,7 @@ from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.load import usage_sources
-from core.pulsar.measures import cluster_target
+from core.pulsar.measures import cluster_target, measure
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.verdict import verdict_of
@@ -158,7 +158,7 @@ def diagnose(
             problem=fact_headline(facts),
             target_ratio=target_ratio,
             subject=subject,
-            notes=_brevity(context.trials),
+            notes=(*_drained(context), *_brevity(context.trials)),
             verdict=verdict,
             outlook=_outlook(context),
             untried=int(context.trials.baseline.is_cut_short),
@@ -179,10 +179,17 @@ def diagnose(
         untried_pairs=search.untried_pairs,
         cut_short=search.cut_short,
         refuted=search.refuted,
-        notes=search.notes(),
+        notes=(*_drained(context), *search.notes()),
         verdict=verdict,
         seconds=request.budget_s,
     )
+
+
+def _drained(context: DiagnosisContext) -> tuple[str, ...]:
+    """Return that brokers are empty on purpose, one sentence; nothing where none is."""
+    spread = measure(context.snapshot, context.settings).throughput
+    names = [spread.brokers[row] for row in np.flatnonzero(spread.is_set_aside)]
+    return (f"Drained, and not compared: {', '.join(names)}.",) if names else ()
 
 
 def _outlook(context: DiagnosisContext) -> str:
