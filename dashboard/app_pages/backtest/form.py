@@ -171,7 +171,7 @@ def value_key(key: str) -> str:
 def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
     """Draw the range picker; return its ends, ``None``: open."""
     chosen = st.selectbox(
-        "Part of the record",
+        "Part of the history",
         [WHOLE, *SPANS, OWN],
         key=STRETCH,
         bind="query-params",
@@ -277,7 +277,7 @@ def _target(about: Editing) -> tuple[float, float]:
         "Target",
         [CLUSTER_TARGET, OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == CLUSTER_TARGET else "Other",
+        say=lambda one: words if one == CLUSTER_TARGET else "Custom",
         has_label=True,
     )
     st.caption(system.target_caption)
