@@ -533,7 +533,7 @@ class GridForm:
         values: Texts of values by upstream key.
         seeds: How many.
         window_minutes: Longest stretch that is simulated at once.
-        deviation_pct: Own target; ``None``: that of vivo.
+        deviation_pct: Max deviation; ``None``: the default of the system.
         unloads_per_day: Own target.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """
