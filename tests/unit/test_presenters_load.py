@@ -355,8 +355,9 @@ def test_every_place_counts_the_same_bundles():
     assert uncounted == {"heartbeat/SLA": 12, "unassigned": 30}
     assert counts.text == "570 bundles, 30 unassigned"
     found = ownership.key_figures(ownership_of(snapshot, SETTINGS), None, counts, 12)
-    held = next(one for one in found if one.label == "Held")
-    assert held.note == "of 570 + 12 heartbeat/SLA"
+    figures = {one.label: (one.value, one.note) for one in found}
+    assert figures["Assigned"] == ("570", "and 12 heartbeat/SLA")
+    assert figures["Unassigned"][0] == "30"
 
 
 # -- one bundle ------------------------------------------------------------------------------------

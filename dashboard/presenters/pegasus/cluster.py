@@ -223,9 +223,8 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
             number,
             "counted at steady",
             (
-                f"{by_kind} The meta server's balance_operation_count: one check counts "
-                "primaries and secondaries of the unchanged state; each round at lively counts "
-                "again."
+                f"{by_kind} A check counts primaries and secondaries of the unchanged state "
+                "together (balance_operation_count); each round at lively counts again."
             ),
         )
     return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."
