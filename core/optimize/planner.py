@@ -14,6 +14,7 @@ from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out, lay_out_view
 from core.optimize.model import SAME, Binding, Move, Proposal, Verdict
 from core.optimize.request import OptimizeRequest
 from core.optimize.solve import Outcome, solve
+from core.pulsar.measures import cluster_target
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -40,6 +41,7 @@ def optimize(
         O(bundles) to lay out, then a few NumPy steps over one broker's bundles for each move.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
+    request = request.for_target(cluster_target(snapshot.manifest).bound)
     fleet = lay_out(snapshot, chosen, request)
     if not fleet.known.any():
         return _unknown(fleet, request)

@@ -409,4 +409,9 @@ def test_a_fleet_without_bundles_is_judged_all_the_same():
 
 
 def test_the_goal_is_by_default_the_target_of_health() -> None:
-    assert OptimizeRequest().within == DEFAULT_TARGET.bound
+    snapshot = small()
+    strict = replace(snapshot, manifest=replace(snapshot.manifest, target_ratio=0.05))
+    for one, target in ((snapshot, DEFAULT_TARGET.bound), (strict, 0.05)):
+        assert measure(one).target.bound == target
+        found = optimize(one, OptimizeRequest())
+        assert found.goal == optimize(one, OptimizeRequest(within=target)).goal

@@ -84,7 +84,7 @@ class Target:
 
 TARGETS: Final[Mapping[str, Target]] = {
     "vivo": Target(name="vivo", deviation=0.2, unloads_per_day=10.0),
-    "pegasus": Target(name="pegasus", deviation=0.2, unloads_per_day=100_000.0),
+    "pegasus": Target(name="pegasus", deviation=0.1, unloads_per_day=100_000.0),
 }
 """Targets by name. vivo: what a large operator of Pulsar reported to have reached. pegasus: as
 even; a new primary copies nothing, so about one move a second is allowed: evenness decides."""

@@ -48,6 +48,14 @@ def parse_grid(text: str) -> Grid:
     return grid_of(values)
 
 
+def with_target(grid: Grid, target_ratio: float | None) -> Grid:
+    """Return a grid that is judged by the target of its cluster; ``None``: the system's."""
+    if target_ratio is None or target_ratio == grid.target.deviation:
+        return grid
+    target = replace(grid.target, name="cluster", deviation=target_ratio)
+    return replace(grid, target=target)
+
+
 def grid_of(values: Mapping[str, Any]) -> Grid:
     """Return the grid of a decoded JSON object; keys that are absent or null have their defaults.
 

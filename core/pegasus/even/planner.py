@@ -42,6 +42,7 @@ class EvenGoal:
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
         keeps_all: Steps that lower the max deviation no further are kept, too.
+        set_aside: Nodes that are empty on purpose: they are given nothing and not compared.
     """
 
     within: float = 0.05
@@ -51,6 +52,12 @@ class EvenGoal:
     room_mb: Floats | None = None
     suspected: Collection[str] = ()
     keeps_all: bool = False
+    set_aside: Collection[str] = ()
+
+    def compared(self, view: ClusterView) -> NDArray[np.bool_]:
+        """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+        found = np.array([name not in self.set_aside for name in view.nodes], np.bool_)
+        return found if found.any() else ~found
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,8 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     before = node_loads(view, weights)
     search = _Search(view, weights, goal, before.copy())
     steps: list[BalancePlan] = []
-    deviations = [deviation(before)]
+    compared = goal.compared(view)
+    deviations = [deviation(before[compared])]
     while deviations[-1] > goal.within:
         if goal.max_steps is not None and len(steps) >= goal.max_steps:
             break
@@ -113,9 +121,9 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
         if step is None:
             break
         steps.append(step)
-        deviations.append(deviation(search.loads))
+        deviations.append(deviation(search.loads[compared]))
     sizes = goal.sizes_mb if goal.sizes_mb is not None else np.full(view.partition_count, np.nan)
-    verdict = _verdict(before, search.loads, goal, len(steps))
+    verdict = _verdict(before[compared], search.loads[compared], goal, len(steps))
     needed = _needed(deviations) if verdict == "best_effort" else len(steps)
     plans, after = tuple(steps[:needed]), search.loads
     end = apply_plans(view, plans)
@@ -123,7 +131,7 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     if needed < len(steps):
         after = node_loads(end, weights)
         rest = copy_cost(view, steps[needed:], sizes)
-        gain = _gain(rest, len(steps) - needed, (after, search.loads))
+        gain = _gain(rest, len(steps) - needed, (after[compared], search.loads[compared]))
     if gain and goal.keeps_all:
         plans, after = tuple(steps), search.loads
         end = apply_plans(view, plans)
@@ -133,9 +141,9 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
         before=before,
         after=after,
         deviation_before=deviations[0],
-        deviation_after=deviation(after),
+        deviation_after=deviation(after[compared]),
         cost=copy_cost(view, plans, sizes),
-        bound=lower_bound(view, weights, goal.within, sizes),
+        bound=lower_bound(view, weights, goal.within, sizes, compared),
         unknown_count=int((~weights.is_known).sum()),
         end=end,
         rest_gain=gain,
@@ -195,13 +203,16 @@ class _Search:
         self._usual_mb = max(float(known.mean()) if len(known) else 1.0, 1.0)
         self._room = None if goal.room_mb is None else goal.room_mb.copy()
         self._may_copy = goal.may_copy
+        self._compared = goal.compared(view)
         self._receives = np.array([name not in goal.suspected for name in view.nodes], np.bool_)
+        self._receives &= self._compared
         self._counts = view.replica_counts.sum(axis=0)
 
     def next_step(self) -> BalancePlan | None:
         """Return the next step and book it; ``None`` when none helps."""
-        mean = self.loads.mean()
-        for source in np.argsort(-self.loads, kind="stable"):
+        mean = self.loads[self._compared].mean()
+        order = np.argsort(-self.loads, kind="stable")
+        for source in order[self._compared[order]]:
             if self.loads[source] <= mean:
                 return None
             best = self._role_change(int(source))
@@ -291,7 +302,13 @@ class LowerBound:
     copy_mb: float | None
 
 
-def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Floats) -> LowerBound:
+def lower_bound(
+    view: ClusterView,
+    weights: Weights,
+    within: float,
+    sizes_mb: Floats,
+    compared: NDArray[np.bool_] | None = None,
+) -> LowerBound:
     """Return bounds for bringing every node within ``mean * (1 +- within)``.
 
     Args:
@@ -299,11 +316,13 @@ def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Fl
         weights: The measure.
         within: Tolerance, share of the mean.
         sizes_mb: Shape ``(n_partitions,)``; NaN: unknown.
+        compared: Shape ``(n_nodes,)``: nodes that count; ``None``: all.
     """
     loads = node_loads(view, weights)
-    mean = float(loads.mean()) if len(loads) else 0.0
-    excess = np.maximum(loads - mean * (1 + within), 0.0)
-    missing = np.maximum(mean * (1 - within) - loads, 0.0)
+    counts = np.ones(len(loads), np.bool_) if compared is None else compared
+    mean = float(loads[counts].mean()) if counts.any() else 0.0
+    excess = np.where(counts, np.maximum(loads - mean * (1 + within), 0.0), 0.0)
+    missing = np.where(counts, np.maximum(mean * (1 - within) - loads, 0.0), 0.0)
     known = weights.is_known
     is_sized = not bool(np.isnan(sizes_mb[known]).any())
     steps, copy_mb = 0, 0.0

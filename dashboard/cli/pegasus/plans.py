@@ -496,13 +496,14 @@ def even(request: EvenRequest) -> Make:
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
         measured = Measured.of(PegasusFacts(snapshot))
         goal = EvenGoal(
-            within=request.within_percent / 100,
+            within=request.goal_ratio(measured.facts.target_ratio),
             max_steps=request.max_moves,
             may_copy=request.copy,
             sizes_mb=measured.sizes_mb(),
             room_mb=measured.room_mb(),
             suspected=measured.facts.columns.nodes_with("not answering"),
             keeps_all=request.all_moves,
+            set_aside=measured.facts.columns.set_aside,
         )
         found = even_out(measured.view, measured.weights(request.measure), goal)
         note(_even_sentence(found, request))

@@ -46,7 +46,13 @@ def draw_bars(preview: Preview) -> None:
         label_visibility="collapsed",
     )
     figures.chart(
-        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
+        before_after_bars(
+            presenter.before_after(
+                preview.before_after,
+                quantity or "traffic",
+                preview.measures_before.target.bound,
+            )
+        ),
         key="plan_before_after",
         alt=f"{quantity} of the brokers before and after the moves",
     )

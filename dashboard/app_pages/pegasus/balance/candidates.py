@@ -24,7 +24,6 @@ from dashboard.app_pages.pegasus.balance.switches import (
     Dials,
 )
 from dashboard.components import tables, words
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus import balance as queries
 from dashboard.services import config_option
 
@@ -121,10 +120,10 @@ def lines_of(compared: Compared) -> list[model.CandidateRow]:
     return lines
 
 
-def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
+def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
-    rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
+    rows["bar"] = tables.deviation_bars([one.off for one in lines], target_ratio)
     tables.table(
         rows,
         {
@@ -135,7 +134,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
                 f"{measure.capitalize()} of any node from the mean, at convergence.",
             ),
             "off": tables.percent("After", "Max deviation from the mean at convergence."),
-            "changes": tables.whole("Changes", "To convergence."),
+            "changes": tables.whole("All changes", "In all rounds, to convergence."),
             "copies": tables.whole("Copies", "Copied replicas; a role change copies nothing."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),

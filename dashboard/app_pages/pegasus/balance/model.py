@@ -93,10 +93,7 @@ def answer(
         return f"{said}, and goes on without an end: see below."
     if len(run.rounds) == 1:
         return f"{said}, and is done with it."
-    return (
-        f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
-        "nothing is left to do."
-    )
+    return f"{said}, and {len(run.plans):,} changes in all {pluralize(len(run.rounds), 'round')}."
 
 
 def why_not(
@@ -408,7 +405,8 @@ def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions
 def even_command(cluster: str, request: EvenRequest) -> str:
     """Return the line that prepares the plan of our own planner."""
     line = ["trimtab", "pegasus", "even", cluster, "--by", request.measure]
-    line += ["--within", f"{request.within_percent:g}"]
+    if request.within_percent is not None:
+        line += ["--within", f"{request.within_percent:g}"]
     if request.max_moves is not None:
         line += ["--moves", str(request.max_moves)]
     line += [] if request.copy else ["--no-copy"]

@@ -74,7 +74,7 @@ with answer:
     run = replace(compared, dials=own).run(effective)
     words.answer(model.answer(page.facts, basis, first, run, own.here.policy))
 with candidates_here:
-    candidates.draw_table(lines, measure)
+    candidates.draw_table(lines, measure, page.facts.target_ratio)
     candidates.draw_progress(compared)
 
 before, after, listed, rest_gain = basis.view, basis.view, Listed((), ()), ""

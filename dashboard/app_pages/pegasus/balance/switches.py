@@ -10,6 +10,7 @@ import streamlit as st
 from core.pegasus.balance.model import BalanceOptions, Policy
 from core.pegasus.even.request import EvenRequest
 from core.plan.options import CopyRate
+from core.units import format_band
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.model import ties_frame
@@ -197,16 +198,19 @@ def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None
 
 def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     """Draw the request to our own planner, and return it."""
-    most_here = page.cluster.apply.max_steps
+    most_here, target = page.cluster.apply.max_steps, page.facts.target_ratio
     with st.container(horizontal=True, vertical_alignment="bottom"):
         within = st.slider(
-            "Every node within, % of the mean",
+            "Target band",
             min_value=1,
             max_value=50,
-            value=5,
+            value=max(1, min(50, round(target * 100))),
+            format="±%d%%",
             key=state.WITHIN,
             bind="query-params",
             width=250,
+            help="Max deviation from the mean, for this question only; the cluster's own target is "
+            f"{format_band(target)} (target_percent).",
         )
         limit = st.number_input(
             "Most changes (0: no limit)",
@@ -238,7 +242,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     )
     request = EvenRequest(
         measure=queries.MEASURE_OF[measure],
-        within_percent=int(within or 5),
+        within_percent=int(within),
         max_moves=int(limit) if limit else None,
         copy=bool(may_copy),
         all_moves=bool(all_moves),

@@ -20,7 +20,6 @@ from dashboard.charts.nodes import round_lines
 from dashboard.components import action_bar, figures, frame, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.presenters.applying import remarks
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.presenters.pegasus.copies import expected_rate, time_words, total_cost
 from dashboard.queries.pegasus import balance as queries
 from dashboard.queries.pegasus.copies import measured_rate
@@ -180,7 +179,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
             icon=":material/all_inclusive:",
         )
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
-    rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
+    rows["bar"] = tables.deviation_bars(rows["off"], rounds.basis.target_ratio)
     rows["off"] = rows["off"] * 100
     left, right = frame.columns([0.58, 0.42], key="rounds")
     with left:

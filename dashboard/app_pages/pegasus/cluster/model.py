@@ -249,7 +249,7 @@ def carried_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
     led = columns.counts(primaries_only=True)[:, at]
     rows = np.nonzero(held)[0]
     rows = rows[np.lexsort((rows, -held[rows], -led[rows]))]
-    living = max(int(columns.is_alive.sum()), 1)
+    living = max(int(columns.is_compared.sum()), 1)
     share = columns.partition_counts[rows] / living
     return pd.DataFrame(
         {

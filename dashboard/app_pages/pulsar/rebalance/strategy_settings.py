@@ -11,11 +11,10 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.optimize import LoadMeasure, OptimizeRequest
-from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings, parse_set_options
 from core.pulsar.shedding import find_shedding_strategy
-from core.units import pluralize
+from core.units import format_band, pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import words
@@ -64,12 +63,13 @@ def objective(page: PulsarPage) -> Objective:
         "Target band",
         min_value=1,
         max_value=50,
-        value=round(DEFAULT_TARGET.bound * 100),
+        value=max(1, min(50, round(page.reading.measures.target.bound * 100))),
         format="±%d%%",
         key=state.WITHIN,
         bind="query-params",
         width=150,
-        help="Max deviation from the mean, the target of the optimal plan.",
+        help=f"Goal of the optimal plan, for this question only; the cluster's own target is "
+        f"{format_band(page.reading.measures.target.bound)} (target_percent).",
     )
     limit = st.number_input(
         "Max moves",
