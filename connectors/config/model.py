@@ -324,6 +324,8 @@ class ClusterConfig(Strict):
         meta_servers: ``host:port`` of some or all meta servers of a Pegasus cluster.
         rate_sample_s: Seconds between the two samples of a Pegasus server that give its rates.
         prometheus: Where the metrics of a Pulsar cluster's brokers are read, if anywhere.
+        target_percent: Deviation from the mean that is balanced enough, for pages, alerts, jobs
+            and commands; by default that of the system.
     """
 
     name: str
@@ -348,6 +350,7 @@ class ClusterConfig(Strict):
     meta_servers: list[str] = Field(default_factory=list)
     rate_sample_s: float = Field(default=1.0, gt=0, le=60)
     prometheus: Prometheus | None = None
+    target_percent: float | None = Field(default=None, ge=1, le=100)
 
     @model_validator(mode="before")
     @classmethod
@@ -400,6 +403,11 @@ class ClusterConfig(Strict):
         if fault := fault_of(self):
             raise ValueError(fault)
         return self
+
+    @property
+    def target_ratio(self) -> float | None:
+        """The target as a ratio; ``None``: the system's default."""
+        return None if self.target_percent is None else self.target_percent / 100
 
     @property
     def has_credentials(self) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.capture import ADMIN, RestCapture, RestFacts
-from connectors.pulsar.admin.client import AdminClient
+from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.admin.parse import BrokerTopics, topics_table
 from connectors.pulsar.metrics.capture import Metrics, MetricsReader
 from connectors.pulsar.topics.capture import read_load_topics, service_addresses, what_is_lacking
@@ -29,6 +29,8 @@ from connectors.transport.addresses import address_fault
 from connectors.transport.deadline import is_given_up
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import AuthError, ConfigError, GivenUpError, InputError, RemoteError
+from core.pulsar.emptied import with_emptied
+from core.pulsar.lookup import TopicNames
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
@@ -43,7 +45,7 @@ from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
 
-__all__ = ["PulsarCollector", "fetch_topics"]
+__all__ = ["PulsarCollector", "fetch_topic_names", "fetch_topics"]
 
 REST_LACKS: Final = (
     "Without ZooKeeper, time averages of brokers and bundles are not available.",
@@ -76,6 +78,7 @@ class PulsarCollector:
         self._rest = RestCapture(config, self._client) if self._client else None
         self._reader: ZooKeeperReader | None = None
         self._znodes: ZooKeeperCapture | None = None
+        self._before: PulsarSnapshot | None = None
         self._topics = LoadTopicReader(config)
         self._metrics = MetricsReader(config)
 
@@ -114,9 +117,15 @@ class PulsarCollector:
         known = {"settings": settings} if settings is not None else {}
         tables = {**made.tables, **known, **metrics.tables}
         manifest = self._manifest(_lacking(made, metrics), tables, source, readings, problems)
-        return PulsarSnapshot.build(
+        built = PulsarSnapshot.build(
             _timed(manifest, monotonic() - began, datetime.now(UTC)), tables
         )
+        self._before = with_emptied(built, self._before)
+        return self._before
+
+    def recall(self, snapshot: PulsarSnapshot) -> None:
+        """Take over what an earlier snapshot of the cluster holds: the drained brokers."""
+        self._before = snapshot
 
     def close(self) -> None:
         """End the session and the connections; twice is harmless."""
@@ -308,6 +317,7 @@ class PulsarCollector:
             lacks.append(ZOOKEEPER_LACKS)
         return Manifest(
             cluster=self.config.name,
+            target_ratio=self.config.target_ratio,
             taken_at=datetime.now(UTC),
             tables=entries,
             pulsar_cluster=readings.pulsar_cluster,
@@ -379,6 +389,32 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     finally:
         client.close()
     return topics_table(answer, bundle)
+
+
+def fetch_topic_names(config: ClusterConfig, broker_web_url: str, namespace: str) -> TopicNames:
+    """Read the names of a namespace's persistent topics, as the metadata store has them.
+
+    Any broker answers; none loads or is assigned a bundle.
+
+    Args:
+        config: The cluster.
+        broker_web_url: Web address of a broker, from a snapshot.
+        namespace: Name.
+    Raises:
+        RemoteError: The broker did not answer as it should; ``NotFoundError``: no such namespace.
+    """
+    client = AdminClient(config)
+    path = f"{ADMIN}/persistent{quoted(*namespace.split('/'))}"
+    limit = config.read_limits.bulk_bytes
+    try:
+        client.trust([broker_web_url])
+        topics, partitioned = (
+            client.get(broker_web_url, one, list[str], max_bytes=limit)
+            for one in (path, f"{path}/partitioned")
+        )
+    finally:
+        client.close()
+    return TopicNames(frozenset(topics), frozenset(partitioned))
 
 
 def settings_table(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
 from core.findings.finding import Finding
-from core.units import format_age, format_ratio, pluralize
+from core.units import format_age, format_deviation, format_ratio, pluralize
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 """Measures that are told of, as the figures name them."""
@@ -17,47 +17,67 @@ _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 _TOLD_FOR: Final = timedelta(hours=24)
 """A failed run is an alert for so long, unless a later run ends well."""
 
+_MAX_NAMED: Final = 5
+"""Further subjects of one kind of error that an alert names."""
+
 
 def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    own = limits.deviation_ratio
+    limit, name = (facts.target_ratio, "target") if own is None else (own, "alert threshold")
     for measure, word in _MEASURES.items():
         ratio = facts.gauge("max_deviation_ratio", {"measure": measure})
-        if ratio is not None and ratio > limits.deviation_ratio:
+        if ratio is not None and ratio > limit:
             yield Condition(
                 word,
-                f"The busiest server is {format_ratio(ratio)} above the mean of {word}, limit "
-                f"{format_ratio(limits.deviation_ratio)}.",
+                f"The busiest server is {format_ratio(ratio)} above the mean of {word}; {name}: "
+                f"{format_ratio(limit)}.",
                 f"Run: trimtab diagnose {facts.cluster}",
+                measured=format_deviation(ratio),
+                limit=format_deviation(limit),
             )
 
 
 def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
+    """Yield unhealthy partitions that are no error: an error is one of :func:`_problem`."""
     count = facts.gauge("unhealthy_partitions", {})
-    if count:
+    is_error = any(
+        one.severity == "error" and one.code.startswith("partition") for one in facts.findings
+    )
+    if count and not is_error:
         yield Condition(
             "",
             f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
             f"Run: trimtab pegasus health {facts.cluster}",
+            measured=pluralize(int(count), "partition"),
+            limit="0",
         )
 
 
 def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
-    """Yield the errors of the verdict, one condition a kind.
-
-    Partitions that the rule of unhealthy ones counts are left to it.
-    """
-    counted = bool(facts.gauge("unhealthy_partitions", {}))
+    """Yield every error of the verdict, one condition a kind: each is named in it, or counted."""
     of_kind: dict[str, list[Finding]] = {}
     for one in facts.findings:
-        is_counted = counted and one.code.startswith("partitions_")
-        if one.severity == "error" and not is_counted:
+        if one.severity == "error":
             of_kind.setdefault(one.code, []).append(one)
     for code, found in of_kind.items():
-        more = f" {len(found) - 1:,} more of this kind." if len(found) > 1 else ""
+        more = _others(found[1:])
         yield Condition(
             code,
             f"{found[0].sentence}{more}",
             found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
+            *_quantities(found[0]),
         )
+
+
+def _others(found: Sequence[Finding]) -> str:
+    """Return the other errors of a kind, a sentence: a few by name, all of them counted."""
+    count = sum(int(one.evidence["more"]) if one.is_rest else 1 for one in found)
+    if not count:
+        return ""
+    names = [one.subject for one in found if one.subject][:_MAX_NAMED]
+    rest = " and others" if len(names) < count else ""
+    named = f": {', '.join(names)}{rest}" if names else ""
+    return f" And {count:,} more of this kind{named}."
 
 
 def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
@@ -67,6 +87,8 @@ def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
             "The function level is lively: the meta server moves replicas automatically.",
             "Set it to steady when no balancing is intended: trimtab pegasus level "
             f"{facts.cluster} set steady",
+            measured="lively",
+            limit="steady",
         )
 
 
@@ -79,6 +101,8 @@ def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
             "",
             f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
             "Run: trimtab check. Then see the collector's log.",
+            measured=format_age(age_s),
+            limit=f"{limits.stale_min:g} min",
         )
 
 
@@ -89,6 +113,8 @@ def _flapping(facts: Facts, limits: Limits) -> Iterator[Condition]:
             f"{pluralize(facts.returned, 'move')} of the last hour returned to a previous "
             f"server, limit {limits.returned_per_hour}.",
             f"Run: trimtab diagnose {facts.cluster} --since 1h",
+            measured=f"{facts.returned:,} moves/h",
+            limit=f"{limits.returned_per_hour:,} moves/h",
         )
 
 
@@ -113,6 +139,8 @@ def _unassigned(facts: Facts, _: Limits) -> Iterator[Condition]:
                 f"{count_named('Unassigned', view.unassigned)}: run {view.run_id} of "
                 f"{view.requested_by} unloaded them, and no broker owns them.",
                 f"Run: trimtab runs {view.run_id}",
+                measured=pluralize(len(view.unassigned), "bundle"),
+                limit="0",
             )
 
 
@@ -140,7 +168,13 @@ def _approval(facts: Facts, _: Limits) -> Iterator[Condition]:
 def _drift(facts: Facts, _: Limits) -> Iterator[Condition]:
     for one in facts.findings:
         if one.code == "settings_differ":
-            yield Condition(one.subject, one.sentence, one.hint)
+            yield Condition(one.subject, one.sentence, one.hint, *_quantities(one))
+
+
+def _quantities(finding: Finding) -> tuple[str, str]:
+    """Return the value of a finding and its limit, with units; empty where it has none."""
+    value, limit = finding.measured, finding.limit
+    return "" if value is None else value.text, "" if limit is None else limit.text
 
 
 RULES: Final = (
@@ -160,9 +194,9 @@ RULES: Final = (
     ),
     Rule(
         code="problem",
-        title="Clients are affected",
+        title="Finding at error",
         severity="critical",
-        minutes=lambda limits: limits.unhealthy_min,
+        minutes=lambda limits: limits.error_min,
         holds=_problem,
     ),
     Rule(

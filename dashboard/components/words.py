@@ -67,10 +67,14 @@ STYLE = """<style>
 [data-testid="stSidebar"][data-collapsed="true"] ~ * [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
-[data-testid="stMain"] h1:focus-visible { width: fit-content; padding: 0; outline-offset: 0; }
-body :is(a, button, h1, pre, [role="tab"]):focus-visible {
+[data-testid="stMain"] h1:focus-visible {
+  width: fit-content; outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: -2px;
+  margin-inline: -0.4rem; padding-inline: 0.4rem; box-shadow: none;
+}
+body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
+[data-testid="stTooltipContent"] { pointer-events: none; }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
@@ -99,8 +103,18 @@ body :is(a, button, h1, pre, [role="tab"]):focus-visible {
 .st-key-past {
   background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
 }
-.st-key-past :is(p, span) { color: #ffffff; }
-.st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
+.st-key-past :is([data-testid="stMarkdown"], [data-testid="stButton"]) :is(p, span, kbd) {
+  color: #ffffff;
+}
+.st-key-past [data-testid="stButton"] button {
+  border-color: #ffffff; color: #ffffff; background: none;
+}
+.st-key-time_past [data-testid="stSelectbox"] [role="group"] {
+  background: #2f6fb5; border-color: #2f6fb5;
+}
+.st-key-time_past :is(input, button, [data-testid="stSelectboxIcon"]) {
+  color: #ffffff; caret-color: #ffffff;
+}
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
   [data-testid="stSidebar"] { width: 152px !important; min-width: 152px !important; }
@@ -133,9 +147,10 @@ body :is(a, button, h1, pre, [role="tab"]):focus-visible {
   [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
     min-width: 460px; flex-grow: 1;
   }
-  .st-key-columns_bundles [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
-    min-width: 400px !important;
-  }
+  :is(.st-key-columns_settings, .st-key-columns_server_settings)
+  > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child,
+  :is(.st-key-columns_settings, .st-key-columns_server_settings)
+  > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child { order: -1; }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

@@ -11,6 +11,7 @@ from snapshot_site import Site, assert_calm, now, texts
 from connectors.config.model import TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
+from core.pulsar.shedding import strategies_run_by
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.app_pages.backtest.systems import BACKTEST
@@ -45,7 +46,7 @@ def test_page_without_anything_says_how_to_begin(site, page):
     assert_calm(app)
     assert "trimtab jobs" in texts(app)
     if page == "backtest":
-        assert "Nothing is recorded" in texts(app)
+        assert "No history of" in texts(app)
         assert "trimtab collect fleet" in texts(app)
 
 
@@ -130,6 +131,12 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     app = site.open("backtest", job=job_id, view="Over time")
     assert_calm(app)
     assert len(app.get("plotly_chart")) == 2
+    record(site)
+    app.button(key="_backtest_history").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "History"
+    assert app.query_params["range"] == "dates"
+    assert app.query_params["end"] > app.query_params["start"]
 
 
 def test_candidates_are_named_by_what_tells_them_apart():
@@ -148,8 +155,8 @@ def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
         row |= {"takes_effect": "next round" if row["is_dynamic"] else "restart"}
     assert presenter.change_notes(pd.DataFrame([dynamic, fixed])) == ["better"]
     what, _, then = presenter.restart_note(pd.DataFrame([dynamic, fixed])).partition(". ")
-    assert what.endswith("restart: loadBalancerLoadPlacementStrategy")
-    assert then.startswith("Restart the brokers with that first: the plan alone")
+    assert what.endswith("restart the brokers: loadBalancerLoadPlacementStrategy")
+    assert then.startswith("Restart first: the plan alone")
     assert not presenter.restart_note(pd.DataFrame([dynamic]))
     assert presenter.restart_note(pd.DataFrame([fixed])).endswith("PlacementStrategy.")
 
@@ -183,6 +190,22 @@ def test_settings_are_as_short_as_tells_them_apart(keys, short):
     assert found == dict(zip(keys, short, strict=True))
 
 
+def test_the_page_opens_on_the_newest_result_of_the_cluster(site):
+    job_stories.server_says(site.state_dir)
+    job_stories.backtest(site.state_dir, clusters=("other",))
+    job_stories.backtest(site.state_dir, clusters=("fleet",))
+    job_stories.backtest(site.state_dir, clusters=("other",))
+    record(site)
+    app = site.open("backtest", view="New back-test")
+    assert_calm(app)
+    assert not app.multiselect(key="tried").value, "the form has its defaults"
+    app = site.open("backtest")
+    assert_calm(app)
+    assert "Meet the target" in {one.label for one in app.metric}
+    assert any(one.value.startswith("fleet ") for one in app.caption)
+    assert next(tab.label for tab in app.tabs) == "Ranking"
+
+
 def test_several_clusters_are_ranked_together_and_apart(site):
     job_stories.server_says(site.state_dir)
     job_id = job_stories.backtest(site.state_dir, clusters=("fleet", "other"))
@@ -192,7 +215,7 @@ def test_several_clusters_are_ranked_together_and_apart(site):
     assert list(picker.options) == ["all clusters", "fleet", "other"]
     picker.set_value("other").run()
     assert_calm(app)
-    assert "On other; simulated" in texts(app)
+    assert "on other; simulated" in texts(app)
 
 
 def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):
@@ -225,7 +248,10 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     app = site.open("backtest")
     assert_calm(app)
     assert not app.error
-    assert "2 candidates on" in texts(app), "as recorded is always one"
+    tried = app.multiselect(key="shedding").value
+    assert tried == [*(one.name for one in strategies_run_by("modular")), "Optimizer", "none"]
+    count = len(tried) + 1
+    assert f"{count} candidates on" in texts(app), "the recorded settings are always replayed"
     app.button(key="_preset_Settings of ThresholdShedder").click().run()
     assert_calm(app)
     assert f"grid_{KEY}" in app.session_state
@@ -345,6 +371,8 @@ def test_jobs_are_one_list_with_progress_and_a_way_to_stop(site):
     running = rows.set_index("job").loc[job_id]
     assert (running["cluster"], running["progress"], running["stop"]) == ("fleet", 30, "Stop")
     assert rows["stop"].notna().sum() == 1
+    assert rows["job"][0] == job_id, "what runs is above what was requested later and is over"
+    assert rows["result"][1] == "None."
     assert not app.get("progress")
     assert {one.label: one.value for one in app.metric}["Done"] == "1"
 
@@ -362,6 +390,22 @@ def test_a_new_job_is_started_from_the_dialog_that_an_address_opens(site):
     assert job.kind == "trends"
     assert app.query_params["job"] == job.id
     assert "kind" not in app.query_params
+
+
+def test_a_job_is_started_in_one_step_with_its_defaults(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    app = site.open("jobs")
+    app.button(key="_start_next").click().run()
+    assert_calm(app)
+    (job,) = jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
+    assert (job.kind, job.request.parameters["clusters"]) == ("trends", ["fleet"])
+    assert "job" not in app.query_params, "the list shows how far it is"
+    (rows,) = [one.value for one in app.dataframe]
+    assert list(rows["state"]) == ["◔ waiting"]
+    app.selectbox(key="_next_job_kind").set_value("topics").run()
+    assert app.button(key="_start_next").disabled
+    assert "To be filled in: File of topics" in texts(app)
 
 
 def test_ratios_are_asked_for_in_percent(site):

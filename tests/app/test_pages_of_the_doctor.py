@@ -7,7 +7,9 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.pulsar.settings import SETTINGS
 from dashboard import state
+from dashboard.app_pages.pulsar.settings import model
 
 HISTORY = "loadBalancerHistoryResourcePercentage"
 NIC = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -82,8 +84,22 @@ def test_changes_of_the_files_are_simulated_without_a_plan(site, ill):
     assert_calm(app)
     assert "With the changes:" in texts(app)
     labels = [one.label for one in app.button]
-    assert "Preview" in labels
+    assert "Preview" not in labels  # this is the preview
     assert "Apply plan…" not in labels
+
+
+def test_box_of_changes_lists_every_setting_and_opens_the_one_that_is_picked(site, ill):
+    app = site.open("settings", set=f"{HISTORY}=0.9")
+    box = app.multiselect(key=state.SET)
+    assert len(box.options) == len(SETTINGS) + 1
+    named = [one for one in box.options if "weight of outbound bandwidth" in one.lower()]
+    assert [one.partition(":")[0] for one in named] == ["loadBalancerBandwidthOutResourceWeight"]
+    box.select(named[0]).run()
+    assert_calm(app)
+    assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
+    assert app.session_state[state.VIEW] == "Settings"
+    assert app.selectbox(key=state.SETTING).value == "loadBalancerBandwidthOutResourceWeight"
+    assert "Preview" in [one.label for one in app.button]
 
 
 def test_settings_come_first_and_can_be_narrowed_to_those_that_differ(site, ill):
@@ -92,6 +108,35 @@ def test_settings_come_first_and_can_be_narrowed_to_those_that_differ(site, ill)
     table = next(one.value for one in app.dataframe if "origin" in one.value)
     assert set(table["key"]) == {"lowerBoundarySheddingEnabled", "maxUnloadPercentage"}
     assert table.set_index("key").loc["maxUnloadPercentage", "brokers"] == "0.2, 0.5"
+
+
+def table_of_settings(app):
+    return next(one.value for one in app.dataframe if "origin" in one.value)
+
+
+def test_conflicts_come_first_then_what_differs_and_the_first_is_explained(site, ill):
+    app = site.open("settings")
+    assert_calm(app)
+    table = table_of_settings(app)
+    states = [one[0] for one in table["state"]]
+    ranks = [(*model.STATES, "").index(one) for one in states]
+    assert ranks == sorted(ranks)
+    assert states[0] == "▲ conflict"
+    assert table.set_index("key").loc[HISTORY, "finding"] == "Smoothing ignores the newest usage"
+    assert set(table["key"][: states.count("▲ conflict")]) >= {HISTORY, "maxUnloadPercentage"}
+    app = site.open("settings", setting=HISTORY)
+    assert any("newest usage weighs" in one.value for one in app.warning)
+    app.button(key="_conflict_fix_0").click().run()
+    assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
+
+
+@pytest.mark.parametrize("words", ["shedding STRATEGY", "history usage", "newest smoothing"])
+def test_settings_are_searched_by_words_of_name_meaning_and_conflict(site, ill, words):
+    app = site.open("settings", contains=words)
+    found = set(table_of_settings(app)["key"])
+    wanted = "loadBalancerLoadSheddingStrategy" if "STRATEGY" in words else HISTORY
+    assert wanted in found
+    assert len(found) < 12
 
 
 def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):

@@ -265,7 +265,10 @@ CLAIMED_ONE = (requested(1), claimed())
         ([*CLAIMED_ONE, RESUMED], "in state RUNNING cannot be resumed"),
         ([*CLAIMED_ONE, begun(0), DONE], "have no final state"),
         ([*CLAIMED_ONE, DONE], "have no final state"),
-        ([requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")], "PAUSED is not a final state"),
+        (
+            [requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")],
+            "PAUSED is not a final state",
+        ),
         ([requested(0), claimed(), DONE, DONE], "the run is DONE"),
         ([requested(0), DONE], "the run is QUEUED"),
         ([*CLAIMED_ONE, MEASURED], "only after it ended"),

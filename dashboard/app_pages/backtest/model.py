@@ -27,7 +27,8 @@ from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.jobs import moment
+from dashboard.presenters.moments import span_words, stamp
 
 if TYPE_CHECKING:
     from core.history.backtest.job import Backtest
@@ -328,12 +329,12 @@ def restart_note(changes: pd.DataFrame) -> str:
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
     if not fixed:
         return ""
-    what = f"For broker.conf and a restart: {', '.join(fixed)}."
+    what = f"Set in broker.conf and restart the brokers: {', '.join(fixed)}."
     if len(fixed) == len(changes):
         return what
     return (
-        f"{what} Restart the brokers with that first: the plan alone is only a part of the "
-        "candidate, and its effect is not simulated."
+        f"{what} Restart first: the plan alone is a part of the candidate, and its effect is not "
+        "simulated."
     )
 
 
@@ -371,7 +372,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
     if span is not None:
         recorded = KeyFigure(
             label="Recorded",
-            value=format_age((span[1] - span[0]).total_seconds()),
+            value=span_words(span[1] - span[0]),
             note=f"{span[0]:%m-%d %H:%M} to {span[1]:%m-%d %H:%M} UTC",
         )
     return [
@@ -388,7 +389,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
-    record = _row(ranking[ranking["is_record"].eq(other=True)])
+    record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
     compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
@@ -407,7 +408,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             label=f"{moves} a day, rank 1",
             value=_amount(best, "unloads_per_day"),
             note=_compared(again, record, "unloads_per_day", _amount),
-            help=compared,
+            help=f"{compared} {reassigned_words(record, shown.nouns)}".rstrip(),
             status=_judged(
                 best, "unloads_per_day", None if target is None else target.unloads_per_day
             ),
@@ -428,6 +429,11 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     ]
 
 
+def record_of(ranking: pd.DataFrame) -> Mapping[Hashable, Any]:
+    """Return the row of what happened; empty: there is none."""
+    return _row(ranking[ranking["is_record"].eq(other=True)])
+
+
 def _row(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
     return rows.iloc[0].to_dict() if len(rows) else {}
 
@@ -440,6 +446,17 @@ def _compared(
 ) -> str:
     """Return the figure of the recorded settings, replayed, and the actual one."""
     return f"replayed {written(again, name)} · actual {written(record, name)}"
+
+
+def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
+    """Return how many subjects were reassigned after a loss, one sentence; empty: none."""
+    count = record.get("placed_again")
+    if count is None or pd.isna(count) or not count:
+        return ""
+    return (
+        f"Reassigned after the loss of a {nouns.server}: {int(count):,} {nouns.subject}; these are "
+        f"no {nouns.moves}."
+    )
 
 
 def _ratio(row: Mapping[Hashable, Any], name: str) -> str:
@@ -459,9 +476,25 @@ def _judged(row: Mapping[Hashable, Any], name: str, limit: float | None) -> Stat
     return "ok" if value <= limit else "bad"
 
 
+def headline(sentence: str) -> tuple[str, str]:
+    """Return the first sentence of an answer, and the rest: the actual and replayed results."""
+    first, _, rest = sentence.partition(". ")
+    return f"{first.rstrip('.')}.", rest
+
+
+def subtitle(job: Job, now: datetime) -> str:
+    """Return the parameters of a back-test, and how long ago it was requested."""
+    grid = job.request.parameters.get("grid") if job.request else None
+    parts = [asked_words(grid if isinstance(grid, dict) else {})]
+    asked_at = moment(job.request.requested_at) if job.request else None
+    if asked_at is not None:
+        parts.append(f"{format_age((now - asked_at).total_seconds())} ago")
+    return " · ".join(parts)
+
+
 def asked_words(grid: Mapping[str, Any]) -> str:
     """Return the parameters of a back-test, in one line."""
-    parts = [", ".join(grid.get("clusters") or ["every recorded cluster"])]
+    parts = [", ".join(grid.get("clusters") or ["all recorded clusters"])]
     if grid.get("from") or grid.get("to"):
         parts.append(
             f"{_minute(grid.get('from'), 'the start')} to {_minute(grid.get('to'), 'the end')}"
@@ -500,7 +533,7 @@ class GridForm:
         values: Texts of values by upstream key.
         seeds: How many.
         window_minutes: Longest stretch that is simulated at once.
-        deviation_pct: Own target; ``None``: that of vivo.
+        deviation_pct: Max deviation; ``None``: the default of the system.
         unloads_per_day: Own target.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """

@@ -85,7 +85,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "least loaded", "deviation", "max", "uneven minutes"),
+        ("cluster", "from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
         [
             (
                 row["cluster"],

@@ -12,6 +12,7 @@ import streamlit as st
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
+from core.plan.options import CopyRate
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import (
@@ -23,7 +24,6 @@ from dashboard.app_pages.pegasus.balance.switches import (
     Dials,
 )
 from dashboard.components import tables, words
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus import balance as queries
 from dashboard.services import config_option
 
@@ -42,7 +42,7 @@ class Compared:
         basis: Its snapshot.
         dials: The switches.
         even_run: What our own planner computes.
-        rate: MB/s a disk.
+        rate: Of one copy.
         followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
@@ -50,7 +50,7 @@ class Compared:
     basis: queries.Basis
     dials: Dials
     even_run: queries.EvenRun
-    rate: float
+    rate: CopyRate
     followed: tuple[str, ...] = ()
 
     def follows(self, name: str) -> bool:
@@ -120,21 +120,22 @@ def lines_of(compared: Compared) -> list[model.CandidateRow]:
     return lines
 
 
-def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
+def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
-    rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
+    rows["bar"] = tables.deviation_bars([one.off for one in lines], target_ratio)
     tables.table(
         rows,
         {
             "candidate": tables.opener("Candidate", "_candidate", choose, width_px=120),
-            "mark": st.column_config.TextColumn("Mark", width=72),
+            "mark": st.column_config.TextColumn("Status", width=72),
             "bar": tables.deviation(
-                "Deviation after", f"{measure.capitalize()} of the node farthest from the mean."
+                "Max deviation",
+                f"{measure.capitalize()} of any node from the mean, at convergence.",
             ),
-            "off": tables.percent("±"),
-            "changes": tables.whole("Changes", "Until nothing is left to do."),
-            "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
+            "off": tables.percent("After", "Max deviation from the mean at convergence."),
+            "changes": tables.whole("All changes", "In all rounds, to convergence."),
+            "copies": tables.whole("Copies", "Copied replicas; a role change copies nothing."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),
         },
@@ -145,17 +146,17 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
 
 
 def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
-    """Draw what else is known of the candidates, side by side."""
+    """Draw further figures of the candidates."""
     tables.table(
         model.rows_frame(lines),
         {
             "candidate": tables.words("Candidate"),
             "note": tables.words("Result"),
-            "next": tables.whole("Next round", "Changes of its next round."),
-            "least": tables.words("Lower bound", "No plan that reaches the goal has fewer."),
-            "takes": tables.words(
-                "Copying", "All nodes at once without waiting, to one copy after the other."
+            "next": tables.whole("Next round", "Changes in the next round."),
+            "least": tables.words(
+                "Lower bound", "Min changes of any plan that reaches the target."
             ),
+            "takes": tables.words("Copy time", "From all nodes in parallel to one copy at a time."),
             "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
             "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),
         },

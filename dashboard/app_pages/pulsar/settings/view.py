@@ -18,8 +18,7 @@ from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, queries
 from dashboard.components import action_bar, findings, frame, tables, words
-from dashboard.components.pulsar import moves_plan, setting_plan
-from dashboard.legible import option
+from dashboard.components.pulsar import changes_box, moves_plan, setting_plan
 from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
@@ -116,6 +115,7 @@ _NEW: Final = "_new_value"
 _REFUSED: Final = "_new_value_refused"
 """In the session: the setting whose new value was refused, and why."""
 _TABLE_PX: Final = 480
+_STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 
 
 def choose(key: str) -> None:
@@ -135,13 +135,13 @@ def add_changes(options: Sequence[str]) -> None:
     st.toast("Added to the changes.", icon=":material/add:")
 
 
-def settings_tab(page: PulsarPage) -> None:
-    """Show every setting as a table, and the chosen one at its side."""
+def settings_tab(page: PulsarPage, found: Examination) -> None:
+    """Show every setting as a table, conflicts first, and the chosen one at its side."""
     left, right = frame.columns([0.7, 0.3], key="settings")
     with left:
-        _settings_table(page)
+        first = _settings_table(page, found)
     with right, st.container(border=True):
-        one_setting(page)
+        one_setting(page, found, first)
 
 
 def _choose_match(settings: EffectiveSettings) -> None:
@@ -153,7 +153,8 @@ def _choose_match(settings: EffectiveSettings) -> None:
         choose(str(rows["key"][0]))
 
 
-def _settings_table(page: PulsarPage) -> None:
+def _settings_table(page: PulsarPage, found: Examination) -> str:
+    """Draw the table; return the setting of its first row, empty without one."""
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
         shown = st.segmented_control(
@@ -170,10 +171,10 @@ def _settings_table(page: PulsarPage) -> None:
             live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
-            placeholder="Filter by name or meaning",
+            placeholder="Search name, meaning or value",
             label_visibility="collapsed",
-            icon=":material/filter_list:",
-            width=230,
+            icon=":material/search:",
+            width=260,
             on_change=_choose_match,
             args=(reading.settings,),
         )
@@ -182,21 +183,25 @@ def _settings_table(page: PulsarPage) -> None:
         load_manager=reading.snapshot.manifest.load_manager,
         shown=shown or "all",
         contains=contains or "",
+        diagnoses=found.diagnoses,
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose, width_px=316),
-        "value": st.column_config.TextColumn("Effective", width=176),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
+        "state": tables.status("State", model.STATES, width_px=104),
+        "value": st.column_config.TextColumn("Effective", width=120),
         "other": st.column_config.TextColumn(
-            "Default", width=142, help="Where the effective value is another."
+            "Default", width=100, help="Where the effective value is another."
         ),
+        "finding": tables.words("Conflict", width_px=230),
         "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
         "dynamic": tables.words(
             "Takes effect", "broker.conf: only by the file, after a restart.", width_px=92
         ),
         "brokers": tables.words("Other values", "Of single brokers."),
     }
-    if not rows["brokers"].any():
-        columns.pop("brokers")
+    for key in ("brokers", "finding"):
+        if not rows[key].any():
+            columns.pop(key)
     tables.table(
         rows.assign(other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"])),
         columns,
@@ -206,26 +211,39 @@ def _settings_table(page: PulsarPage) -> None:
         missing="",
     )
     tables.downloads(
-        rows.drop(columns="release"),
+        rows.drop(columns="release").assign(state=rows["state"].str[0]),
         cluster=page.name,
         what="settings",
         moment=page.stored.taken_at,
     )
+    return str(rows["key"][0]) if len(rows) else ""
 
 
-def one_setting(page: PulsarPage) -> None:
-    """Draw everything about one setting, and the way to change it."""
+def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
+    """Draw everything about one setting, and the way to change it.
+
+    Args:
+        page: The page.
+        found: What the doctor found: the conflicts of the setting come first.
+        first: Setting that is shown until another is chosen; empty: the shedding strategy.
+    """
     settings = page.reading.settings
     key = st.selectbox(
         "Setting",
         list(SETTING_BY_KEY),
-        index=list(SETTING_BY_KEY).index("loadBalancerLoadSheddingStrategy"),
+        index=None,
         key=state.SETTING,
         bind="query-params",
         label_visibility="collapsed",
+        filter_mode="contains",
+        placeholder="Choose a setting",
     )
-    setting = SETTING_BY_KEY[key or "loadBalancerLoadSheddingStrategy"]
+    setting = SETTING_BY_KEY[key or first or _STRATEGY]
+    if not key:
+        st.markdown(f"**{words.plain(setting.key)}**")
     st.markdown(words.plain(f"{setting.meaning} {setting.effect}".strip()))
+    for number, one in enumerate(model.findings_of(found.diagnoses, setting.key)):
+        _conflict(one, number)
     facts = model.about(settings, setting, page.reading.snapshot.manifest.load_manager)
     st.table(
         {name: words.plain(text) for name, text in facts.items()},
@@ -259,6 +277,21 @@ def one_setting(page: PulsarPage) -> None:
             help="Each broker's own file applies again.",
             on_click=add_changes,
             args=([set_option(setting.key, None)],),
+        )
+
+
+def _conflict(one: Finding, number: int) -> None:
+    """Draw a conflict of the chosen setting, and the button of its fix."""
+    show = st.error if one.severity == "error" else st.warning
+    show(words.plain(f"{one.sentence} {one.hint}".strip()))
+    if one.fix.wanted:
+        st.button(
+            "Add fix to changes",
+            icon=":material/add:",
+            key=f"_conflict_fix_{number}",
+            help=words.plain(", ".join(model.fix_options(one))),
+            on_click=add_changes,
+            args=(model.fix_options(one),),
         )
 
 
@@ -318,18 +351,11 @@ def presets(page: PulsarPage) -> None:
 
 def requested() -> dict[str, Any] | None:
     """Draw the requested changes; return them by key, ``None`` if one cannot be read."""
-    options_named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
-    options = st.multiselect(
-        "Changes, KEY=VALUE",
-        list(dict.fromkeys(options_named)),
-        format_func=option,
-        key=state.SET,
-        bind="query-params",
-        accept_new_options=True,
-        select_all=False,
-        placeholder="Changes: choose a setting, a fix or a preset, or write KEY=VALUE",
-        help="VALUE is JSON; null removes a dynamic value.",
-        label_visibility="collapsed",
+    options = changes_box.draw(
+        label="Changes, KEY=VALUE",
+        help_text="VALUE is JSON; null removes a dynamic value.",
+        on_pick=choose,
+        is_bare=True,
     )
     try:
         return model.parsed_changes(options)
@@ -363,6 +389,7 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="with a restart"),
     ]
     more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
+    is_preview = st.session_state.get(state.VIEW) == model.CHANGES_TAB
     preview = action_bar.Button(label="Preview", on_click=_preview, shortcut="p")
     try:
         made = setting_plan.planned(page, changed)
@@ -370,10 +397,18 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         words.failed(error, what="These changes cannot be planned")
         return
     if made is None or not made[1].others:
-        action_bar.show(effects, [*more, preview], key="settings")
+        action_bar.show(effects, more if is_preview else [*more, preview], key="settings")
         return
     dialog = moves_plan.dialog_of(page, *made)
-    moves_plan.draw_bar(page, dialog, key="settings", effects=effects, more=more, preview=preview)
+    moves_plan.draw_bar(
+        page,
+        dialog,
+        key="settings",
+        effects=effects,
+        more=more,
+        preview=preview,
+        is_preview=is_preview,
+    )
 
 
 def _clear() -> None:

@@ -45,6 +45,12 @@ def run_optimize(
         typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
     ] = None,
     plan_file: PlanFile = None,
+    all_moves: Annotated[
+        bool,
+        typer.Option(
+            "--all-moves", help="Also plan moves that do not lower the max deviation any further."
+        ),
+    ] = False,
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
@@ -66,7 +72,8 @@ def run_optimize(
     elapsed_ms = (time.perf_counter() - started) * 1000
     plan = None
     if plan_file is not None and proposal.moves:
-        plan = _plan(snapshot, proposal, request, assumptions, reason)
+        planned = proposal if all_moves else proposal.first(proposal.needed)
+        plan = _plan(snapshot, planned, request, assumptions, reason)
         write_plan(plan_file, plan)
     body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
     if plan_file is not None:
@@ -112,6 +119,7 @@ def proposal_json(proposal: Proposal) -> dict[str, Any]:
             }
             for move in proposal.moves
         ],
+        "needed_moves": proposal.needed,
         "deviation_before": proposal.deviation_before,
         "deviation_after": proposal.deviation_after,
         "deviation_floor": proposal.deviation_floor,
@@ -161,21 +169,21 @@ def _plan(
 
 def _show(proposal: Proposal) -> None:
     say(proposal.sentence)
-    say(f"Goal: {proposal.goal}.")
+    say(f"Target: {proposal.goal}.")
     for item in proposal.binding[:_BINDINGS_SHOWN]:
         say(f"Binding: {item.sentence}")
     if len(proposal.binding) > _BINDINGS_SHOWN:
         say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
     if proposal.lower_bound_bytes_per_s is None:
         say(
-            "No plan can reach the goal; the min deviation is "
+            "Target not reachable. Lower bound of the max deviation: "
             f"{format_ratio(proposal.deviation_floor)}."
         )
     elif proposal.ratio is not None:
         say(
             "Lower bound of the moved traffic: "
             f"{format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this plan: "
-            f"{proposal.ratio:.3f} times the bound."
+            f"{proposal.ratio:.3f} times that."
         )
     if proposal.moves:
         _show_moves(proposal)
