@@ -31,7 +31,7 @@ def past(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List alerts that began or ended on a cluster."""
+    """List past alerts of a cluster."""
     config = configured_journal(config_file)
     name = config.cluster(cluster).name
     now = services.now()
@@ -67,9 +67,9 @@ def past(
 
 @app.command("list")
 def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
-    """List alerts that fire, are pending or over.
+    """List firing, pending and resolved alerts.
 
-    Silences are listed, too.
+    Silences are listed too.
     """
     config = configured_journal(config_file)
     found, silences = alerts.current(config)
@@ -141,7 +141,7 @@ def silence_alerts(
     ] = "2h",
     config_file: Config = None,
 ) -> int:
-    """Silence alerts for a while; they stay in the list."""
+    """Silence alerts for a time; they stay in the list."""
     config = configured_journal(config_file)
     if rule not in RULE_BY_CODE and not set(rule) & set("*?["):
         raise UsageFaultError(
@@ -173,9 +173,9 @@ def end_silence(
 
 @app.command("limits")
 def list_limits(config_file: Config = None, as_json: Json = False) -> int:
-    """List thresholds of alerts, and who changed them.
+    """List the alert thresholds and their changes.
 
-    A changed one overrides the configuration until it is reset.
+    A changed threshold overrides the configuration until it is reset.
     """
     config = configured_journal(config_file)
     active, configured = alerts.limits(config), config.alerts.limits()
@@ -233,16 +233,16 @@ def set_limit(
         typer.Option(metavar="X", help="Threshold: %, min or moves/h, by the rule."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(metavar="MIN", help="Minutes that it must last.")
+        float | None, typer.Option(metavar="MIN", help="Minimum duration (min).")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="As configured again.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Reset to the configuration.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Apply; without, preview only.")] = False,
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview or change a threshold of alerts.
+    """Preview or change an alert threshold.
 
-    It holds for every cluster; who changed it, and why, is recorded.
+    It applies to every cluster; user and reason are recorded.
     """
     config = configured_journal(config_file)
     values: dict[str, float | None] = (
@@ -255,7 +255,7 @@ def set_limit(
 
     def show() -> None:
         if not changed:
-            say("Nothing changes: the threshold has this value already.")
+            say("No change: the threshold already has this value.")
             return
         table(("field", "before", "after"), changed)
         say("Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply.")

@@ -138,7 +138,7 @@ def apply(
 ) -> int:
     """Apply a plan: check, send and verify, step by step.
 
-    Asks for a yes, or for the cluster's name where the impact is large.
+    Prompts for a yes, or for the cluster name if the impact is large.
     """
     config = configured(config_file)
     config.cluster(cluster)
@@ -284,8 +284,8 @@ def undo(
 ) -> int:
     """Undo a run: move bundles back and restore settings.
 
-    Each bundle and setting as the run left it. What changed since, and what the undo does not
-    bring back, is named. Asks for confirmation as `apply` does.
+    Reverts each bundle and setting that is still as the run left it, and lists the others. Prompts
+    for confirmation like `apply`.
     """
     config = configured(config_file)
     view = services.run_view(config, run)

@@ -34,7 +34,7 @@ def archive(
 ) -> int:
     """Move old entries of the journal to a file.
 
-    Only whole runs that have ended, older than keep_days under [audit]. Only an admin may. Verify
+    Moves complete, ended runs older than keep_days under [audit]. Requires the role admin. Verify
     both with `trimtab runs --verify --archive FILE`.
     """
     config = configured_journal(config_file)

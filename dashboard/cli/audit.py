@@ -48,9 +48,9 @@ def audit(
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List and export who did what: entries of the journal.
+    """List and export the journal: who did what, and when.
 
-    The newest come last. `trimtab runs --verify` checks that none was changed.
+    The newest entry comes last. `trimtab runs --verify` verifies the entries.
     """
     config = configured_journal(config_file)
     since, until = span(start, end, services.now())

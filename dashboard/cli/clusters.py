@@ -112,7 +112,7 @@ def note_open_runs(path: Path | None) -> None:
 def check(config: Config = None, as_json: Json = False) -> int:
     """Check the configuration and every endpoint.
 
-    Show the fix of everything that fails.
+    Show the fix for every failure.
     """
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
@@ -164,7 +164,7 @@ def collect(
 ) -> int:
     """Collect and record snapshots of clusters, until Ctrl-C.
 
-    Also tells people of alerts, see [alerts] in trimtab.toml.
+    Also sends alerts; see [alerts] in trimtab.toml.
     """
     end_with_parent()
     loaded, chosen = chosen_clusters(config, clusters or ())

@@ -95,7 +95,7 @@ _RECORDED: Final[Mapping[str, Entry]] = {
     ),
     "compact": Entry(
         f"{_HISTORY}.transfer",
-        "Merge small files; delete what exceeds the age or size limit.",
+        "Merge small files; apply the age and size limits.",
         "trimtab history compact sandbox",
     ),
 }
@@ -136,7 +136,7 @@ _SIZES: Final[Mapping[str, Entry]] = {
     ),
     "queue": Entry(
         f"{_ADVISE}.clients",
-        "Compute a producer's queue, and when a slow broker blocks it.",
+        "Compute when a slow broker blocks a producer's queue.",
         "trimtab advise queue --partitions 32 --max-pending 1000 --rate 5000",
     ),
     "compaction": Entry(
@@ -219,12 +219,12 @@ _ALERTS: Final[Mapping[str, Entry]] = {
     ),
     "limits": Entry(
         f"{_CLI}.alerts",
-        "List thresholds of alerts, and who changed them.",
+        "List the alert thresholds and their changes.",
         "trimtab alerts limits",
     ),
     "set": Entry(
         f"{_CLI}.alerts",
-        "Preview or change a threshold of alerts.",
+        "Preview or change an alert threshold.",
         "trimtab alerts set uneven --threshold 30 --minutes 15 --reason test",
     ),
     "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),

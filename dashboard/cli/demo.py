@@ -59,7 +59,7 @@ def demo(
 ) -> int:
     """Run the dashboard on embedded clusters.
 
-    Sandboxes, a collector, a worker and a job server.
+    Starts sandboxes, a collector, a worker and a job server.
     """
     started = time.monotonic()
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
@@ -173,7 +173,7 @@ def run_sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run an embedded cluster for trials, until Ctrl-C.
+    """Run an embedded test cluster, until Ctrl-C.
 
     Pulsar: a real ZooKeeper and simulated brokers. Pegasus: meta and replica servers.
     """

@@ -48,7 +48,7 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, proven by simulation.
+    """Find the causes of uneven load, verified by simulation.
 
     The fix of each cause is simulated to convergence.
     """

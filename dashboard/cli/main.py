@@ -80,7 +80,7 @@ app = typer.Typer(
 def common(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix."""
+    """Find uneven load in Pulsar and Pegasus clusters; preview, apply and undo the fix."""
     if version:
         from importlib.metadata import version as installed_version  # noqa: PLC0415  # starts fast
 

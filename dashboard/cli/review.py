@@ -29,7 +29,7 @@ def review(
 ) -> int:
     """Show a run that waits for approval; approve or reject it.
 
-    Nobody can approve what they requested.
+    Users cannot approve their own runs.
     """
     if approve and reject:
         raise UsageFaultError(

@@ -18,7 +18,7 @@ app = typer.Typer()
 
 @app.command("list")
 def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
-    """List the API tokens; none shows its secret."""
+    """List the API tokens, without secrets."""
     config = read_config(config_file)
     tokens, now = access.user_file(config).tokens(), services.now()
 
@@ -60,9 +60,9 @@ def create_token(
     days: Annotated[float, typer.Option(help="Days until it expires, at most 366.")] = 90.0,
     config_file: Config = None,
 ) -> int:
-    """Create an API token and print it, this once.
+    """Create an API token and print it once.
 
-    A user of the user file has the groups of the file.
+    Users of the user file keep the groups of that file.
     """
     config = read_config(config_file)
     key, text = access.user_file(config).add_token(
@@ -81,7 +81,7 @@ def revoke_token(
     token: Annotated[str, typer.Argument(metavar="ID", help="Id from `trimtab tokens list`.")],
     config_file: Config = None,
 ) -> int:
-    """Revoke an API token, at once."""
+    """Revoke an API token."""
     config = read_config(config_file)
     access.user_file(config).remove_token(token)
     note(f"Token {token} is revoked.")

@@ -25,7 +25,7 @@ Groups = Annotated[
 
 @app.command("list")
 def list_users(config_file: Config = None, as_json: Json = False) -> int:
-    """List who signs in with a password."""
+    """List the users with a password."""
     config = read_config(config_file)
     users = access.user_file(config).users()
 
@@ -43,7 +43,7 @@ def list_users(config_file: Config = None, as_json: Json = False) -> int:
 def add_user(name: Person, groups: Groups = None, config_file: Config = None) -> int:
     """Add a user, or set a new password.
 
-    The password is read from the terminal, or from standard input. A new one ends the person's
+    The password is read from the terminal, or from standard input. A new password ends the user's
     sessions.
     """
     config = read_config(config_file)
@@ -80,7 +80,7 @@ def remove_user(name: Person, config_file: Config = None) -> int:
 
 @app.command("whoami")
 def whoami(config_file: Config = None, as_json: Json = False) -> int:
-    """Show who you are here, and your role on each cluster."""
+    """Show your identity and your role on each cluster."""
     config = read_config(config_file)
     who, rules = access.command_identity(config), config.access.rules()
     roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}

@@ -279,8 +279,7 @@ def test_bundle_that_was_split_is_skipped_and_its_parts_are_named(
         (
             {"bundle": "{namespace}/0x00000001_0x00000003"},
             "unknown_bundle",
-            "Bundle {namespace}/0x00000001_0x00000003 does not exist; its range is in "
-            "{namespace}/0x",
+            "0x00000001_0x00000003 does not exist; its range is in {namespace}/0x",
         ),
         (
             {"bundle": "nobody/knows/0x00000000_0xffffffff"},

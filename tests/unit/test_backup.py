@@ -91,7 +91,7 @@ def test_nothing_is_overwritten(config, journal, tmp_path, capsys):
     entries = journal.entries()
     code, refused = answer(capsys, "restore", folder, "--config", config)
     assert code == 1
-    assert "overwrites nothing" in refused["error"]["message"]
+    assert "does not overwrite files" in refused["error"]["message"]
     assert journal.entries() == entries
 
 

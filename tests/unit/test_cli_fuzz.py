@@ -187,7 +187,7 @@ def test_bad_input_is_one_sentence(path: tuple[str, ...], bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["lookup", "PULSAR", "\udc80"], "is not text"),
+        (["lookup", "PULSAR", "\udc80"], "is not valid UTF-8"),
         (["shed", "PULSAR", "--rounds", "99999999999999999999"], "--rounds"),
         (["dashboard", "--port", "99999"], "--port"),
         (["optimize", "PULSAR", "--within", "nan"], "finite"),

@@ -61,7 +61,7 @@ def trends(
 ) -> int:
     """Show trends of brokers, bundles, nodes and tables.
 
-    Show load, change and gap.
+    Shows load, changes and deviation.
     """
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
@@ -149,7 +149,7 @@ def flaps(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show flapping bundles, and moves without effect."""
+    """Show flapping bundles and moves without effect."""
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)

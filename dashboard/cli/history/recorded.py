@@ -220,9 +220,9 @@ def events(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List events and their causes: moves, splits, settings.
+    """List events with their causes: moves, splits, settings.
 
-    Leaders and steps of runs, too.
+    Includes leader changes and steps of runs.
     """
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
@@ -307,7 +307,7 @@ def agreement(
 ) -> int:
     """Compare predicted and actual moves of the leader.
 
-    Round by round.
+    The comparison is by round.
     """
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 

@@ -108,7 +108,7 @@ def import_(
 ) -> int:
     """Import an exported range, or snapshots.
 
-    Recorded minutes are skipped.
+    Minutes that are already recorded are skipped.
     """
     if not source.exists():
         raise UsageFaultError(
@@ -152,9 +152,9 @@ def compact(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Merge small files; drop what is too old or too large.
+    """Merge small files; apply the age and size limits.
 
-    Collectors do so by themselves.
+    Collectors do this automatically.
     """
     past = Past.of(uri, config)
     if cluster is not None:

@@ -320,7 +320,7 @@ def level(
 ) -> int:
     """Show the function level; `set LEVEL` sets it.
 
-    Show it as stored and as effective; `set LEVEL --apply --reason TEXT` sets it.
+    Shows the stored and the effective level; `set LEVEL --apply --reason TEXT` sets it.
     """
     if verb is None:
         return show_level(source, config, as_json=as_json)
@@ -352,7 +352,7 @@ def set_setting(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; clear empties a list.")],
     node: Annotated[str | None, typer.Option(help="Only this replica server, host:port.")] = None,
 ) -> Make:
-    """Change a setting of running servers, validated."""
+    """Validate and change a setting of running servers."""
     try:
         changeable(key)
     except UnknownNameError as exc:
@@ -375,7 +375,7 @@ def move(
 ) -> Make:
     """Move a primary, or copy a replica to another node.
 
-    As `balance` of the shell.
+    Works like `balance` of the Pegasus shell.
     """
     if kind not in _MOVES:
         raise _no_word("kind of move", kind, _MOVES)
@@ -404,7 +404,7 @@ def propose(
 ) -> Make:
     """Propose one safe change of a partition.
 
-    Unsafe ones are refused.
+    Unsafe changes are refused.
     """
     word = change.strip().upper().removeprefix("CT_")
     if word in _REFUSED:
@@ -434,7 +434,7 @@ def drain(
     nodes: Nodes,
     max_under_replicated: MaxUnderReplicated = 10,
 ) -> Make:
-    """Drain nodes one after the other.
+    """Drain nodes one by one.
 
     Their replicas go to other nodes.
     """
@@ -452,7 +452,7 @@ def offline(
 ) -> Make:
     """Take nodes out of service.
 
-    The run waits until each process was stopped.
+    The run waits until each process is stopped.
     """
     return lambda snapshot, options: offline_plan(
         snapshot, nodes, options, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
@@ -471,7 +471,7 @@ def rolling_update(
 ) -> Make:
     """Restart nodes one by one.
 
-    The run waits until each was restarted.
+    The run waits until each node is restarted.
     """
     return lambda snapshot, options: rolling_update_plan(snapshot, nodes or [], options)
 

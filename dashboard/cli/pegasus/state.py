@@ -99,9 +99,9 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
 
 @app.command()
 def health(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show unhealthy partitions, and whether it is balanced.
+    """Show unhealthy partitions and the balance of the cluster.
 
-    Count them in all three ways.
+    Shows the counts of the shell, the guardian and the replicas.
     """
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)

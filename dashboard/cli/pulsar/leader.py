@@ -63,7 +63,7 @@ def replay(
 ) -> int:
     """Replay the shedding rounds of a recording.
 
-    From its events alone.
+    Uses only its events.
     """
     start_s, end_s = _moment("--from", start), _moment("--to", end)
     if start_s is not None and end_s is not None and start_s > end_s:
@@ -289,9 +289,9 @@ def record(
     ] = None,
     config: Config = None,
 ) -> int:
-    """Record the znodes that a leader works from.
+    """Record the znodes that the leader uses.
 
-    Change by change.
+    Records every change.
     """
     for_s = None if duration is None else duration_s(duration)
     if for_s == 0:

@@ -43,7 +43,7 @@ def owners(
 ) -> int:
     """Show ownership: sessions, orphans, double claims.
 
-    Show namespaces on few brokers, too.
+    Also shows namespaces on few brokers.
     """
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")

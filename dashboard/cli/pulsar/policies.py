@@ -118,7 +118,7 @@ def set_policy(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan a policy, validated; run it with `apply`."""
+    """Validate and plan a policy; run it with `apply`."""
     policy = DesiredPolicy(kind, name, value)
     return _plan_policy(
         config, cluster, policy, plan_file, reason, with_unloads=unload, as_json=as_json
@@ -444,7 +444,7 @@ def isolation(
 ) -> int:
     """Show which brokers may serve which namespaces.
 
-    Show misplaced bundles, too.
+    Also shows misplaced bundles.
     """
     snapshot = pulsar_snapshot(source, config)
     settings = active_settings(snapshot)

@@ -37,7 +37,7 @@ def topics(
 ) -> int:
     """Map topics of a file to bundles and brokers.
 
-    Find crowded partitions, too.
+    Also finds crowded partitions.
     """
     on_spark = is_spark(engine)
     parts = parts_of(file.absolute())

@@ -73,7 +73,7 @@ def bundles(
 ) -> int:
     """Compute how many bundles a namespace needs.
 
-    Show every reason.
+    Shows every reason.
     """
     facts, settings = _live(snapshot, namespace, has_size=None not in (brokers, topics))
     limits = BundleLimits.of(settings)
@@ -210,9 +210,9 @@ def partitions(
     reason: PlanReason = "",
     as_json: Json = False,
 ) -> int:
-    """Show how a topic's partitions fall into bundles.
+    """Show the distribution of a topic's partitions over bundles.
 
-    Plan splits that spread them, too.
+    Also plans splits that spread them.
     """
     topic = str(parse_topic_name(name))
     boundaries = _boundaries(name, bundle_count, directory)
@@ -341,7 +341,7 @@ def lookups(
 ) -> int:
     """Compute the lookups that unloading a namespace causes.
 
-    At once, and bundle by bundle.
+    Compares unloading at once and bundle by bundle.
     """
     found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
 

@@ -53,9 +53,9 @@ def queue(
     ] = "RoundRobinPartition",
     as_json: Json = False,
 ) -> int:
-    """Compute a producer's queue, and when a broker blocks it.
+    """Compute when a slow broker blocks a producer's queue.
 
-    Show its batches, too.
+    Also shows its batches.
     """
     if routing not in ROUTINGS:
         unknown = UnknownNameError.of("routing mode", routing, ROUTINGS)

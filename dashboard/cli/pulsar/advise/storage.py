@@ -167,9 +167,9 @@ def retention(
     namespace: Average = None,
     as_json: Json = False,
 ) -> int:
-    """Compute the life of a message: retained or deleted.
+    """Compute when a message is retained, expired and deleted.
 
-    Show backlog, retained and deleted bytes, and why.
+    Shows backlog, retained and deleted bytes with the reason.
     """
     given = {
         "written": None if throughput is None else throughput / 1e6,
@@ -348,7 +348,7 @@ def compaction(
     major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
     as_json: Json = False,
 ) -> int:
-    """Show what a bookie's compaction removes and retains."""
+    """Estimate the disk space that a bookie's compaction frees."""
     rule = CompactionRule(minor_threshold=minor, major_threshold=major)
     fate = fate_of_log(rule, live)
     body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}

@@ -100,9 +100,9 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round.
+    """Explain the shedding decision of the next round.
 
-    Show which settings conflict, too.
+    Also shows conflicting settings.
     """
     if broker is not None and bundle is not None:
         raise UsageFaultError("--broker and --bundle cannot be combined.", hint="Pass one of them.")

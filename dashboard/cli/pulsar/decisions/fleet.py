@@ -44,7 +44,7 @@ def place(
 ) -> int:
     """Show the placement candidates of a bundle.
 
-    Show each probability, and why a broker is excluded.
+    Shows the probability of each broker, or the reason for its exclusion.
     """
     options: dict[str, Any] = {
         "request": request,
@@ -70,7 +70,7 @@ def shed(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview shedding rounds: bundles, destinations, why."""
+    """Preview shedding rounds: bundles, destinations, reasons."""
     if request.strategy == ALL:
         raise UsageFaultError(
             "A shedding round has one strategy.",

@@ -59,7 +59,7 @@ def run_optimize(
 ) -> int:
     """Find the fewest moves that balance the cluster.
 
-    Bring every broker near the mean, with a lower bound of the moves.
+    Brings every broker near the mean and shows a lower bound of the moves.
     """
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_bundle_list(recently_unloaded)
