@@ -100,7 +100,7 @@ def read_only_refusal(cluster: str) -> Refusal:
     """Return that nothing may be changed on a cluster, and who can allow it."""
     return Refusal(
         code="read_only",
-        sentence=f"{cluster} is read-only, the default for configured clusters.",
+        sentence=f"{cluster} is read-only, the default of configured clusters.",
         hint=f'Set read_only = false under name = "{cluster}" in trimtab.toml to allow actions.',
     )
 
