@@ -264,7 +264,7 @@ def test_without_a_configuration_that_is_what_is_said(trimtab, words, tmp_path, 
     monkeypatch.delenv("TRIMTAB_CONFIG", raising=False)
     code, out, err = trimtab(*words)
     assert (code, out) == (1, "")
-    assert "no configuration" in err
+    assert "No configuration" in err
     assert "trimtab demo" in err
 
 

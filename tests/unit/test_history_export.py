@@ -97,7 +97,7 @@ def test_a_file_that_is_there_is_not_overwritten_and_nothing_is_nothing(tmp_path
     (tmp_path / "x.zip").write_text("mine")
     with pytest.raises(HistoryError, match="already exists"):
         export(here, "fleet", None, None, tmp_path / "x.zip")
-    with pytest.raises(HistoryError, match="Nothing of 'other' was recorded"):
+    with pytest.raises(HistoryError, match="No history of 'other' is recorded"):
         export(here, "other", None, None, tmp_path / "y.zip")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "x.zip"]
 
@@ -125,7 +125,7 @@ def contents_with(**changes):
     [
         (lambda n, raw: None if n == "history.json" else raw, "history.json is missing"),
         (lambda n, raw: b"{" if n == "history.json" else raw, "history.json cannot be read"),
-        (lambda n, raw: None if n.startswith("brokers/") else raw, "is not in it"),
+        (lambda n, raw: None if n.startswith("brokers/") else raw, "is missing"),
         (lambda n, raw: raw[:-1] + b"x" if n.startswith("brokers/") else raw, "was altered"),
         (
             contents_with(format="else"),
@@ -136,7 +136,7 @@ def contents_with(**changes):
             contents_with(
                 members=[{"name": "../x", "kind": "odd", "hour": 1, "rows": 1, "sha256": ""}]
             ),
-            "does not know rows of kind 'odd'",
+            "rows of unknown kind 'odd'",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_store_without_anything_says_so(tmp_path) -> None:
 def test_a_moment_before_the_first_minute_has_no_snapshot(tmp_path) -> None:
     store = store_at(tmp_path)
     Recorder(store, "fleet").record(make_snapshot(brokers=3, bundles=6))
-    with pytest.raises(HistoryError, match="Nothing of 'fleet'"):
+    with pytest.raises(HistoryError, match="No history of 'fleet'"):
         store.snapshot_at("fleet", NOW - timedelta(seconds=1))
 
 
@@ -114,7 +114,7 @@ def test_rows_of_one_bundle_are_found_by_its_name(tmp_path) -> None:
 
 def test_an_unknown_kind_or_column_is_refused_with_the_known_ones(tmp_path) -> None:
     store = store_at(tmp_path)
-    with pytest.raises(HistoryError, match=r"no rows of kind 'broker'.*Known: "):
+    with pytest.raises(HistoryError, match=r"no rows of kind 'broker'.*Available: "):
         store.rows("broker", "fleet")
     with pytest.raises(HistoryError, match=r"no column 'cpu'.*Columns: "):
         store.rows("brokers", "fleet", columns=["cpu"])

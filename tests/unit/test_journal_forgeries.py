@@ -378,7 +378,7 @@ def test_a_database_that_allows_changes_is_named(
         raw.executescript(statement)
     code, found = answer(capsys, "runs", "--verify")
     assert code == 1
-    assert "does not refuse changes" in found["problems"][0]
+    assert "no longer protects entries" in found["problems"][0]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ REMOVED = "DELETE FROM trimtab_entries WHERE seq = 2"
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        (EDITED, "Entry 2 of the journal was altered: Its content is not what"),
+        (EDITED, "Entry 2 of the journal was altered: Its content does not match"),
         (MOVED, "Its column cluster does not match its content."),
         (REMOVED, "It is missing."),
     ],

@@ -225,7 +225,7 @@ def test_the_command_prints_a_table_that_fits_80_columns(trimtab: Trimtab) -> No
     ("words", "code", "message"),
     [
         (["--strategy", "Uniform"], 2, "shedding strategy named 'Uniform'"),
-        (["--strategy", "TransferShedder"], 1, "has no messages of system topics"),
+        (["--strategy", "TransferShedder"], 1, "has no load topic messages"),
         (["--strategy", "AvgShedder", "--set", "minUnload=3"], 2, "setting named 'minUnload'"),
         (["--strategy", "AvgShedder", "--set", "minUnloadMessage=x"], 2, "is not a JSON value"),
         (["--strategy", "AvgShedder", "--set", "minUnloadMessage"], 2, "is not a JSON value"),

@@ -13,7 +13,7 @@ NAMESPACES = ["acme/logs", "acme/orders", "acme/search"]
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("acme/nothere", "Known: acme/logs, acme/orders, acme/search."),
+        ("acme/nothere", "Available: acme/logs, acme/orders, acme/search."),
         ("acme/order", "Did you mean acme/orders?"),
         ("acme/serch", "Did you mean acme/search?"),
     ],

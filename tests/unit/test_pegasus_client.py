@@ -322,7 +322,7 @@ def test_a_stored_level_outside_the_five_keeps_the_deadly_question_from_being_as
 
     with serving(answer) as [server]:
         client = MetaClient([server.address], timeout_s=2)
-        with pytest.raises(ConflictError, match="level is 123"):
+        with pytest.raises(ConflictError, match="level 123 is invalid"):
             client.fetch_cluster_info()
         assert idl.CLUSTER_INFO.name not in server.names
         client.close()
@@ -392,8 +392,8 @@ def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words
         (ConfigType.ADD_SECONDARY, at(34804), "no replica of it is missing"),
         (ConfigType.DOWNGRADE_TO_INACTIVE, at(34801), "is its primary"),
         (ConfigType.REMOVE, at(34804), "does not serve it"),
-        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "cannot be proposed manually"),
-        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "cannot be proposed manually"),
+        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "by hand is refused"),
+        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "by hand is refused"),
     ],
 )
 def test_a_dangerous_change_is_refused_with_its_reason(change, name, words):
@@ -431,7 +431,7 @@ def test_a_name_that_is_not_registered_and_a_level_outside_the_five_leave_no_byt
         client = MetaClient([server.address])
         with pytest.raises(GuardRefusedError, match="not the registered name"):
             client.apply_proposal(move(34801, 34899))
-        with pytest.raises(GuardRefusedError, match="none of the five"):
+        with pytest.raises(GuardRefusedError, match="is invalid"):
             client.apply_level(123)
         assert set(server.names) == {idl.LIST_NODES.name}
         client.close()

@@ -87,7 +87,7 @@ def test_a_changed_file_is_refused_and_both_ids_are_named() -> None:
     ("change", "words"),
     [
         ({"format_version": 1}, "plan format 1; this version of Trimtab reads formats 4 and 5"),
-        ({"surprise": 1}, "fields that a plan does not have"),
+        ({"surprise": 1}, "fields that are not part of a plan"),
         ({"steps": "none"}, "is damaged"),
         ({"created_at": "2026-11-21T12:00:00"}, "created_at is not in UTC"),
         ({"created_at": "2026-11-21T12:00:00+02:00"}, "created_at is not in UTC"),

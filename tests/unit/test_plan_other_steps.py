@@ -245,7 +245,7 @@ def test_an_unknown_key_names_its_neighbours() -> None:
     with pytest.raises(UnknownNameError) as caught:
         change(loadBalancerSheddingEnbled="true")
     assert "loadBalancerSheddingEnabled" in caught.value.hint
-    with pytest.raises(InputError, match="No setting was specified"):
+    with pytest.raises(InputError, match="No setting was named"):
         change()
 
 

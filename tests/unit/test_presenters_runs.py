@@ -294,8 +294,8 @@ def test_a_wait_has_no_foreseen_end_and_is_over_when_its_step_began():
     [
         ((0.0, 6.0), None),
         ((0.0, 6.0, 12.0), None),  # three starts say little within some seconds
-        ((0.0, 30.0, 60.0), "2.0 steps/min"),
-        ((0.0, 6.0, 60.0, 66.0), "2.7 steps/min"),
+        ((0.0, 30.0, 60.0), "2.0 steps a minute"),
+        ((0.0, 6.0, 60.0, 66.0), "2.7 steps a minute"),
     ],
 )
 def test_rate_is_that_of_the_starts_and_needs_three_within_a_minute_or_more(starts_s, rate):

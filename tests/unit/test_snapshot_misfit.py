@@ -82,7 +82,7 @@ def test_the_line_that_converts_a_dump_can_be_run(
         ("empty", "empty is an empty directory"),
         ("store", "a directory of 1 snapshot. Specify one of them, for example .*store/one"),
         ("folder", "it has no manifest.json"),
-        ("store/one/manifest.json", "is part of a snapshot. Name .*store/one"),
+        ("store/one/manifest.json", "is part of a snapshot. Use .*store/one"),
     ],
 )
 def test_a_directory_that_is_no_snapshot_is_named_as_what_it_is(

@@ -294,8 +294,8 @@ def test_the_command_prints_one_object_and_a_table(
             ["--algorithm", BY_RANGE, "--positions", "9"],
             f"--algorithm {BY_RANGE} computes its positions",
         ),
-        (["--positions", "abc"], "no number"),
-        (["--positions", "0x1ffffffff"], "not on the ring"),
+        (["--positions", "abc"], "not a number"),
+        (["--positions", "0x1ffffffff"], "outside the hash range"),
     ],
 )
 def test_the_command_says_what_is_wrong_with_its_options(

@@ -138,7 +138,7 @@ def test_without_a_snapshot_of_the_beginning_it_says_that_it_does_not_know() -> 
     world, view, _ = lively_run()
     rebalanced(world)
     plan = undone(world, view, None)
-    assert any("is unknown: no snapshot" in one for one in not_brought_back(plan))
+    assert any("are unknown: no snapshot" in one for one in not_brought_back(plan))
 
 
 def test_nothing_moved_nothing_is_counted() -> None:
