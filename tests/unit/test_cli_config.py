@@ -41,7 +41,7 @@ def test_without_a_configuration_it_is_said_how_to_name_one(nowhere, capsys, wor
     assert run(words) == 1
     said = capsys.readouterr().err
     assert "No configuration" in said
-    assert "Give --config FILE" in said
+    assert "Pass --config FILE" in said
     assert not any(nowhere.iterdir())
 
 

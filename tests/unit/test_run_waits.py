@@ -143,7 +143,7 @@ def test_an_open_run_names_what_it_holds_and_how_it_is_stopped():
     words = describe_open_run(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
     assert "not ended (running)" in words
     assert f"Temporary settings: {LEVEL_KEY} at lively (to be restored to steady)." in words
-    assert "To stop it: `trimtab runs" in words
+    assert words.endswith("--stop --config a.toml`.")
 
 
 def test_what_the_meta_server_moved_meanwhile_is_no_step_and_its_moves_back_can_be_planned():
