@@ -406,7 +406,7 @@ def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
         [sys.executable, "-c", script], capture_output=True, check=False, text=True
     )
     assert done.returncode == 1
-    assert "itself: TypeError" in done.stderr
+    assert "Internal error: TypeError" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -84,7 +84,7 @@ def test_an_empty_journal_is_sound() -> None:
             "does not follow",
         ),
         (swapped(ROWS, 5, 6), 5, "does not follow"),
-        ([replace(ROWS[0], seq=0), *ROWS], 0, "where none can be"),
+        ([replace(ROWS[0], seq=0), *ROWS], 0, "an impossible position"),
         ([*ROWS, replace(ROWS[-1], seq=LAST + 1)], LAST + 1, "does not follow"),
         (changed(ROWS, 5, run_id="another"), 5, "column run_id"),
         (changed(ROWS, 5, cluster="another"), 5, "column cluster"),
