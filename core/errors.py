@@ -217,6 +217,24 @@ class RemoteTimeoutError(RemoteError):
     code = "timeout"
 
 
+class LateError(RemoteError):
+    """A request was not sent: meanwhile another worker may have taken the cluster over."""
+
+    code = "not_sent"
+
+    @classmethod
+    def at(cls, endpoint: str, operation: str) -> LateError:
+        """Build the error."""
+        return cls(
+            f"{operation} was not sent to {endpoint}: this process was suspended, and another "
+            "worker may have taken over.",
+            endpoint=endpoint,
+            operation=operation,
+            outcome="not_sent",
+            hint="Check the load of the machine that runs the worker.",
+        )
+
+
 class GivenUpError(RemoteError):
     """The answer was not waited for any more: the run was stopped, or this process ends."""
 

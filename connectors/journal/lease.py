@@ -64,6 +64,11 @@ class SqlLease:
         """Where it is held, for people."""
         return f"{self._database.place}, lease of {self._cluster}"
 
+    @property
+    def lasts_s(self) -> float:
+        """How long it is certainly ours after :meth:`is_held`, which renews it, s."""
+        return self._lifetime_ms / 2000
+
     def acquire(self) -> bool:
         """Try to take it; ``False`` when another worker holds it.
 

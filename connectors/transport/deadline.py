@@ -30,6 +30,10 @@ class DeadlineError(TimeoutError):
     """The time for what is waited for is up."""
 
 
+class LateError(Exception):
+    """A request may no longer be sent: the right to write may be lost."""
+
+
 class GivenUpError(Exception):
     """What is waited for is not wanted any more: its run is stopped, or this process ends.
 
@@ -58,6 +62,7 @@ class _Meter:
 @dataclass(frozen=True, slots=True)
 class _Limits:
     until_s: float = math.inf
+    begun_by_s: float = math.inf
     given_up: tuple[Callable[[], bool], ...] = ()
     meter: _Meter | None = None
 
@@ -90,6 +95,31 @@ def within(seconds: float) -> Iterator[None]:
     """Bound what the block waits for, from now on."""
     with until(monotonic() + seconds):
         yield
+
+
+@contextmanager
+def begun_within(seconds: float) -> Iterator[None]:
+    """Bound when the block may still send a request that changes something, from now on.
+
+    A process that was frozen meanwhile wakes with the right to write that it had before, while
+    another one has taken it over. It is the begin that is bound, not the wait for the answer.
+    """
+    now = _limits.get(_NONE)
+    token = _limits.set(replace(now, begun_by_s=min(now.begun_by_s, monotonic() + seconds)))
+    try:
+        yield
+    finally:
+        _limits.reset(token)
+
+
+def check_begin() -> None:
+    """Check that a request may still be sent.
+
+    Raises:
+        LateError: The time in which it may be begun is up.
+    """
+    if monotonic() > _limits.get(_NONE).begun_by_s:
+        raise LateError
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import AuthError, RemoteError
 
 PATH: Final = "/trimtab/writer"
+_LASTS_S: Final = 5.0
+"""Servers may grant a shorter session than requested."""
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +49,17 @@ class ZooKeeperLease:
     def __init__(self, config: ClusterConfig, worker: str) -> None:
         self._session = ZooKeeperSession(config)
         self._worker = worker
+        self._lasts_s = min(config.timeouts.session_s / 2, _LASTS_S)
 
     @property
     def place(self) -> str:
         """Where it is held."""
         return f"{self._session.endpoint}{PATH}"
+
+    @property
+    def lasts_s(self) -> float:
+        """How long it is certainly ours after :meth:`is_held`, s: servers may cut the session."""
+        return self._lasts_s
 
     def acquire(self) -> bool:
         """Try to take it; ``False`` when another worker holds it.

@@ -31,7 +31,7 @@ from connectors.journal.anchor import keep_anchored
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.systems import open_cluster, open_journal
-from connectors.transport.deadline import unless, within
+from connectors.transport.deadline import begun_within, unless, within
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
 from connectors.worker.limits import Limits
@@ -328,6 +328,7 @@ class _Loop:
             sign=self._signed,
             keep_start=self._keep_start,
             within=within,
+            begun_within=begun_within,
             unless=unless,
         )
 

@@ -512,7 +512,8 @@ def _execute(session: Session, step: StepView, action: Action, seen: Observation
     session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
     session.require_ours()
     begun = session.view.steps[step.index]
-    result = _send(action, begun)
+    with session.ports.begun_within(session.ports.lease.lasts_s):
+        result = _send(action, begun)
     if not isinstance(result, StepResult):
         found = watch(session, begun, action)
         result = with_answer(begun, found, result)

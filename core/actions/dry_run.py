@@ -6,6 +6,7 @@ and its bundle is assumed to arrive at the planned destination. Waiting costs no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -333,6 +334,7 @@ class _OwnLease:
     """There is no other worker."""
 
     place = "rehearsal"
+    lasts_s = math.inf
 
     def acquire(self) -> bool:
         return True

@@ -198,6 +198,11 @@ class Lease(Protocol):
         """Where it is held, for people: ``zookeeper host:port/trimtab/writer``."""
         ...
 
+    @property
+    def lasts_s(self) -> float:
+        """How long no other worker can take it after :meth:`is_held`, s."""
+        ...
+
     def acquire(self) -> bool:
         """Try to take it; ``False`` when another worker holds it.
 
@@ -255,6 +260,7 @@ class Ports:
         sign: Signs what the worker writes.
         keep_start: Stores the snapshot on which a run begins: an undo compares with it.
         within: Bounds what the cluster is waited for in a block, s.
+        begun_within: Bounds when a request may still be sent in a block, s.
         unless: Ends what the cluster is waited for in a block when the function returns true, with
             a :class:`core.errors.GivenUpError`; it is called from any thread.
     """
@@ -268,4 +274,5 @@ class Ports:
     sign: Callable[[Record], Record] = lambda record: record
     keep_start: Callable[[Plan, Any], None] = lambda _plan, _snapshot: None
     within: Callable[[float], AbstractContextManager[None]] = lambda _: nullcontext()
+    begun_within: Callable[[float], AbstractContextManager[None]] = lambda _: nullcontext()
     unless: Callable[[Callable[[], bool]], AbstractContextManager[None]] = lambda _: nullcontext()

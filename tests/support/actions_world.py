@@ -455,6 +455,7 @@ def _is_end(entry: Entry) -> bool:
 
 
 class _Lease(Port):
+    lasts_s = 5.0
     place = "zookeeper 127.0.0.1:2181/trimtab/writer"
 
     def acquire(self) -> bool:

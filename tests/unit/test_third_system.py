@@ -75,6 +75,7 @@ class Clock:
 
 class Lease:
     place = "memory"
+    lasts_s = 5.0
 
     def acquire(self) -> bool:
         return True

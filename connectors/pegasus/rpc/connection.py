@@ -25,6 +25,7 @@ from connectors.transport.addresses import host_fault
 from connectors.transport.sockets import connect
 from core.errors import (
     GivenUpError,
+    LateError,
     Outcome,
     ProtocolError,
     RemoteTimeoutError,
@@ -109,9 +110,14 @@ class Connection:
             RemoteTimeoutError: No reply in time; the call may have been heard.
             ProtocolError: What came back is no reply to the request.
             GivenUpError: It is not waited for any more; the call may have been heard.
+            LateError: The right to write may be lost; nothing was sent.
         """
         seqids: list[int] = []
         operation = wanted[0][0].name
+        try:
+            deadline.check_begin()
+        except deadline.LateError as exc:
+            raise LateError.at(self.endpoint, operation) from exc
         try:
             with deadline.within(timeout_s):
                 for call, body in wanted:

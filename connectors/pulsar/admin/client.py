@@ -35,6 +35,7 @@ from core.errors import (
     ConfigError,
     GivenUpError,
     InputError,
+    LateError,
     Outcome,
     ProtocolError,
     RemoteError,
@@ -287,8 +288,11 @@ class AdminClient:
         try:
             with deadline.until(sent.ends_at):
                 deadline.next_wait_s()
+                deadline.check_begin()
         except deadline.DeadlineError as exc:
             raise NotRequestedError.at(endpoint, operation) from exc
+        except deadline.LateError as exc:
+            raise LateError.at(endpoint, operation) from exc
         except deadline.GivenUpError as exc:
             raise GivenUpError.at(endpoint, operation, "not_sent") from exc
         headers = {"Accept": "application/json", **self._authorization}
