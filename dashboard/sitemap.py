@@ -70,7 +70,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "bundles",
             "Bundles",
             "donut_small",
-            "Every bundle: where the load is, by broker or namespace, and the hash ring.",
+            "Which bundles carry the load, on which broker; select some to unload.",
         ),
         _of(
             "pulsar",
@@ -93,7 +93,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "history",
             "History",
             "timeline",
-            "What happened, minute by minute: load over time, every event, and any past minute.",
+            "What happened and when: load and events on one time axis, any past minute.",
         ),
     ),
     "Balance": (
@@ -101,14 +101,14 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "diagnose",
             "Diagnose",
             "troubleshoot",
-            "Why the load is uneven or restless, each cause proven by a simulation of its fix.",
+            "Why the load is uneven, and how much each fix improves it, simulated.",
         ),
         _of(
             "pulsar",
             "rebalance",
             "Rebalance",
             "balance",
-            "What the cluster's balancer would do, what would be better, and doing it.",
+            "Which plan balances the cluster at what cost: compare, edit, apply.",
         ),
     ),
     "Configure": (
@@ -155,7 +155,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "backtest",
             "Back-test",
             "science",
-            "Which settings keep this cluster balanced, replayed on its own history.",
+            "Which settings balance this cluster with the fewest moves, replayed on its history.",
         ),
         _of(
             "pulsar",
@@ -188,7 +188,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "pegasus_balance",
             "Replica balance",
             "move_group",
-            "What the cluster's balancer would do, round by round, what would be better, doing it.",
+            "Which plan balances the replicas at what cost: compare, select, apply.",
             parent="pegasus",
             folder="balance",
         ),

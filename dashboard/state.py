@@ -173,6 +173,19 @@ def rename_in_address(key: str, former: Mapping[str, str]) -> None:
         st.query_params[key] = st.session_state[key] = former[named]
 
 
+def rename_tab(former: Mapping[str, Mapping[str, str]], key: str = VIEW) -> None:
+    """Open the tab of today for a tab of an address written before; call it before the tabs.
+
+    Args:
+        former: Parameters of today, that of the tab among them, by the former tab.
+        key: Parameter of the tab.
+    """
+    found = former.get(st.query_params.get(key, ""))
+    if found is not None:
+        st.session_state[key] = found[key]  # the parameter itself is the widget's to write
+        st.query_params.update({name: value for name, value in found.items() if name != key})
+
+
 def keep_in_address(key: str, value: str, *, default: str) -> None:
     """Write the value of a widget that is not bound into the address; the default is left out."""
     st.session_state[f"_address_{key}"] = value

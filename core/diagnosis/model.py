@@ -308,7 +308,7 @@ class Diagnosis:
         if self.progress:
             if not self.tried:
                 late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
-                return f"{self.problem} {late}: the time was over."
+                return f"{self.problem} {late}: time limit reached."
             return f"{self.problem} No cause found yet: {self.progress}."
         return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."
 

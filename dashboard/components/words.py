@@ -133,9 +133,6 @@ body :is(a, button, h1, pre, [role="tab"]):focus-visible {
   [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
     min-width: 460px; flex-grow: 1;
   }
-  .st-key-columns_bundles [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
-    min-width: 400px !important;
-  }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

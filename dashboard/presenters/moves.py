@@ -80,7 +80,7 @@ def _is_in_both(before: pa.Table, after: pa.Table) -> NDArray[np.bool_]:
 
 
 def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
-    """Return the moves as a table, the newest first, those that came back within it marked."""
+    """Return the moves as a table, newest first, those that returned within it marked."""
     back = returning(moves)
     return pd.DataFrame(
         {
@@ -88,7 +88,7 @@ def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
             "bundle": [move.bundle for move in moves],
             "from": [move.from_broker or NO_OWNER for move in moves],
             "to": [move.to_broker or NO_OWNER for move in moves],
-            "mark": ["↩ came back" if move in back else "" for move in moves],
+            "mark": ["↩ returned" if move in back else "" for move in moves],
         }
     ).iloc[::-1]
 

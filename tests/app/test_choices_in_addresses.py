@@ -102,3 +102,11 @@ def test_a_tab_of_the_address_is_open(site, page):
     assert_calm(app)
     assert app.session_state["view"] == tab
     assert app.query_params["view"] == tab or app.query_params["view"] == [tab]
+
+
+def test_an_address_of_a_ring_written_before_opens_the_ring(site):
+    app = site.open("bundles", ring="acme/orders")
+    assert_calm(app)
+    assert app.session_state["group"] == "hash ring"
+    assert app.selectbox(key="ring").value == "acme/orders"
+    assert not any(one.key == "ring" for one in site.open("bundles").selectbox)

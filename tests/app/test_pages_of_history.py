@@ -13,7 +13,7 @@ from snapshot_site import PAGES, Site, assert_calm, now, texts
 from dashboard.app_pages.history import view as history_views
 from dashboard.presenters.moments import stamp
 
-VIEWS = ("This minute", "Events", "Compare", "Movers and flaps", "Agreement", "Series", "Export")
+VIEWS = ("Events", "Minute", "Moves", "Series", "Predictions")
 
 
 def labels(app):
@@ -103,33 +103,62 @@ def test_time_before_the_history_shows_the_newest(remembered):
 
 
 def test_buttons_lead_from_minute_to_minute(remembered, history):
-    app = remembered.open("history")
+    app = remembered.open("history", view="Minute")
     app.get_by_key("_to_minute_before").click().run()
     assert_calm(app)
     assert app.query_params["minute"] == stamp(history[-2].manifest.taken_at)
-    assert "newest recorded minute" in texts(app)
     app.get_by_key("_to_next_minute").click().run()
     assert "minute" not in app.query_params
     assert app.get_by_key("_to_next_minute").disabled
 
 
 def test_page_opens_at_the_minute_that_is_looked_at(remembered, history):
-    app = remembered.open("history", minute=stamp(history[3].manifest.taken_at))
+    app = remembered.open("history", view="Minute", minute=stamp(history[3].manifest.taken_at))
     app.get_by_key("_open_bundles").click().run()
     assert_calm(app)
     assert "Past:**" in texts(app)
     assert app.query_params["at"] == stamp(history[3].manifest.taken_at)
 
 
+def test_tabs_are_five_at_most(remembered):
+    assert [tab.label for tab in remembered.open("history").tabs] == list(VIEWS)
+    assert len(VIEWS) <= 5
+
+
+@pytest.mark.parametrize(
+    ("former", "tab", "params"),
+    [
+        ("This minute", "Minute", {}),
+        ("Alerts", "Events", {"kind": "alerts"}),
+        ("Compare", "Minute", {"quantity": "changes"}),
+        ("Movers and flaps", "Moves", {}),
+        ("Effect", "Moves", {"show": "effect"}),
+        ("Agreement", "Predictions", {}),
+    ],
+)
+def test_address_of_a_former_tab_opens_the_tab_of_today(remembered, former, tab, params):
+    app = remembered.open("history", view=former)
+    assert_calm(app)
+    assert not app.error
+    assert app.session_state["view"] == tab
+    shown = {
+        key: value for key, value in app.query_params.items() if key in ("kind", "quantity", "show")
+    }
+    assert {key: "".join(value) for key, value in shown.items()} == params
+    app.query_params["view"] = former  # a step back, once the tabs are bound to the address
+    app.run()
+    assert_calm(app)
+
+
 def test_two_minutes_are_compared_in_a_sentence(remembered, history):
-    app = remembered.open("history", view="Compare", against="the first minute of the range")
+    app = remembered.open("history", view="Minute", quantity="changes")
     said = texts(app)
     assert f"From {stamp(history[0].manifest.taken_at)}" in said
     assert "deviation of traffic" in said
 
 
 def test_compare_opens_on_the_first_and_the_newest_minute(remembered, history):
-    said = texts(remembered.open("history", view="Compare"))
+    said = texts(remembered.open("history", view="Minute", quantity="changes"))
     assert f"From {stamp(history[0].manifest.taken_at)}" in said
     assert "same minute" not in said
 
@@ -149,7 +178,7 @@ def test_range_without_a_minute_says_what_there_is(remembered):
         ({"range": "dates", "start": "2026-13-45T00:00"}, "start=2026-13-45T00:00 is no time."),
         ({"end": "xx"}, "end=xx is no time."),
         ({"minute": "zz"}, "minute=zz is no time."),
-        ({"minute": "2020-01-01 00:00:00"}, "does not lie in this range"),
+        ({"minute": "2020-01-01 00:00:00"}, "is outside this range"),
     ],
 )
 def test_times_of_the_address_that_are_not_there_are_said(remembered, params, told):
@@ -240,7 +269,8 @@ def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
 def test_a_range_that_is_too_long_for_a_browser_is_left_to_the_command_line(
     remembered, monkeypatch
 ):
-    assert "range is too long" not in texts(remembered.open("history", view="Export"))
-    monkeypatch.setattr(history_views, "MOST_BYTES", 1_000)
     said = texts(remembered.open("history", view="Export"))
-    assert "gets 1 kB" in said
+    assert "history export" in said
+    assert "too long" not in said
+    monkeypatch.setattr(history_views, "MOST_BYTES", 1_000)
+    assert "max 1 kB" in texts(remembered.open("history", view="Export"))

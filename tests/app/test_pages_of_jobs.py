@@ -45,7 +45,7 @@ def test_page_without_anything_says_how_to_begin(site, page):
     assert_calm(app)
     assert "trimtab jobs" in texts(app)
     if page == "backtest":
-        assert "Nothing is recorded" in texts(app)
+        assert "No history of" in texts(app)
         assert "trimtab collect fleet" in texts(app)
 
 
@@ -130,6 +130,12 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     app = site.open("backtest", job=job_id, view="Over time")
     assert_calm(app)
     assert len(app.get("plotly_chart")) == 2
+    record(site)
+    app.button(key="_backtest_history").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "History"
+    assert app.query_params["range"] == "dates"
+    assert app.query_params["end"] > app.query_params["start"]
 
 
 def test_candidates_are_named_by_what_tells_them_apart():
@@ -148,8 +154,8 @@ def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
         row |= {"takes_effect": "next round" if row["is_dynamic"] else "restart"}
     assert presenter.change_notes(pd.DataFrame([dynamic, fixed])) == ["better"]
     what, _, then = presenter.restart_note(pd.DataFrame([dynamic, fixed])).partition(". ")
-    assert what.endswith("restart: loadBalancerLoadPlacementStrategy")
-    assert then.startswith("Restart the brokers with that first: the plan alone")
+    assert what.endswith("restart the brokers: loadBalancerLoadPlacementStrategy")
+    assert then.startswith("Restart first: the plan alone")
     assert not presenter.restart_note(pd.DataFrame([dynamic]))
     assert presenter.restart_note(pd.DataFrame([fixed])).endswith("PlacementStrategy.")
 
@@ -183,6 +189,22 @@ def test_settings_are_as_short_as_tells_them_apart(keys, short):
     assert found == dict(zip(keys, short, strict=True))
 
 
+def test_the_page_opens_on_the_newest_result_of_the_cluster(site):
+    job_stories.server_says(site.state_dir)
+    job_stories.backtest(site.state_dir, clusters=("other",))
+    job_stories.backtest(site.state_dir, clusters=("fleet",))
+    job_stories.backtest(site.state_dir, clusters=("other",))
+    record(site)
+    app = site.open("backtest", view="New back-test")
+    assert_calm(app)
+    assert not app.multiselect(key="tried").value, "the form has its defaults"
+    app = site.open("backtest")
+    assert_calm(app)
+    assert "Meet the target" in {one.label for one in app.metric}
+    assert any(one.value.startswith("fleet ") for one in app.caption)
+    assert next(tab.label for tab in app.tabs) == "Ranking"
+
+
 def test_several_clusters_are_ranked_together_and_apart(site):
     job_stories.server_says(site.state_dir)
     job_id = job_stories.backtest(site.state_dir, clusters=("fleet", "other"))
@@ -192,7 +214,7 @@ def test_several_clusters_are_ranked_together_and_apart(site):
     assert list(picker.options) == ["all clusters", "fleet", "other"]
     picker.set_value("other").run()
     assert_calm(app)
-    assert "On other; simulated" in texts(app)
+    assert "on other; simulated" in texts(app)
 
 
 def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):

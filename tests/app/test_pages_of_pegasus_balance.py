@@ -91,7 +91,7 @@ def test_unhealthy_cluster_says_that_repair_comes_first(site):
 def test_partitions_that_were_not_read_are_said_and_nothing_is_guessed(site):
     parts = whole()["partitions"][:2]
     app = opened(site, snapshot_of(whole(parts), taken_at=now()))
-    assert "cannot be said" in texts(app)
+    assert "balance of this cluster is unknown" in texts(app)
 
 
 def test_unknown_disks_are_named_with_what_is_in_doubt(site):

@@ -27,6 +27,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.diagnosis import request
 from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
+from dashboard.app_pages.history.model import TABS as HISTORY_TABS
 from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
 from dashboard.app_pages.pegasus.tables.model import TABS as TABLES_TABS
 from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
@@ -40,6 +41,8 @@ FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 VIEWS: dict[str, tuple[str, ...]] = {
     "activity": ACTIVITY_TABS,
+    "history": HISTORY_TABS,
+    "rebalance": ("Plan", "Compare", "Why", "Cost"),
     "broker": BROKER_TABS,
     "settings": SETTINGS_TABS,
     "ownership": OWNERSHIP_TABS,

@@ -42,11 +42,10 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     page.get_by_role("button", name="Start the back-test").click()
     expect(page).to_have_url(re.compile(r"job=\d{8}T"), timeout=WAIT_S)
     expect(page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=WAIT_S)
-    expect(page.get_by_role("heading", name="What to change")).to_be_visible()
+    expect(page.get_by_role("heading", name="Changes")).to_be_visible()
     expect(page.get_by_role("tab", name="Ranking")).to_have_attribute("aria-selected", "true")
-    page.get_by_text("Against the record").click()
+    page.get_by_text("Actual and replayed").click()
     expect(page.get_by_text("What really happened:")).to_be_visible()
-    page.get_by_role("button", name="Close result").click()
     page.get_by_role("tab", name="Earlier back-tests").click()
     first = page.get_by_test_id("stDataFrame").bounding_box()
     assert first is not None

@@ -110,13 +110,13 @@ def test_a_destination_is_changed_and_the_plan_is_checked_again(product, tab):
     expect(page.get_by_text("Pinned to its broker")).to_be_visible(timeout=FIRST_S)
     tab.settle()
     page.get_by_role("button", name="Edit a move").click()
-    target = page.get_by_role("combobox", name="Goes to")
-    target.fill("where the cluster")
+    target = page.get_by_role("combobox", name="Destination")
+    target.fill("by placement")
     target.press("Enter")
     tab.settle()
     page.get_by_role("button", name="Set destination").click()
     expect(page).to_have_url(re.compile("retarget="), timeout=FIRST_S)
-    expect(page.get_by_text("Destination changed by hand")).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_text("Changed destination")).to_be_visible(timeout=FIRST_S)
     assert tab.complaints == []
 
 
@@ -124,9 +124,9 @@ def test_what_if_a_broker_fails_is_marked_and_leads_back(product, tab):
     broker = product.broker(2)
     page = tab.open("rebalance?" + urlencode({"play": "false", "fail": broker}))
     expect(page.get_by_text(f"What if {broker} fails?")).to_be_visible(timeout=FIRST_S)
-    expect(page.get_by_text("No plan: this fleet does not exist")).to_be_visible(timeout=FIRST_S)
+    expect(page.get_by_text("Scenario: no plan to apply")).to_be_visible(timeout=FIRST_S)
     expect(page.get_by_role("button", name="Apply plan…")).to_have_count(0)
-    page.get_by_role("button", name="Back to the fleet as it is").click()
+    page.get_by_role("button", name="Reset scenario").click()
     expect(page.get_by_text(f"What if {broker} fails?")).to_be_hidden(timeout=FIRST_S)
     expect(page.get_by_role("button", name="Apply plan…")).to_be_visible(timeout=FIRST_S)
     expect(page).not_to_have_url(re.compile("fail="), timeout=FIRST_S)

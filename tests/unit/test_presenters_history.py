@@ -234,12 +234,13 @@ def test_many_minutes_of_evenness_are_drawn_by_their_worst():
     assert np.nanmax(data.even) == 0.9
 
 
-def test_note_says_what_a_column_is_and_what_is_left_out():
-    assert "recorded minute" in presenter.picture_note(grid([[1.0]]), PULSAR)
+def test_subtitle_has_the_period_the_resolution_and_the_drawn_servers():
+    period = Period(NOON, NOON + timedelta(hours=1))
+    ends = "2026-11-21 12:00 to 2026-11-21 13:00 UTC"
+    assert presenter.subtitle(grid([[1.0]]), period, PULSAR) == ends
     large = grid([[1.0]] * 50, step_ms=300_000)
-    note = presenter.picture_note(large, PEGASUS)
-    assert "columns of 5" in note
-    assert "hottest of 50" in note
+    note = presenter.subtitle(large, period, PEGASUS)
+    assert note.endswith(" · mean per 5 min · 40 hottest of 50 nodes")
 
 
 def test_moves_are_counted_by_the_hour_and_by_whom():

@@ -433,7 +433,7 @@ def test_moves_are_seen_between_snapshots_also_when_bundles_come_and_go():
     ]
     assert [move.bundle for move in moves.returning(found)] == ["a"]
     assert "3 moves" in moves.moves_sentence(found, 60)
-    assert moves.moves_frame(found)["mark"].tolist()[0] == "↩ came back"
+    assert moves.moves_frame(found)["mark"].tolist()[0] == "↩ returned"
 
 
 def test_no_move_is_said_so():

@@ -82,7 +82,7 @@ def _draws(
 
 def _simulated(draws: Draws, point: TurningPoint) -> TurningPoint:
     if draws.trials.is_over:
-        return replace(point, outcome="Not simulated: the time was over.")
+        return replace(point, outcome="Not simulated: time limit reached.")
     value = list(point.needed) if isinstance(point.needed, tuple) else point.needed
     text, is_recommended = _outcome(draws, {point.key: value})
     return replace(point, outcome=text, is_recommended=is_recommended)
@@ -96,7 +96,7 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
     except OpsError:
         effect = None
     if not draws.trials.known(change):
-        return "Not simulated: the time was over.", None
+        return "Not simulated: time limit reached.", None
     if effect is None:
         return "Not simulated: such a cluster cannot be.", None
     if effect.is_harmful:

@@ -577,7 +577,7 @@ class _Search:
         changed = {key: one.change.settings.get(key) for key in one.candidate.keys}
         values = " and ".join(_text(value) for value in changed.values())
         if one.effect.is_more_even:
-            return f"{present}; with {values} the load ends more even."
+            return f"{present}; with {values} the max deviation is lower."
         return f"{present}; with {values} fewer bundles return."
 
     def _hint(self, change: Change) -> str:
@@ -602,18 +602,18 @@ class _Search:
 
     def notes(self) -> tuple[str, ...]:
         """Return what was assumed."""
-        notes = [f"Judged by {self._context.load.label}.", *_brevity(self._trials)]
+        notes = [f"Measure: {self._context.load.label}.", *_brevity(self._trials)]
         if self._hasty:
             notes.append(
                 f"{pluralize(self._hasty, 'cause')} simulated with too few random placements to "
-                "exclude chance: the time was over."
+                "exclude chance: time limit reached."
             )
         if self._draws.refuted:
             notes.append(
                 f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "
                 "placement: not recommended."
             )
-        budget = f"the time was over after {self._trials.budget_s:g} s"
+        budget = f"time limit of {self._trials.budget_s:g} s reached"
         untried_pairs = self.untried_pairs
         if self.untried:
             begun = f", {self.cut_short:,} of them cut short" if self.cut_short else ""

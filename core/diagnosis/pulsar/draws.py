@@ -47,7 +47,7 @@ class Draws:
         return sum(not is_confirmed for is_confirmed in self._confirmed.values())
 
     def is_hasty(self, change: Change) -> bool:
-        """Return whether the time was over before enough seeds confirmed a change."""
+        """Return whether the time limit was reached before enough seeds confirmed a change."""
         return change.key in self._hasty
 
     def _must_stop(self) -> bool:
@@ -83,7 +83,7 @@ class Draws:
             others = self._trials_of(seed)
             effect = others.effect(change)
             if not others.known(change):
-                break  # the time was over, which says nothing against the change
+                break  # the time limit says nothing against the change
             if effect is None or effect.is_worse or others.spoils_traffic(change):
                 return False
             effects.append(effect)

@@ -48,7 +48,7 @@ def simulated_candidates(
         ends_at = time.perf_counter() + BUDGET_S
         while (best := chosen(mine, target)) is not None and best["outcome"] is None:
             if time.perf_counter() > ends_at:
-                best |= {"outcome": "Not simulated: the time was over.", "is_rejected": True}
+                best |= {"outcome": "Not simulated: time limit reached.", "is_rejected": True}
             else:
                 best |= _outcome(system, latest(cluster), best, record)
     return pa.Table.from_pylist(rows, schema=CANDIDATES)

@@ -129,7 +129,7 @@ def pareto_chart(
     ring: dict[str, object] = {"symbol": "circle-open", "size": 11, "color": FAR}
     _add(figure, again, "replayed", ring, nouns)
     _add(figure, record, "actual", {"symbol": "x", "size": 13, "color": FAR}, nouns)
-    styled(figure, height=380, legend=True)
+    styled(figure, height=310, legend=True)
     figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"max {nouns.server} deviation from mean (p95)",

@@ -170,7 +170,7 @@ def value_key(key: str) -> str:
 def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
     """Draw the range picker; return its ends, ``None``: open."""
     chosen = st.selectbox(
-        "Part of the record",
+        "Part of the history",
         [WHOLE, *SPANS, OWN],
         key=STRETCH,
         bind="query-params",
@@ -274,7 +274,7 @@ def _target(system: BacktestPages) -> tuple[float | None, float | None]:
         "Target",
         ["vivo", OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == "vivo" else "Own",
+        say=lambda one: words if one == "vivo" else "Custom",
         has_label=True,
     )
     st.caption(system.target_caption)

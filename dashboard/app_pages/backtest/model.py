@@ -27,6 +27,7 @@ from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
+from dashboard.presenters.jobs import moment
 from dashboard.presenters.moments import stamp
 
 if TYPE_CHECKING:
@@ -328,12 +329,12 @@ def restart_note(changes: pd.DataFrame) -> str:
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
     if not fixed:
         return ""
-    what = f"For broker.conf and a restart: {', '.join(fixed)}."
+    what = f"Set in broker.conf and restart the brokers: {', '.join(fixed)}."
     if len(fixed) == len(changes):
         return what
     return (
-        f"{what} Restart the brokers with that first: the plan alone is only a part of the "
-        "candidate, and its effect is not simulated."
+        f"{what} Restart first: the plan alone is a part of the candidate, and its effect is not "
+        "simulated."
     )
 
 
@@ -459,9 +460,25 @@ def _judged(row: Mapping[Hashable, Any], name: str, limit: float | None) -> Stat
     return "ok" if value <= limit else "bad"
 
 
+def headline(sentence: str) -> tuple[str, str]:
+    """Return the first sentence of an answer, and the rest: the actual and replayed results."""
+    first, _, rest = sentence.partition(". ")
+    return f"{first.rstrip('.')}.", rest
+
+
+def subtitle(job: Job, now: datetime) -> str:
+    """Return the parameters of a back-test, and how long ago it was requested."""
+    grid = job.request.parameters.get("grid") if job.request else None
+    parts = [asked_words(grid if isinstance(grid, dict) else {})]
+    asked_at = moment(job.request.requested_at) if job.request else None
+    if asked_at is not None:
+        parts.append(f"{format_age((now - asked_at).total_seconds())} ago")
+    return " · ".join(parts)
+
+
 def asked_words(grid: Mapping[str, Any]) -> str:
     """Return the parameters of a back-test, in one line."""
-    parts = [", ".join(grid.get("clusters") or ["every recorded cluster"])]
+    parts = [", ".join(grid.get("clusters") or ["all recorded clusters"])]
     if grid.get("from") or grid.get("to"):
         parts.append(
             f"{_minute(grid.get('from'), 'the start')} to {_minute(grid.get('to'), 'the end')}"

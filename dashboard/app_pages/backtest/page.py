@@ -1,4 +1,7 @@
-"""Back-test: which settings would have kept this cluster balanced, replayed from its own record."""
+"""Back-test: which settings balance this cluster with the fewest moves, replayed on its history.
+
+The first screen is the newest result of the cluster; the form is in a tab next to it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ page = frame.open_fleet("Back-test", needs_snapshot=False)
 config, cluster = page.config, page.choice.cluster
 system = BACKTEST[cluster.kind]
 every = [job for job in jobs.listed(config) if job.kind == queries.KIND]
-shown = jobs.chosen(config)
+newest = queries.newest(every, cluster.name)
+shown = jobs.chosen(config) if state.JOB in st.query_params else newest
 server = jobs.server_of(config)
 span, problem = None, None
 try:
@@ -28,23 +32,18 @@ except OpsError as error:
 found = view.read(shown) if shown is not None and shown.answer is not None else None
 
 if shown is not None:
-    words.title("Back-test", model.asked_words(queries.asked_grid(shown)))
-    st.button("Close result", icon=":material/close:", type="tertiary", on_click=jobs.close)
+    words.title("Back-test", model.subtitle(shown, page.now))
 if found is None:
     jobs.draw_server(server)
 if problem is not None:
-    words.failed(problem, what="The record cannot be read")
+    words.failed(problem, what="The history cannot be read")
 if found is None:
     figures.key_figures(model.record_figures(span, every), key="backtest_record")
 if shown is not None and shown.answer is not None:
     result = None if found is None else view.pick_cluster(shown, found)
     if result is not None:
         figures.key_figures(model.result_figures(result), key="backtest_result")
-    first, _, rest = shown.answer.sentence.partition(". ")
-    words.answer(f"{first.rstrip('.')}.")
-    if rest:
-        with st.expander("Against the record", icon=":material/fact_check:"):
-            st.markdown(words.plain(rest))
+    words.answer(model.headline(shown.answer.sentence)[0])
 elif shown is not None and shown.is_ended:
     result = None
     words.answer(outcome(shown))
@@ -53,7 +52,7 @@ else:
     result = None
     if shown is not None:
         st.session_state[_AWAITED] = shown.id
-        words.answer("The history is being replayed; the result appears here.")
+        words.answer("Replaying the history.")
     elif span is None:
         view.nothing_recorded(config, cluster.name)
 jobs.draw_under_way(config, [job.id for job in reversed(every) if not job.is_ended])
@@ -62,7 +61,7 @@ if result is not None:
     with st.container(key="backtest_found"):
         left, right = st.columns([0.54, 0.46], gap="medium")
     with left:
-        words.section("Moves vs. deviation", "One mark per candidate; lower left is better.")
+        words.section("Moves vs. deviation", "one mark per candidate; lower left is better")
         view.draw_pareto(result)
     with right:
         view.draw_change(page, system, result)
@@ -82,14 +81,18 @@ if labels:
 if result is not None and RANKING in opened:
     with opened[RANKING]:
         view.draw_ranking(result)
+        if shown is not None and shown.answer is not None:
+            view.draw_references(shown.answer.sentence)
 if result is not None and OVER_TIME in opened:
     with opened[OVER_TIME]:
         view.draw_timelines(result)
 if span is not None and NEW in opened:
     with opened[NEW], st.container(key="backtest_form"):
-        if shown is not None:
+        if shown is not None and state.JOB in st.query_params:
             form.refill(shown, cluster.name, system.grid)
         form.draw(form.editing(page, system, span, every))
 if EARLIER in opened:
     with opened[EARLIER]:
+        if newest is not None and shown is not None and shown.id != newest.id:
+            st.button("Open newest result", icon=":material/first_page:", on_click=jobs.close)
         jobs.draw_list(config, [job for job in every if job.is_ended], key="backtest_list")

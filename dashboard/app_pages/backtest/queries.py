@@ -120,6 +120,23 @@ def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | Non
     return None
 
 
+def newest(jobs: Sequence[Job], cluster: str) -> Job | None:
+    """Return the newest finished back-test of one cluster; ``None``: there is none.
+
+    Args:
+        jobs: Back-tests, the newest first.
+        cluster: Its name.
+    """
+    return next(
+        (
+            job
+            for job in jobs
+            if job.state == "done" and asked_grid(job).get("clusters") == [cluster]
+        ),
+        None,
+    )
+
+
 def found(job: Job) -> Found:
     """Return the ranking of a finished job.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -79,8 +79,8 @@ def pick_cluster(job: Job, found: Found) -> Shown:
 def nothing_recorded(config: Config, cluster: str) -> None:
     """Say how a record comes about."""
     st.info(
-        f"Nothing is recorded of {words.plain(cluster)} yet. The collector records a minute "
-        "with every snapshot; an export of another machine can be imported.",
+        f"No history of {words.plain(cluster)} yet. The collector records every snapshot; "
+        "an export of another machine can be imported.",
         icon=":material/history:",
     )
     more = config_option(config)
@@ -92,7 +92,8 @@ def draw_pareto(view: Shown) -> None:
     points = model.points_of(view.ranking, view.advised)
     if not points:
         st.info(
-            "No candidate could be replayed; the ranking has the reasons.", icon=":material/info:"
+            "No candidate could be replayed. See the reasons in the ranking.",
+            icon=":material/info:",
         )
         return
     goal, moves = view.target, view.nouns.moves.capitalize()
@@ -103,11 +104,19 @@ def draw_pareto(view: Shown) -> None:
             nouns=view.nouns,
         ),
         key="backtest_pareto",
-        alt=f"{moves} a day against the deviation that is left, one mark a candidate",
+        alt=f"{moves} a day against the max deviation, one mark per candidate",
     )
     span = model.span_note(view.ranking, view.nouns.moves)
-    note = "Labels are ranks, bars the range over the seeds."
+    note = "Labels: ranks. Bars: range over the seeds."
     st.caption(words.plain(f"{note} {span}".strip()))
+
+
+def draw_references(sentence: str) -> None:
+    """Draw the actual result and the replay of the recorded settings, if the answer has them."""
+    _, rest = model.headline(sentence)
+    if rest:
+        with st.expander("Actual and replayed", icon=":material/fact_check:"):
+            st.markdown(words.plain(rest))
 
 
 def draw_ranking(view: Shown) -> None:
@@ -122,20 +131,22 @@ def draw_ranking(view: Shown) -> None:
     if spelled:
         st.caption(words.plain(" · ".join(spelled)))
     whole = {name: label for label, name in own.items()}
-    server, moves = view.nouns.server, view.nouns.moves.capitalize()
+    moves = view.nouns.moves.capitalize()
     words.notes(candidates.not_simulated(view.ranking.to_dict("records")))
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
             "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=330
         ),
-        "deviation_p95": tables.percent("Deviation", f"Farthest {server}, 95th percentile."),
+        "deviation_p95": tables.percent(
+            "Deviation", "Max deviation from the mean, 95th percentile of the minutes."
+        ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
-        "marks": st.column_config.TextColumn("Marks", width=190),
-        "deviation_range": tables.words("Deviation, by seed", "Least and greatest over the seeds."),
-        "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
+        "marks": st.column_config.TextColumn("Status", width=190),
+        "deviation_range": tables.words("Deviation, by seed", "Min and max over the seeds."),
+        "unloads_range": tables.words(f"{moves}, by seed", "Min and max over the seeds."),
         "deviation_mean": tables.percent(
-            "Mean deviation", f"Farthest {server}, mean of the minutes."
+            "Mean deviation", "Max deviation from the mean, mean of the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes(
@@ -156,7 +167,7 @@ def draw_ranking(view: Shown) -> None:
         rows.assign(candidate=rows["candidate"].map(own)),
         columns,
         key="backtest_ranking",
-        alt="Candidates, the best first, with what really happened in its place",
+        alt="Candidates, best first, with the actual result",
         height=min(480, tables.height_of(len(rows))),
         missing="",
     )
@@ -174,7 +185,7 @@ def _toggle(picked: list[str], name: str) -> None:
 
 
 def draw_timelines(view: Shown) -> None:
-    """Draw the picked candidates over time, next to what really happened."""
+    """Draw the selected candidates over time, with the actual result."""
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         picked = st.multiselect(
@@ -219,9 +230,10 @@ def _note_picked(key: str) -> None:
 
 
 def _history_link(view: Shown, start: datetime, end: datetime) -> None:
-    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") for moment in (start, end)]
+    ends = (start, end + timedelta(minutes=1))  # whole minutes, the last one among them
+    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for moment in ends]
     st.button(
-        "Open the history of this time",
+        "Open this period in History",
         icon=":material/history:",
         type="tertiary",
         key="_backtest_history",
@@ -231,7 +243,7 @@ def _history_link(view: Shown, start: datetime, end: datetime) -> None:
 
 
 def _open_history(cluster: str, start: str, end: str) -> None:
-    state.go("history", cluster=cluster, start=start, end=end)
+    state.go("history", cluster=cluster, range="dates", start=start, end=end)
 
 
 def _moves(view: Shown, picked: list[str], seed: int) -> None:
@@ -250,14 +262,14 @@ def _moves(view: Shown, picked: list[str], seed: int) -> None:
             rows.head(_MOVES),
             {
                 "taken_at": st.column_config.DatetimeColumn(
-                    "When (UTC)", format="YYYY-MM-DD HH:mm:ss"
+                    "Time (UTC)", format="YYYY-MM-DD HH:mm:ss"
                 ),
                 "source": tables.words("From"),
                 "destination": tables.words("To"),
                 "kind": tables.words("Kind"),
                 "moved": tables.megabytes("Traffic"),
                 "clients": tables.whole("Clients"),
-                "subject": tables.words("What moved"),
+                "subject": tables.words(view.nouns.subject.capitalize()),
             },
             key="backtest_moves",
             alt=f"Moves of {name}",
@@ -282,7 +294,7 @@ document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"}
 def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
-    words.section("What to change", f"On {name}; simulated to convergence on its last minute.")
+    words.section("Changes", f"on {name}; simulated to convergence on its last minute")
     for note in model.cautions(view.found.ranking(name)):
         st.caption(f":material/block: {words.plain(note)}")
     changes = _changes(view, name)
@@ -296,7 +308,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
         st.warning(words.plain(restart), icon=":material/restart_alt:")
     if name != page.choice.cluster.name:
         st.button(
-            f"Look at {words.plain(name)} to plan this",
+            f"Open {words.plain(name)} to plan this",
             icon=":material/open_in_new:",
             on_click=_choose,
             args=(name,),
@@ -324,7 +336,7 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
     if page.page is None:
         name = words.plain(page.choice.cluster.name)
         st.info(
-            f"A plan is made on a snapshot, and there is none of {name} yet.",
+            f"A plan requires a snapshot of {name}; there is none yet.",
             icon=":material/info:",
         )
         return
@@ -339,7 +351,7 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
     advised = view.found.changes(name)
     if advised.empty:
         st.caption(
-            ":material/check_circle: None is recommended: no candidate is better than the recorded "
+            ":material/check_circle: No recommendation: no candidate is better than the recorded "
             "settings, replayed."
         )
     offered = model.plannable(view.found.ranking(name))
@@ -348,7 +360,7 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
         "Candidate to plan",
         offered,
         index=offered.index(best) if best in offered else None,
-        placeholder="Choose one to see what it changes",
+        placeholder="Choose a candidate",
         format_func=option,
         key=TO_PLAN,
         bind="query-params",
@@ -358,12 +370,10 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
     try:
         changes = queries.changes_to(view.job, name, chosen)
     except OpsError as error:
-        words.failed(error, what="What it changes cannot be read")
+        words.failed(error, what="The changes cannot be read")
         return None
     if changes.empty:
-        st.caption(
-            "It changes no setting, or the recorded settings could not be replayed to compare it."
-        )
+        st.caption("No changed settings, or the recorded settings could not be replayed.")
         return None
     return changes
 

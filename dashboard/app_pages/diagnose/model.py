@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from core.diagnosis.model import Cause, Diagnosis, Effect
 from core.findings.quantity import Quantity
 from core.units import format_age, format_band, format_deviation, pluralize
+from dashboard.charts.dumbbell import DeviationPairs
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ COLUMNS = (
     *("cause", "affected", "objects", "measured", "limit", "now", "fixed"),
     *("moves", "back", "converges", "code"),
 )
-EFFECT = ("fixed", "fixed_bar", "moves", "back", "converges")
+EFFECT = ("fixed", "moves", "back", "converges")
 """Columns that only causes with an effect on balance fill."""
 
 
@@ -50,6 +52,27 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
     )
     whole = {"moves": "Int64", "back": "Int64"}
     return rows.astype({"now": "float64", "fixed": "float64", **whole})
+
+
+def effects_of(found: Diagnosis) -> DeviationPairs | None:
+    """Return the max deviation now and with each fix, as pairs for the chart.
+
+    Args:
+        found: The diagnosis.
+    Returns:
+        ``None`` if no cause has an effect on balance.
+    """
+    effects = [(title_of(one), one.effect) for one in found.causes if one.effect is not None]
+    now, after = (
+        np.array([np.nan if one is None else one for one in side], float)
+        for side in (
+            [one.before.deviation for _, one in effects],
+            [one.after.deviation for _, one in effects],
+        )
+    )
+    if not np.isfinite(after).any():
+        return None
+    return DeviationPairs(brokers=[title for title, _ in effects], now=now, after=after)
 
 
 def affected_words(cause: Cause) -> str:
@@ -139,9 +162,9 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
         found: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
     """
-    best = next((one.effect for one in found.causes if one.effect is not None), None)
+    best = _best_of(found)
     now = deviation if best is None else best.before.deviation
-    untried = "all that apply" if found.is_complete else found.progress
+    untried = "all applicable" if found.is_complete else found.progress
     figures = []
     if now is not None:
         figures.append(
@@ -150,14 +173,14 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
                 value=format_deviation(now),
                 note=f"target {format_band(found.target_ratio)}",
                 status=band_status(now, found.target_ratio) if found.problem else "ok",
-                help="Of the busiest server from the mean"
-                + (", when the balancer has ended." if best is not None else ", in the snapshot."),
+                help="Of the busiest server from the mean, "
+                + ("at convergence." if best is not None else "in the snapshot."),
             )
         )
     if best is not None:
         figures.append(
             KeyFigure(
-                label="With the first fix",
+                label="With the best fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
                 status=band_status(best.after.deviation, found.target_ratio),
@@ -171,14 +194,21 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             value=str(len(found.causes)) if found.causes or found.is_complete else UNKNOWN,
             note=_kinds(found),
             status=_state(found),
-            help="Observed in the snapshot, or proven by a simulation of the fix.",
+            help="Observed: visible in the snapshot. Proven: a simulation of the fix improves it.",
         ),
         KeyFigure(
-            label="Changes tried",
+            label="Changes simulated",
             value=f"{found.tried:,}",
-            note=untried if found.problem or not found.is_complete else "none is needed",
+            note=untried if found.problem or not found.is_complete else "none needed",
         ),
     ]
+
+
+def _best_of(found: Diagnosis) -> Effect | None:
+    """Return the effect that leaves the least deviation; the first one if none is known."""
+    effects = [one.effect for one in found.causes if one.effect is not None]
+    known = [one for one in effects if one.after.deviation is not None]
+    return min(known, key=lambda one: one.after.deviation or 0.0, default=next(iter(effects), None))
 
 
 def _state(found: Diagnosis) -> Status:
@@ -214,5 +244,5 @@ class Tried:
 def progress_words(tried: Tried | None) -> str:
     """Return how far the search is, for the bar of its time."""
     if tried is None:
-        return "Waiting for the search before it."
-    return f"Simulating changes: {tried.count:,} tried, {format_age(tried.elapsed_s)} elapsed."
+        return "Waiting for an earlier search."
+    return f"{pluralize(tried.count, 'change')} simulated, {format_age(tried.elapsed_s)} elapsed."

@@ -1,4 +1,4 @@
-"""The tab Over time: what moved and came back, why, and what would have prevented it."""
+"""The tab Over time: flapping and its reasons, and the setting that prevents it."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def draw(context: FleetContext, system: DiagnoseSystem) -> None:
             system.subject,
             key=state.DIAGNOSED_NAME,
             bind="query-params",
-            placeholder="Optional: why it moved",
+            placeholder="Optional: one object",
             width=420,
         )
-        st.button("Read again", icon=":material/refresh:", type="tertiary", on_click=_again)
+        st.button("Reload", icon=":material/refresh:", type="tertiary", on_click=_again)
     try:
         end = _end(context, cluster)
     except OpsError as error:
-        words.failed(error, what="The record cannot be read")
+        words.failed(error, what="The history cannot be read")
         return
     if end is None:
-        st.info(f"Nothing is recorded of {words.plain(cluster)} yet.", icon=":material/history:")
+        st.info(f"No history of {words.plain(cluster)} yet.", icon=":material/history:")
         return
     key = (cluster, PERIODS[str(period)], str(name or "").strip(), end)
     found = over_time.wait(key, _AT_ONCE_S)
@@ -78,7 +78,7 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     """Look until the answer is there, then draw the page with it."""
     if over_time(key) is not None:
         st.rerun()
-    st.caption(":material/hourglass_top: The record is being replayed; nothing is sent.")
+    st.caption(":material/hourglass_top: Replaying the history.")
 
 
 def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
@@ -91,48 +91,48 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     left, right = st.columns(2, gap="medium")
     with left:
-        words.section("Prevention", "The setting that would have kept the period calm.")
+        words.section("Prevention", "Actual, replayed, and with the best setting")
         runs = model.prevention_rows(found.prevention)
         tables.table(
             runs,
             {
                 "run": tables.words("Run"),
                 "moves": tables.whole("Moves"),
-                "back": tables.whole("Back", "Moves to where it had been."),
-                "deviation": tables.percent("Deviation p95", "Of the farthest server, by minute."),
+                "back": tables.whole("Returned", "Moves back to a former broker or node."),
+                "deviation": tables.percent("Deviation p95", "Max deviation, by minute."),
             },
             key="prevention",
             alt="Moves, returned moves and deviation: recorded, replayed, with the setting",
             height=tables.height_of(len(runs)),
         )
     with right:
-        words.section("Verdicts", f"Of {found.samples} minutes, evenly over the period.")
+        words.section("Verdicts", f"{found.samples} minutes sampled")
         verdicts = model.verdict_rows(found)
         tables.table(
             verdicts,
             {"minutes": tables.whole("Minutes"), "verdict": tables.words("Next round")},
             key="verdicts",
-            alt="What the balancer would have done next, by number of minutes",
+            alt="Next shedding decision, by number of minutes",
             height=tables.height_of(len(verdicts)),
         )
     events = model.event_rows(found)
     if not events.empty:
-        words.section("Moves", "The verdict is that of the minute before.")
+        words.section("Moves", "with the verdict of the minute before")
         tables.table(
             events,
             {
-                "when": st.column_config.DatetimeColumn("When (UTC)", format="HH:mm:ss"),
+                "when": st.column_config.DatetimeColumn("Time (UTC)", format="HH:mm:ss"),
                 "source": tables.words("From"),
                 "destination": tables.words("To"),
                 "by": tables.words("By"),
-                "why": tables.words("Why"),
+                "why": tables.words("Reason"),
             },
             key="past_moves",
-            alt="Moves of the object in question, with the reason of each",
+            alt="Moves of the object with the reason of each",
             height=tables.height_of(len(events)),
         )
     causes = model.rows_of(found.worst)
-    words.section("Causes", f"Where it was least even: {found.worst_at:%Y-%m-%d %H:%M} UTC.")
+    words.section("Causes", f"at the max deviation, {found.worst_at:%Y-%m-%d %H:%M} UTC")
     if causes.empty:
         st.caption(words.plain(found.worst.answer))
         return
@@ -141,12 +141,12 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
         {
             "cause": tables.words("Cause"),
             "objects": tables.words("Object"),
-            "now": tables.percent("Then", "Max deviation from the mean, without the fix."),
+            "now": tables.percent("Deviation", "Max deviation from the mean, without the fix."),
             "fixed": tables.percent("With the fix"),
             "moves": tables.whole("Moves"),
-            "back": tables.whole("Back"),
+            "back": tables.whole("Returned"),
         },
         key="past_causes",
-        alt="Causes in the least even minute, with the effect of the fix of each",
+        alt="Causes at the max deviation, with the effect of each fix",
         height=tables.height_of(len(causes)),
     )

@@ -1,4 +1,4 @@
-"""Diagnose: why the load is uneven or restless, and which change proves it."""
+"""Diagnose: why the load is uneven, and how much each fix improves it."""
 
 from __future__ import annotations
 

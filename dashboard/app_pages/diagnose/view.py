@@ -1,22 +1,20 @@
-"""The tab Now: the causes as a table, one of them in full at its side, or how far the search is."""
+"""The tab Now: what each fix achieves, the causes, and the selected one with its actions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import streamlit as st
 
 from core.diagnosis.request import DEFAULT_SECONDS
 from dashboard import state
 from dashboard.app_pages.diagnose import model
 from dashboard.app_pages.diagnose.queries import diagnosed, search
+from dashboard.charts.dumbbell import deviation_dumbbells
 from dashboard.components import figures, frame, jobs, tables, words
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from core.diagnosis.model import Cause, Diagnosis
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.diagnose.queries import Diagnosed
@@ -78,15 +76,37 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         words.answer(diagnosis.answer)
     # without a cause, what was promising and what the time did not allow is the answer
     notes = diagnosis.notes[:1] if diagnosis.causes else diagnosis.notes
-    if notes:
-        st.caption(words.plain(" ".join(notes)))
+    if not diagnosis.causes:
+        if notes:
+            st.caption(words.plain(" ".join(notes)))
+        _actions(page, system, key, diagnosis)
+        return
+    left, right = frame.columns([0.66, 0.34], key="causes")
+    with left:
+        pairs = model.effects_of(diagnosis)
+        if pairs is not None:
+            words.section("Max deviation with each fix", " ".join(notes).rstrip("."))
+            figures.chart(
+                deviation_dumbbells(pairs, diagnosis.target_ratio),
+                key="diagnose_effects",
+                alt="Max deviation from the mean, now and with each fix, and the target band",
+            )
+        words.section("Causes")
+        _table(diagnosis)
+        _actions(page, system, key, diagnosis)
+    with right, st.container(border=True, key="cause_panel"):
+        _panel(page, system, _opened(diagnosis))
+
+
+def _actions(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosis) -> None:
+    """Draw the buttons that continue or repeat the search, and links to other pages."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        if not diagnosis.is_complete:
+        if not found.is_complete:
             st.button(
-                "Search to the end, in the background",
+                "Search all in background",
                 icon=":material/manage_search:",
-                help=f"{diagnosis.progress[:1].upper()}{diagnosis.progress[1:]}. A job goes on for "
-                f"{_JOB_S / 60:.0f} min; you can leave this page meanwhile.",
+                help=f"{found.progress[:1].upper()}{found.progress[1:]}. Starts a job of up to "
+                f"{_JOB_S / 60:.0f} min.",
                 on_click=jobs.start,
                 args=(
                     page.config,
@@ -98,23 +118,15 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
             )
         if key[1].taken_at != page.stored.taken_at:
             st.button(
-                "Diagnose again",
+                "Diagnose newest snapshot",
                 icon=":material/refresh:",
                 type="tertiary",
-                help="On the newest snapshot.",
                 on_click=_again,
             )
         st.space("stretch")
         system.links(page)
-    if not diagnosis.is_complete:
+    if not found.is_complete:
         jobs.draw_refusal()
-    if not diagnosis.causes:
-        return
-    left, right = frame.columns([0.7, 0.3], key="causes")
-    with left:
-        _table(diagnosis)
-    with right, st.container(border=True, key="cause_panel"):
-        _panel(page, system, _opened(diagnosis))
 
 
 def _opened(diagnosis: Diagnosis) -> Cause:
@@ -124,16 +136,6 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     return next((one for one in causes if model.title_of(one) == named), causes[0])
 
 
-def _rows(diagnosis: Diagnosis) -> pd.DataFrame:
-    """Return the causes with their effects as bars."""
-    rows = model.rows_of(diagnosis)
-    shown = np.nan_to_num(rows[["now", "fixed"]].to_numpy(np.float64))
-    end_ratio = float(shown.max()) / 100 or None
-    ratios = [None if np.isnan(one) else one / 100 for one in rows["fixed"].tolist()]
-    rows["fixed_bar"] = tables.deviation_bars(ratios, diagnosis.target_ratio, end_ratio=end_ratio)
-    return rows
-
-
 def _object_px(objects: Sequence[str]) -> int:
     """Return room for the longest object; a list of names and the longest keys are cut."""
     return min(220, 18 + 7 * max(map(len, objects)))
@@ -141,7 +143,7 @@ def _object_px(objects: Sequence[str]) -> int:
 
 def _table(diagnosis: Diagnosis) -> None:
     causes = diagnosis.causes
-    rows = _rows(diagnosis)
+    rows = model.rows_of(diagnosis)
 
     def select() -> None:
         picked = st.session_state[_TABLE].selection.rows
@@ -152,15 +154,14 @@ def _table(diagnosis: Diagnosis) -> None:
 
     columns = {
         "cause": tables.words("Cause"),
-        "affected": tables.words("Affected", "What it costs clients now."),
+        "affected": tables.words("Affected", "Clients or data affected now."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
-        "fixed_bar": tables.deviation("Target"),
         "moves": tables.whole("Moves", "With the fix."),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
-        "back": tables.whole("Returned", "Moves to where a bundle or replica had been."),
-        "converges": tables.words("Rounds", "Until nothing moves any more, with the fix."),
+        "back": tables.whole("Returned", "Moves back to a former broker or node."),
+        "converges": tables.words("Rounds", "To convergence, with the fix."),
     }
     tables.grid(
         rows,
@@ -168,7 +169,7 @@ def _table(diagnosis: Diagnosis) -> None:
         column_order=_shown(diagnosis, list(columns)),
         column_config=columns,
         key=_TABLE,
-        alt="Causes, the first to act on first, with the simulated effect of the fix of each",
+        alt="Causes by priority, with the simulated effect of each fix",
         height=tables.height_of(len(rows)),
         row_height=tables.ROW_PX,
         placeholder=model.UNKNOWN,
@@ -188,7 +189,7 @@ def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
 
 
 def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None:
-    """Show one cause in full: what decides it, what to do, and the lines that do it."""
+    """Show one cause in full: the evidence, the fix, and its commands."""
     st.markdown(f"**{words.plain(model.title_of(cause))}**")
     st.markdown(words.plain(cause.summary))
     st.markdown(f"**Next:** {words.plain(cause.hint)}")
@@ -207,7 +208,7 @@ def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None
     if lines:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     if cause.fix.restart:
-        st.caption("It is read when a server starts: restart them one by one.")
+        st.caption("Takes effect after a restart: restart the servers one by one.")
 
 
 def _go(one: NextPage) -> None:

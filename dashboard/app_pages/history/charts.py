@@ -20,10 +20,10 @@ from dashboard.charts.template import ACCENT, FAINT, LINE, NEAR, NEUTRAL, SERIES
 
 Floats = NDArray[np.float64]
 
-_ROW_PX: Final = 18
-_LEAST_PX, _MOST_PX = 130, 460
-_MEAN_PX, _EVEN_PX, _LANE_PX = 92, 74, 24
-_GAP_PX: Final = 14
+_ROW_PX: Final = 13
+_MIN_PX, _MAX_PX = 104, 300
+_MEAN_PX, _EVEN_PX, _LANE_PX = 50, 46, 16
+_GAP_PX: Final = 10
 _QUIET: Final = "no event"
 _HEADROOM: Final = 1.25
 """For the name of a panel, above its lines."""
@@ -100,7 +100,7 @@ class Timeline:
 @drawn_once
 def history_timeline(data: Timeline) -> go.Figure:
     """Return the figure; marks of events can be clicked, their custom data begin with the lane."""
-    grid_px = min(_MOST_PX, max(_LEAST_PX, _ROW_PX * len(data.rows)))
+    grid_px = min(_MAX_PX, max(_MIN_PX, _ROW_PX * len(data.rows)))
     lanes_px = _LANE_PX * max(1, len(data.lanes)) + 8
     heights = [_MEAN_PX, _EVEN_PX, grid_px, lanes_px]
     total = sum(heights) + 3 * _GAP_PX
@@ -115,7 +115,7 @@ def history_timeline(data: Timeline) -> go.Figure:
     _add_evenness(figure, data)
     _add_grid(figure, data)
     _add_lanes(figure, data)
-    styled(figure, height=total + 56)
+    styled(figure, height=total + 44)
     scale = scale_of(data.unit)
     top = (_MEAN_PX + _EVEN_PX + 2 * _GAP_PX) / total
     figure.update_layout(
@@ -149,7 +149,7 @@ def history_timeline(data: Timeline) -> go.Figure:
         col=1,
     )
     figure.update_yaxes(
-        autorange="reversed", type="category", nticks=max(2, grid_px // 15), row=3, col=1
+        autorange="reversed", type="category", nticks=max(2, grid_px // _ROW_PX), row=3, col=1
     )
     figure.update_xaxes(range=[data.start, data.end], tickformat=span_format(data.start, data.end))
     figure.update_xaxes(title_text="UTC", row=4, col=1)
@@ -238,7 +238,7 @@ def _add_grid(figure: go.Figure, data: Timeline) -> None:
             customdata=data.peaks * scale.factor,
             hovertemplate="%{y}<br>%{x|%d %b %H:%M:%S} UTC<br><b>%{z:,.4~g}"
             + scale.suffix
-            + "</b>, at most %{customdata:,.4~g}"
+            + "</b>, max %{customdata:,.4~g}"
             + scale.suffix
             + "<extra></extra>",
             coloraxis="coloraxis",
@@ -269,7 +269,7 @@ def _add_lanes(figure: go.Figure, data: Timeline) -> None:
                 marker={
                     "symbol": lane.symbol,
                     "color": lane.color,
-                    "size": [7 + min(9.0, 2.2 * np.log2(size)) for size in lane.sizes],
+                    "size": [6 + min(7.0, 2.0 * np.log2(size)) for size in lane.sizes],
                     "line": {"width": 0.5, "color": LINE},
                 },
                 name=lane.name,

@@ -77,7 +77,7 @@ LANES: Final = (
     LaneKind("level", "Level", ("level",), "every", "hexagon", SERIES[3], "change of level"),
     LaneKind(
         "servers",
-        "Up and down",
+        "Restarts",
         ("broker_up", "broker_down", "node_up", "node_down", "node_restart"),
         "every",
         "triangle-up",
@@ -95,7 +95,7 @@ LANES: Final = (
     ),
     LaneKind(
         "runs",
-        "Runs by people",
+        "Runs",
         ("run", "step"),
         "every",
         "triangle-right",
@@ -104,6 +104,9 @@ LANES: Final = (
     ),
 )
 """From the top of the picture."""
+
+FORMER_LANES: Final[Mapping[str, str]] = {"Up and down": "Restarts", "Runs by people": "Runs"}
+"""Names of today by those of addresses written before."""
 
 KIND_WORDS: Final[Mapping[str, str]] = {
     "move": "moved",

@@ -1,4 +1,4 @@
-"""Numbers and texts of the History page: answers, measures, minutes compared, moves, agreement."""
+"""Numbers and texts of the History page: figures, picture, compared minutes, moves, predictions."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ PRESETS: Final[Mapping[str, timedelta]] = {
     "30 d": timedelta(days=30),
 }
 FREE: Final = "dates"
+
+EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
+"""Tabs below the picture, each for one job."""
+TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
+EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
+MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
+FORMER_EXPORT: Final = "Export"
 MAX_ROWS: Final = 40
 _EVEN_POINTS: Final = 600
 
@@ -227,23 +234,20 @@ def _thinned(evenness: Evenness, system: HistorySystem) -> tuple[NDArray[np.int6
     return evenness.at_ms[edges], np.where(np.isfinite(worst), worst, np.nan)
 
 
-def picture_note(grid: Grid, system: HistorySystem) -> str:
-    """Return the line that explains the picture."""
+def subtitle(grid: Grid, period: Period, system: HistorySystem) -> str:
+    """Return the period, the resolution, and how many servers of a large fleet are drawn."""
     shown = min(len(grid.subjects), MAX_ROWS)
-    name = system.server
-    each = (
-        f"columns of {span_words(timedelta(milliseconds=grid.step_ms))}"
+    step = (
+        span_words(timedelta(milliseconds=grid.step_ms))
         if grid.step_ms >= 60_000
-        else f"columns of {grid.step_ms // 1000} s"
-        if grid.step_ms
-        else "a column per recorded minute"
+        else f"{grid.step_ms // 1000} s"
     )
-    part = (
-        f" The {shown} hottest of {len(grid.subjects):,} {name}s are drawn."
-        if shown < len(grid.subjects)
-        else ""
-    )
-    return f"Mean and range over all {name}s; {system.even_caption}; {each}; events.{part}"
+    parts = [f"{stamp(period.start)[:-3]} to {stamp(period.end)[:-3]} UTC"]
+    if grid.step_ms:
+        parts.append(f"mean per {step}")
+    if shown < len(grid.subjects):
+        parts.append(f"{shown} hottest of {len(grid.subjects):,} {system.server}s")
+    return " · ".join(parts)
 
 
 # -- one minute ------------------------------------------------------------------------------------
@@ -252,7 +256,7 @@ def picture_note(grid: Grid, system: HistorySystem) -> str:
 def then_and_now(
     then: pa.Table, now: pa.Table, system: HistorySystem, measure: HistoryMeasure
 ) -> pd.DataFrame:
-    """Return each server's measure at two minutes, the largest difference first.
+    """Return each server's measure at two minutes, the highest load first.
 
     Args:
         then: As ``HistoryQueries.servers_at`` returns it.
@@ -331,7 +335,7 @@ def _what_changed(rows: pd.DataFrame, system: HistorySystem) -> str:
     kinds = Counter(rows["kind"])
     others = Counter(rows.loc[rows["kind"] != system.move_kind, "what"])
     if not kinds:
-        return "nothing moved and nothing was changed"
+        return "no changes"
     parts = [system.describe_moves(rows)] if kinds[system.move_kind] else []
     parts += [f"{what}: {number:,}" for what, number in others.items()]
     return ", ".join(parts)
@@ -445,14 +449,14 @@ def _percent(ratio: float | None) -> float:
 
 # -- agreement -------------------------------------------------------------------------------------
 
-CONFIGURED: Final = "the configured one"
+CONFIGURED: Final = "configured strategy"
 VERDICT_WORDS: Final = {
-    "equal": "● the same bundles",
-    "overlapping": "◐ some of the same",
+    "equal": "● same bundles",
+    "overlapping": "◐ partly the same",
     "other": "○ other bundles",
-    "nothing": "● both nothing",
-    "only_real": "▲ only the leader moved",
-    "only_predicted": "▼ only predicted",
+    "nothing": "● no moves",
+    "only_real": "▲ actual only",
+    "only_predicted": "▼ predicted only",
     "not_judged": "? not judged",
 }
 _MAX_NAMES: Final = 2
@@ -468,22 +472,20 @@ def notes(found: Agreement, system: HistorySystem) -> list[str]:
     lines = []
     if found.judged:
         lines.append(
-            f"{found.judged:,} rounds judged: {format_ratio(found.agreed_ratio)} agree, quiet ones "
-            f"counted; of those with moves, {format_ratio(found.acting_ratio)} are equal."
+            f"{found.judged:,} rounds judged: {format_ratio(found.agreed_ratio)} agree, rounds "
+            f"without moves included; of those with moves, {format_ratio(found.acting_ratio)}."
         )
     if found.moves:
-        lines.append(
-            "The leader's are all moves that were not Trimtab's: "
-            f"{system.by_hand} counts among them."
-        )
+        lines.append(f"Actual moves exclude Trimtab's and include {system.by_hand}.")
     if found.landing_ratio is not None and found.landing_expected is not None:
         lines.append(
-            f"Where bundles landed had been given {format_ratio(found.landing_ratio)} on average; "
-            f"{format_ratio(found.landing_expected)} would be exact."
+            f"Mean predicted probability of the actual destination: "
+            f"{format_ratio(found.landing_ratio)} (exact prediction: "
+            f"{format_ratio(found.landing_expected)})."
         )
     if found.moves_by_others:
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        lines.append(f"{pluralize(found.moves_by_others, 'move')} left out ({reasons}).")
+        lines.append(f"{pluralize(found.moves_by_others, 'move')} excluded ({reasons}).")
     return lines
 
 
@@ -500,7 +502,7 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
             "moved": listed(row["moved"], _MAX_NAMES),
             "both": row["both"],
             "early": row["early"],
-            "brokers": {None: "", True: "same", False: "others"}[row["same_brokers"]],
+            "brokers": {None: "", True: "same", False: "different"}[row["same_brokers"]],
             "why": row["why"],
             "sentence": row["sentence"],
         }

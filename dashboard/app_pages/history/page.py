@@ -1,4 +1,4 @@
-"""History: what happened, minute by minute; any past minute, and what differs between two."""
+"""History: load and events over time, any past minute, and the effect of every move."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from core.errors import OpsError, SnapshotError
 from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
 from dashboard import state
-from dashboard.app_pages.history import model, states, view
+from dashboard.app_pages.history import minute, model, states, view
 from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
-    draw_minute,
     draw_picture,
-    draw_scrubber,
     looked_at,
     pick_lanes,
     pick_range,
@@ -40,7 +38,10 @@ if span is None:
 
 newest = min(choice.stored.taken_at, span[1]) if choice.is_past and choice.stored else span[1]
 figures_place = st.container()
-period, measure = pick_range(span, newest, system)
+with st.container(key="history_controls", horizontal=True, vertical_alignment="bottom"):
+    period, measure = pick_range(span, newest, system)
+    lanes_place = st.container(width="content")
+    export_place = st.container(width="content")
 weights = system.weights(choice.stored)
 servers = servers_of(history.store, history.system)
 query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
@@ -54,30 +55,31 @@ if not len(shown.minutes):
         words.answer("Nothing was recorded in this range.")
     states.outside(span)
     st.stop()
+words.title("History", model.subtitle(shown.grid, period, system))
 recorded = timedelta(milliseconds=int(shown.minutes.at_ms[-1] - shown.minutes.at_ms[0]))
 with figures_place:
     seen = model.EventCounts.of(shown.counts)
     figures.key_figures(model.key_figures(system, seen, shown.evenness, recorded), key="history")
     states.tell_gap(config, choice, span[1])
+with lanes_place:
+    lanes = pick_lanes(shown)
+with export_place:
+    view.draw_export(config, query)
 
-lanes = pick_lanes(shown)
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
 draw_picture(query, shown, system, measure, looked, lanes)
-draw_scrubber(query, shown, looked)
 
-TABS: dict[str, Callable[[], None]] = {
-    "This minute": lambda: draw_minute(query, system, measure, looked),
-    "Events": lambda: view.draw_events(query, lanes),
-    "Alerts": lambda: view.draw_alerts(config, query),
-    "Compare": lambda: view.draw_compare(config, choice, system, shown, looked),
-    "Movers and flaps": lambda: view.draw_movers(query, system, shown, config.history.minute_s),
-    "Effect": lambda: view.draw_effect(query, system, shown, config.history.minute_s),
-    "Agreement": lambda: view.draw_agreement(config, query, system),
-    "Series": lambda: view.draw_series(query, system, shown),
-    "Export": lambda: view.draw_export(config, query),
+minute_s = config.history.minute_s
+DRAWN: dict[str, Callable[[], None]] = {
+    model.EVENTS: lambda: view.draw_events(config, query, lanes),
+    model.MINUTE: lambda: minute.draw_minute(config, choice, query, system, measure, shown, looked),
+    model.MOVES: lambda: view.draw_moves(query, system, shown, minute_s),
+    model.SERIES: lambda: view.draw_series(query, system, shown),
+    model.PREDICTIONS: lambda: view.draw_predictions(config, query, system),
 }
-tabs = st.tabs(list(TABS), key=state.VIEW, on_change="rerun", bind="query-params")
-for tab, draw in zip(tabs, TABS.values(), strict=True):
+state.rename_tab(view.FORMER_TABS)
+tabs = st.tabs(list(DRAWN), key=state.VIEW, on_change="rerun", bind="query-params")
+for tab, draw in zip(tabs, DRAWN.values(), strict=True):
     if tab.open:
         with tab:
             try:

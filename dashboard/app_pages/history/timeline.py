@@ -1,11 +1,11 @@
-"""The upper part of the History page: its range, the picture, and the minute that it shows."""
+"""The upper part of the History page: the range, the picture, and the minute marked in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -16,15 +16,14 @@ from core.units import ms_to_datetime
 from dashboard import state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import history_timeline
-from dashboard.app_pages.history.events import LANES, lane_of, lanes
+from dashboard.app_pages.history.events import FORMER_LANES, LANES, lane_of, lanes
 from dashboard.app_pages.history.model import (
     FREE,
     PRESETS,
     period_of,
 )
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
-from dashboard.charts.scale import scale_of
-from dashboard.components import choice, figures, misnamed, tables, words
+from dashboard.components import choice, figures, misnamed
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.queries.history import HistoryQuery, Picture
 
@@ -45,24 +44,25 @@ def pick_range(
     """
     misnamed.check_times(state.START)
     misnamed.check_times(state.END, may_be_ahead=True)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        preset = st.segmented_control(
-            "Range",
-            [*PRESETS, FREE],
-            default=_FIRST_PRESET,
-            required=True,
-            key=state.RANGE,
-            bind="query-params",
-            label_visibility="collapsed",
-            help="Presets end at the minute that the header shows",
-        )
-        key = choice.segmented(
-            "Measure",
-            [one.key for one in system.measures],
-            key=state.MEASURE,
-            say=lambda key: system.measure(key).label,
-        )
-        free = _dates(span) if preset == FREE else (None, None)
+    preset = st.segmented_control(
+        "Range",
+        [*PRESETS, FREE],
+        default=_FIRST_PRESET,
+        required=True,
+        key=state.RANGE,
+        bind="query-params",
+        label_visibility="collapsed",
+        help="Presets end at the time of the header.",
+    )
+    free = _dates(span) if preset == FREE else (None, None)
+    key = choice.selected(
+        "Measure",
+        [one.key for one in system.measures],
+        key=state.MEASURE,
+        say=lambda key: system.measure(key).label,
+        width=190,
+        has_label=False,
+    )
     for name, end in ((state.START, free[0]), (state.END, free[1])):
         misnamed.draw(name, (preset, end))
     return (
@@ -98,7 +98,7 @@ _KEY: Final = "history_picture"
 
 
 def pick_lanes(picture: Picture) -> list[str]:
-    """Draw the filter of events; return the wanted lanes, empty: all."""
+    """Draw the filter of events; return the chosen lanes, empty: all."""
     found = {
         lane.key: lane.name
         for kind, by in zip(
@@ -108,18 +108,22 @@ def pick_lanes(picture: Picture) -> list[str]:
     }
     if not found:
         return []
-    names = {lane.key: lane.name for lane in LANES}
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        chosen = st.pills(
-            "Events",
-            [lane.key for lane in LANES if lane.key in found],
-            selection_mode="multi",
-            format_func=lambda key: names[key],
-            key=state.LANE,
-            bind="query-params",
-            label_visibility="collapsed",
-            width="content",
-        )
+    named = st.query_params.get_all(state.LANE)
+    if any(one in FORMER_LANES for one in named):
+        st.session_state[state.LANE] = [
+            lane.key for lane in LANES if lane.name in {FORMER_LANES.get(one, one) for one in named}
+        ]
+    chosen = st.multiselect(
+        "Events",
+        [lane.key for lane in LANES if lane.key in found],
+        format_func=found.__getitem__,
+        key=state.LANE,
+        bind="query-params",
+        placeholder="All events",
+        select_all=False,
+        label_visibility="collapsed",
+        width=260,
+    )
     return [str(one) for one in chosen]
 
 
@@ -141,14 +145,13 @@ def draw_picture(
         period=query.period,
     )
     figure = history_timeline(replace(data, marked=looked.moment))
-    words.section(measure.label, model.picture_note(picture.grid, system))
     figures.plot(
         figure,
         key=_KEY,
         on_select=_clicked,
         selection_mode="points",
-        alt=f"{measure.label} of each server over time, with everything that happened below; "
-        f"the hottest on average is {data.rows[0] if data.rows else 'unknown'}.",
+        alt=f"{measure.label} of each {system.server} over time, events below; the hottest on "
+        f"average is {data.rows[0] if data.rows else 'unknown'}.",
     )
 
 
@@ -187,8 +190,9 @@ class Looked:
 
 
 def look_at(moment: datetime) -> None:
-    """Look at another minute; from a callback."""
+    """Look at another minute, in its tab; from a callback."""
     st.session_state[state.MINUTE] = stamp(moment)
+    st.session_state[state.VIEW] = model.MINUTE
 
 
 def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
@@ -222,7 +226,7 @@ def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
 def _not_there(text: str) -> InputError:
     """Return what is wrong with a minute of the address that is not among the recorded ones."""
     return misnamed.time_error(state.MINUTE, text) or InputError(
-        f"minute={text} does not lie in this range.", hint="Choose another range, or minute."
+        f"minute={text} is outside this range.", hint="Choose another range or minute."
     )
 
 
@@ -283,64 +287,6 @@ def _steps(steps: Sequence[tuple[str, str, int | None]]) -> None:
             args=(ms_to_datetime(at_ms or 0),),
             type="tertiary",
         )
-
-
-def draw_minute(
-    query: HistoryQuery, system: HistorySystem, measure: HistoryMeasure, looked: Looked
-) -> None:
-    """Draw the servers of the minute next to now, and the links to the pages at that minute."""
-    queries = query.history.queries()
-    then = queries.servers_at(looked.at_ms, weights=query.weighed)
-    now = queries.servers_at(looked.newest_ms, weights=query.weighed)
-    is_now = looked.at_ms == looked.newest_ms
-    words.section(
-        f"{stamp(looked.moment)} UTC",
-        "the newest recorded minute" if is_now else "next to the newest recorded minute",
-    )
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-        st.caption("Open at this minute:", width="content")
-        for page, name in system.pages:
-            st.button(
-                name,
-                key=f"_open_{page}",
-                type="tertiary",
-                icon=":material/open_in_new:",
-                on_click=state.go,
-                args=(page,),
-                kwargs={"at": "now" if is_now else stamp(looked.moment)},
-            )
-    rows = model.then_and_now(then, now, system, measure)
-    tables.table(
-        rows,
-        _columns(system, measure, is_now=is_now),
-        key="history_minute",
-        alt=f"{measure.label} of every server at {stamp(looked.moment)} and now",
-        height=min(420, tables.height_of(len(rows))),
-    )
-    tables.downloads(
-        rows, cluster=query.history.cluster, what="history-minute", moment=looked.moment
-    )
-
-
-def _columns(system: HistorySystem, measure: HistoryMeasure, *, is_now: bool) -> dict[str, Any]:
-    columns: dict[str, Any] = {"subject": tables.words(system.server.capitalize())}
-    if not is_now:
-        columns["then"] = _number(f"{measure.label} then", measure)
-        columns["now"] = _number("Now", measure)
-        columns["difference"] = _number("Now minus then", measure, sign="+")
-    for one in system.measures:
-        if is_now or one.key != measure.key:
-            columns[one.key] = _number(one.label if is_now else f"{one.label} then", one)
-    return columns
-
-
-def _number(label: str, measure: HistoryMeasure, sign: str = "") -> Any:
-    scale = scale_of(measure.unit)
-    digits = {"ratio": 1, "bytes/s": 2, "MB": 2}.get(measure.unit, 0)
-    suffix = "%%" if measure.unit == "ratio" else ""
-    head = f"{label} {scale.title}" if measure.unit in ("bytes/s", "msgs/s", "MB") else label
-    grouped = "" if sign or digits else ","
-    return st.column_config.NumberColumn(head, format=f"%{sign}{grouped}.{digits}f{suffix}")
 
 
 def period_words(period: Period) -> str:

@@ -1,4 +1,4 @@
-"""Below the picture of the History page: events, agreement, export, compare, movers, series."""
+"""Below the picture of the History page: events, moves, series, predictions; and the export."""
 
 from __future__ import annotations
 
@@ -21,26 +21,36 @@ from dashboard import services, state
 from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
-from dashboard.app_pages.history.timeline import Looked, look_at, period_words
+from dashboard.app_pages.history.timeline import look_at, period_words
 from dashboard.charts.lines import Series, history_lines
 from dashboard.components import choice, figures, tables, words
 from dashboard.components.activity import run_link
-from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import HistoryQuery, Picture, predicted, stored_at
+from dashboard.queries.history import HistoryQuery, Picture, predicted
 from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem, SubjectSeries
     from dashboard.queries.history import HistoryQuery
     from dashboard.services import Config
 
 
-# -- events, agreement, export ---------------------------------------------------------------------
+FORMER_TABS: Final[Mapping[str, Mapping[str, str]]] = {
+    "This minute": {state.VIEW: model.MINUTE},
+    "Alerts": {state.VIEW: model.EVENTS, state.KIND: "alerts"},
+    "Compare": {state.VIEW: model.MINUTE, state.QUANTITY: "changes"},
+    "Movers and flaps": {state.VIEW: model.MOVES},
+    "Effect": {state.VIEW: model.MOVES, state.SHOW: "effect"},
+    "Agreement": {state.VIEW: model.PREDICTIONS},
+}
+"""Parameters of today by the tab of an address written before."""
+
+
+# -- events and alerts -----------------------------------------------------------------------------
 
 STAMP: Final = "YYYY-MM-DD HH:mm:ss"
 MAX_EVENTS: Final = 2_000
@@ -54,59 +64,81 @@ _TABLE_PX: Final = 420
 """Of a table below the picture: picture and table together are two screens at most."""
 
 
-def draw_events(query: HistoryQuery, wanted: Sequence[str]) -> None:
-    """Draw the events of the period, filtered; a ticked row is shown in full."""
-    text = st.text_input(
-        "Contains",
-        live=tables.TYPING_PAUSE,
-        key=state.CONTAINS,
-        bind="query-params",
-        placeholder="bundle, broker, node, setting",
-        width=260,
-        label_visibility="collapsed",
-    )
-    table = query.history.events().events(
-        query.period, subject=(text or "").strip(), limit=MAX_EVENTS
-    )
-    rows = events_frame(table, wanted)
-    more = f" The newest {MAX_EVENTS:,} are shown." if table.num_rows == MAX_EVENTS else ""
-    st.caption(f"{len(rows):,} events.{more} Tick one to look at its minute.")
+def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> None:
+    """Draw the events or the alerts of the period.
+
+    Args:
+        config: The configuration.
+        query: Cluster and period.
+        lanes: Which events; empty: all.
+    """
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shown = choice.segmented(
+            "List", list(model.EVENT_LISTS), key=state.KIND, say=model.EVENT_LISTS.__getitem__
+        )
+        text = (
+            st.text_input(
+                "Contains",
+                live=tables.TYPING_PAUSE,
+                key=state.CONTAINS,
+                bind="query-params",
+                placeholder="bundle, broker, node, setting",
+                width=260,
+                label_visibility="collapsed",
+            )
+            if shown == "events"
+            else ""
+        )
+    if shown == "events":
+        _draw_events(query, lanes, (text or "").strip())
+    else:
+        _draw_alerts(config, query)
+
+
+def _draw_events(query: HistoryQuery, lanes: Sequence[str], text: str) -> None:
+    """Draw the events that contain a text; a selected row is shown in full."""
+    table = query.history.events().events(query.period, subject=text, limit=MAX_EVENTS)
+    rows = events_frame(table, lanes)
     if rows.empty:
+        st.caption("No events.")
         return
     tables.grid(
         rows,
         hide_index=True,
         column_order=("at", "what", "subject", "before", "after", "by", "who", "why", "run"),
         column_config={
-            "at": st.column_config.DatetimeColumn("Seen at (UTC)", format=STAMP, timezone="UTC"),
-            "what": tables.words("What"),
-            "subject": tables.words("Of"),
+            "at": st.column_config.DatetimeColumn("Time (UTC)", format=STAMP, timezone="UTC"),
+            "what": tables.words("Event"),
+            "subject": tables.words("Object"),
             "before": tables.words("Before", width_px=118),
             "after": tables.words("After", width_px=118),
-            "by": tables.words("By", "Trimtab: a step of a run; else the cluster itself."),
-            "who": tables.words("Who"),
-            "why": tables.words("Why"),
+            "by": tables.words("By", "Trimtab: a step of a run. Otherwise the cluster itself."),
+            "who": tables.words("User"),
+            "why": tables.words("Reason"),
             "run": tables.opener("Run", "_history_run", run_link, is_pinned=False),
         },
         key=_EVENTS,
         on_select="rerun",
         selection_mode="single-row",
-        height=min(460, tables.height_of(len(rows))),
+        height=min(_TABLE_PX, tables.height_of(len(rows))),
         row_height=tables.ROW_PX,
         placeholder="",
-        alt="Events of the period, the newest first",
+        alt="Events of the period, newest first",
     )
     _draw_ticked(rows)
-    tables.downloads(
-        rows, cluster=query.history.cluster, what="history-events", moment=query.period.end
-    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        more = f"the newest {MAX_EVENTS:,}" if table.num_rows == MAX_EVENTS else ""
+        st.caption(" · ".join(filter(None, [f"{len(rows):,} events", more])), width="content")
+        tables.downloads(
+            rows, cluster=query.history.cluster, what="history-events", moment=query.period.end
+        )
 
 
-def draw_alerts(config: Config, query: HistoryQuery) -> None:
+def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     """Draw the alerts that began or ended in the period."""
     found = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
     if not found:
-        st.caption("No alert began or ended in this time.")
+        st.caption("No alert began or ended in this period.")
         return
     rows = pd.DataFrame(
         {
@@ -121,27 +153,27 @@ def draw_alerts(config: Config, query: HistoryQuery) -> None:
     tables.table(
         rows,
         {
-            "at": st.column_config.DatetimeColumn("At (UTC)", format=STAMP, timezone="UTC"),
-            "state": tables.words("What"),
+            "at": st.column_config.DatetimeColumn("Time (UTC)", format=STAMP, timezone="UTC"),
+            "state": tables.words("Change"),
             "severity": tables.words("Severity"),
             "alert": tables.words("Alert"),
-            "subject": tables.words("Subject"),
+            "subject": tables.words("Object"),
         },
         key=_ALERTS,
         missing="",
-        alt="Alerts that began or ended in the period, the newest first",
+        alt="Alerts that began or ended in the period, newest first",
         height=min(_TABLE_PX, tables.height_of(len(rows))),
         selection="single-row",
     )
     st.caption(
-        "Select an alert for what was measured."
+        "Select an alert to see the measured value."
         if selected is None
         else words.plain(found[selected].sentence)
     )
 
 
 def _alert_title(rule: str) -> str:
-    """Return what an alert is called; a rule that is gone keeps its word."""
+    """Return the title of an alert's rule; of a removed rule, its code."""
     return RULE_BY_CODE[rule].title if rule in RULE_BY_CODE else rule
 
 
@@ -155,7 +187,7 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             moment = event["at"].to_pydatetime()
             st.markdown(
                 f"**{words.plain(event['subject'])}** {words.plain(event['what'])}, "
-                f"seen at {stamp(moment)} UTC"
+                f"{stamp(moment)} UTC"
             )
             if event["before"] or event["after"]:
                 st.markdown(
@@ -165,7 +197,7 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             for name, value in details_of(event["details"]):
                 st.caption(f"{words.plain(name)}: {words.plain(value)}")
             st.button(
-                "Look at this minute",
+                "Open this minute",
                 icon=":material/schedule:",
                 key="_look_at_event",
                 on_click=look_at,
@@ -173,8 +205,11 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             )
 
 
-def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -> None:
-    """Draw what the shadow balancer predicted against what the real leader did.
+# -- predictions -----------------------------------------------------------------------------------
+
+
+def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem) -> None:
+    """Draw the rounds that the shadow balancer predicted against those of the leader.
 
     Args:
         config: The configuration.
@@ -187,8 +222,8 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
     known = predicted((query.history, period, None))
     if known is None:
         st.caption(
-            "Nothing was predicted in this time. While a collector records, the cluster's own "
-            "strategy is evaluated at every snapshot; more of them by `shadow` under `[history]`."
+            "No predictions in this period. The collector runs the cluster's strategy at every "
+            "snapshot; `shadow` under `[history]` adds more strategies."
         )
         return
     configured = model.configured_words(list(known.effective))
@@ -205,7 +240,7 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
     st.markdown(words.plain(found.sentence))
     words.notes(model.notes(found, system))
     rows = model.agreement_frame(found)
-    acting = st.toggle("Only rounds with a move, predicted or actual", value=True, key="_acting")
+    acting = st.toggle("Only rounds with moves", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
     selected = tables.selected(_ROUNDS, shown["at"])
     tables.table(
@@ -214,10 +249,10 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
             "at": st.column_config.DatetimeColumn("Round (UTC)", format=STAMP, timezone="UTC"),
             "verdict": tables.words("Verdict"),
             "predicted_count": tables.whole("Predicted"),
-            "moved_count": tables.whole("Moved", "By the leader."),
+            "moved_count": tables.whole("Actual", "Moves by the leader."),
             "both": tables.whole("Both"),
             "early": tables.whole("Early", "Predicted one or two rounds before."),
-            "brokers": tables.words("Brokers", "Whether both took from the same brokers."),
+            "brokers": tables.words("Sources", "Source brokers, predicted against actual."),
         },
         key=_ROUNDS,
         alt="Rounds: predicted and actual",
@@ -226,7 +261,7 @@ def draw_agreement(config: Config, query: HistoryQuery, system: HistorySystem) -
         selection="single-row",
     )
     if selected is None:
-        st.caption("Select a round for what was predicted, what moved, and why it is not judged.")
+        st.caption("Select a round to see its moves.")
     else:
         _draw_round(shown.iloc[selected])
     tables.downloads(rows, cluster=cluster, what="history-agreement", moment=period.end)
@@ -237,7 +272,7 @@ _ROUNDS_PX: Final = 300
 
 def _draw_round(one: pd.Series[Any]) -> None:
     """Draw one round in full."""
-    parts = {"Predicted": one["predicted"], "Moved": one["moved"], "Not judged because": one["why"]}
+    parts = {"Predicted": one["predicted"], "Actual": one["moved"], "Not judged": one["why"]}
     with st.container(border=True, gap="xsmall"):
         st.markdown(words.plain(one["sentence"]))
         for name, text in parts.items():
@@ -245,16 +280,32 @@ def _draw_round(one: pd.Series[Any]) -> None:
                 st.caption(words.plain(f"{name}: {text}"))
 
 
+# -- export ----------------------------------------------------------------------------------------
+
+_EXPORT: Final = "_export"
+
+
 def draw_export(config: Config, query: HistoryQuery) -> None:
+    """Draw the button that opens the export of the period."""
+    if st.query_params.get(state.VIEW) == model.FORMER_EXPORT:
+        st.session_state[_EXPORT] = True
+    panel = st.popover(
+        "Export", icon=":material/download:", key=_EXPORT, on_change="rerun", width="content"
+    )
+    if panel.open:
+        with panel:
+            _draw_export(config, query)
+
+
+def _draw_export(config: Config, query: HistoryQuery) -> None:
     """Offer the period as one file."""
     history, period = query.history, query.period
     name = file_name(history.cluster, "history", period.end, "zip")
     st.markdown(
-        words.plain(
-            f"Everything recorded of {history.cluster} from {period_words(period)}, in one file, "
-            "from the full hour on: it opens on another machine with "
+        words.coded(
+            f"{history.cluster}, {period_words(period)}, from the full hour. "
+            "Opens on another machine with `trimtab history import FILE`."
         )
-        + "`trimtab history import FILE`."
     )
 
     def made() -> bytes:
@@ -268,8 +319,8 @@ def draw_export(config: Config, query: HistoryQuery) -> None:
     files = sum(one.files for one in sizes.values())
     if total * _share(query) > MOST_BYTES:
         st.caption(
-            f"This range is too long for a browser, which gets {format_bytes(MOST_BYTES)} at most: "
-            "choose a shorter one, or write it on the command line:"
+            f"The range is too long for a browser (max {format_bytes(MOST_BYTES)}). "
+            "Choose a shorter one or use the command line:"
         )
     else:
         st.download_button(
@@ -280,7 +331,7 @@ def draw_export(config: Config, query: HistoryQuery) -> None:
             key="_history_export",
             on_click="ignore",
         )
-        st.caption("The same on the command line, for ranges too long for a browser:")
+        st.caption("Command line:")
     st.code(
         f'trimtab history export {history.cluster} --from "{period.start:{_ISO}}" '
         f'--to "{period.end:{_ISO}}" --out {name}{config_option(config)}',
@@ -311,94 +362,7 @@ def _kept_words(config: Config) -> str:
     )
 
 
-# -- two minutes compared --------------------------------------------------------------------------
-
-_NEWEST: Final = "the newest minute"
-_FIRST: Final = "the first minute of the range"
-_LAST: Final = "the last minute of the range"
-_BEFORE: Final = "the minute before"
-_OTHER: Final = "another minute"
-_MAX_ROWS: Final = 5_000
-
-
-def draw_compare(
-    config: Config,
-    choice: Choice,
-    system: HistorySystem,
-    picture: Picture,
-    looked: Looked,
-) -> None:
-    """Draw what differs between the minute that is looked at and another one."""
-    other = _pick(picture, looked)
-    if other is None:
-        st.caption("Write the other minute as 2026-11-21 14:05 (UTC), between two the earlier one.")
-        return
-    first, second = sorted((looked.moment, other))
-    pair = [stored_at(config, choice.cluster, choice.saved, one) for one in (first, second)]
-    if pair[0] is None or pair[1] is None:
-        st.caption("Nothing was recorded until then.")
-        return
-    if pair[0].snapshot_id == pair[1].snapshot_id:
-        st.caption("It is the same minute: look at another one above, or compare with another.")
-        return
-    found = model.compare(system, pair[0], pair[1])
-    st.markdown(words.plain(found.sentence))
-    if found.rows.empty:
-        return
-    columns = {
-        "what": tables.words("What"),
-        "subject": tables.words("Of"),
-        "before": tables.words("Before"),
-        "after": tables.words("After"),
-    }
-    if "throughput" in found.rows:
-        columns |= {
-            "throughput": tables.megabytes("Traffic", "Of what moved, at the later minute."),
-            "msg_rate": tables.rate("Rate"),
-            "clients": tables.whole("Clients", "Producers and consumers."),
-        }
-    tables.table(
-        found.rows.head(_MAX_ROWS),
-        columns,
-        key="history_compare",
-        alt="What differs between the two minutes",
-        missing="",
-        height=min(460, tables.height_of(len(found.rows))),
-    )
-    tables.downloads(
-        found.rows, cluster=choice.cluster.name, what="history-difference", moment=second
-    )
-
-
-def _pick(picture: Picture, looked: Looked) -> datetime | None:
-    """Draw the choice of the other minute; return it, ``None`` where it is not known yet."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
-            f"{stamp(looked.moment)} UTC against",
-            [_FIRST, _BEFORE, _NEWEST, _LAST, _OTHER],
-            key=state.AGAINST,
-            bind="query-params",
-            width=300,
-        )
-        text = (
-            st.text_input(
-                "Minute (UTC)", key=state.PICK, bind="query-params", placeholder="2026-11-21 14:05"
-            )
-            if chosen == _OTHER
-            else ""
-        )
-    minutes = picture.minutes
-    row = minutes.row_at(looked.moment) or 0
-    known = {
-        _NEWEST: ms_to_datetime(looked.newest_ms),
-        _FIRST: minutes.moment(0),
-        _LAST: minutes.moment(len(minutes) - 1),
-        _BEFORE: minutes.moment(max(0, row - 1)),
-    }
-    return known.get(str(chosen)) or parse_stamp(text or "")
-
-
-# -- movers and flaps ------------------------------------------------------------------------------
+# -- moves -----------------------------------------------------------------------------------------
 
 _MAX_MOVES: Final = 200_000
 _SHORT_PX: Final = 300
@@ -407,16 +371,16 @@ _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
 
-def draw_movers(
+def draw_moves(
     query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
 ) -> None:
-    """Draw the moves by time, and the top movers or the flaps.
+    """Draw the moves over time, and the top movers, the flaps, or the effect of each round.
 
     Args:
-        query: What the page is about.
-        system: Of its cluster.
-        picture: What was read for its picture.
-        minute_s: Seconds that count as a minute of the cluster, as the configuration says.
+        query: Cluster and period.
+        system: Of the cluster.
+        picture: Of the period.
+        minute_s: Seconds of the record that count as a minute of the cluster.
     """
     moves = _moves(query, system)
     if moves is None:
@@ -427,48 +391,42 @@ def draw_movers(
     figures.chart(
         moves_by_time(by_time),
         key="history_moves",
-        alt=f"Moves in each {by_time.each} of the range, by whom they were",
+        alt=f"Moves in each {by_time.each} of the period, by actor",
     )
     labels = {
-        "movers": "Moved most often",
+        "movers": "Top movers",
         "flaps": f"Flaps ({found['flaps'].num_rows:,})",
+        "effect": "Effect",
     }
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = choice.segmented("List", list(labels), key=state.SHOW, say=lambda one: labels[one])
+        shown = choice.segmented("List", list(labels), key=state.SHOW, say=labels.__getitem__)
         _draw_all_clusters("flaps", "Find flaps on all clusters…")
     if shown == "movers":
         _draw_top(query, system)
-    else:
+    elif shown == "flaps":
         _draw_flaps(found["flaps"], cluster, query)
-
-
-def draw_effect(
-    query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
-) -> None:
-    """Draw whether the moves of each minute helped; arguments as of :func:`draw_movers`."""
-    moves = _moves(query, system)
-    if moves is not None:
-        _draw_rounds(_flaps(moves, picture, minute_s)["rounds"], query, minute_s)
+    else:
+        _draw_rounds(found["rounds"], query, minute_s)
 
 
 def _moves(query: HistoryQuery, system: HistorySystem) -> pa.Table | None:
-    """Return the moves of the period; say so where there is none."""
+    """Return the moves of the period; ``None`` and a caption if there are none."""
     moves = query.history.events().events(query.period, kinds=MOVE_KINDS, limit=_MAX_MOVES)
     if moves.num_rows:
         return moves
-    st.caption(f"No {system.subject} changed hands in this time.")
+    st.caption(f"No {system.subject} moved in this period.")
     return None
 
 
 def _flaps(moves: pa.Table, picture: Picture, minute_s: float) -> dict[str, pa.Table]:
-    """Return the moves that returned, and the rounds with the result of each."""
+    """Return the flaps, and the rounds with the effect of each."""
     evenness = picture.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
     return flaps_of(moves, minutes, _flaps_request(), minute_s)
 
 
 def _draw_all_clusters(kind: str, label: str) -> None:
-    """Draw the way to the job that answers the same of every cluster."""
+    """Draw the button that opens the same job for all clusters."""
     st.button(
         label,
         icon=":material/pending_actions:",
@@ -481,7 +439,7 @@ def _draw_all_clusters(kind: str, label: str) -> None:
 
 
 def _flaps_request() -> FlapsRequest:
-    """Return which minutes are compared, from the fields next to "Did it help?"."""
+    """Return the compared minutes, from the fields of the effect."""
     side = st.session_state.get(_SIDE, SIDE_MINUTES)
     settle = st.session_state.get(_SETTLE, SETTLE_MINUTES)
     return FlapsRequest(side_minutes=float(side), settle_minutes=float(settle))
@@ -499,7 +457,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
         {
             "subject": opener,
             "moves": tables.whole("Moves"),
-            "returns": tables.whole("Returned", "Moves back to where the one before came from."),
+            "returns": tables.whole("Returned", "Moves back to the source of the move before."),
             "by_trimtab": tables.whole("By Trimtab"),
             "shortest_stay_min": st.column_config.NumberColumn(
                 "Min stay", format="%.1f min", help="Shortest time between two moves."
@@ -509,7 +467,7 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
             ),
         },
         key="history_movers",
-        alt="What moved most, those that returned first",
+        alt="Top movers, returned ones first",
         missing="",
         height=min(_SHORT_PX, tables.height_of(len(rows))),
     )
@@ -521,22 +479,22 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
 def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
     rows = model.flaps_frame(flaps)
     if rows.empty:
-        st.caption("None: no move brought anything back to where it had been.")
+        st.caption("No flaps in this period.")
         return
     tables.table(
         rows,
         {
-            "subject": st.column_config.TextColumn("Of"),
+            "subject": tables.words("Object"),
             "home": tables.words("From and back to"),
-            "away": tables.words("Was at"),
+            "away": tables.words("Via"),
             "away_min": st.column_config.NumberColumn("Away", format="%.1f min"),
             "returned_at": st.column_config.DatetimeColumn(
-                "Back (UTC)", format="MM-DD HH:mm", timezone="UTC"
+                "Returned (UTC)", format="MM-DD HH:mm", timezone="UTC"
             ),
-            "by": tables.words("By", "Who moved it away, and who back."),
+            "by": tables.words("By", "Actor of the move away and of the move back."),
         },
         key="history_flaps",
-        alt="Moves that returned, the newest first",
+        alt="Flaps, newest first",
         missing="",
         height=min(_SHORT_PX, tables.height_of(len(rows))),
     )
@@ -545,27 +503,24 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
 
 def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None:
     rows = model.rounds_frame(rounds)
-    words.section(
-        "Did it help?",
-        "Mean deviation before and after; lower by over half a point has helped. "
-        f"{model.minute_words(minute_s)}".strip(),
-    )
+    note = "Improved: mean deviation lower by more than half a point."
+    st.caption(f"{note} {model.minute_words(minute_s)}".strip())
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(
-        "Minutes on either side",
+        "Compared minutes",
         min_value=1,
         max_value=240,
         value=SIDE_MINUTES,
         key=_SIDE,
-        help="Shorter: fewer rounds run into each other, and each is less sure.",
+        help="Before and after each round. Shorter: fewer overlaps, more noise.",
     )
     right.number_input(
-        "Minutes to settle",
+        "Settling time (min)",
         min_value=0,
         max_value=120,
         value=SETTLE_MINUTES,
         key=_SETTLE,
-        help="Left out after the moves: averages and reports come late.",
+        help="Skipped after the moves: load reports and averages lag.",
     )
 
     def look(text: str) -> None:
@@ -576,21 +531,20 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
     tables.table(
         rows,
         {
-            "at": tables.opener("Seen at (UTC)", "_look_at_round", look),
+            "at": tables.opener("Time (UTC)", "_look_at_round", look),
             "by": tables.words("By"),
             "moves": tables.whole("Moves"),
             "flaps": tables.whole("Returned"),
             "before": tables.percent("Deviation before"),
             "after": tables.percent("Deviation after"),
-            "helped": tables.words("Helped"),
+            "helped": tables.words("Improved"),
             "others": tables.whole(
                 "Other moves",
-                "Seen from the first minute that is compared to the last: with any of them the "
-                "effect cannot be attributed.",
+                "Within the compared minutes; with any of them the effect cannot be attributed.",
             ),
         },
         key="history_move_rounds",
-        alt="Minutes with moves, with the deviation before and after",
+        alt="Rounds with the deviation before and after",
         missing="unknown",
         height=min(_TABLE_PX, tables.height_of(len(rows))),
     )
@@ -607,7 +561,7 @@ _SERIES_PX: Final = 130
 
 
 def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:
-    """Draw the load of one subject over the period, with what happened to it."""
+    """Draw the load of one server or moved object over the period, with its events."""
     _begin_with_busiest(system.server_parameter, picture)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         server = st.selectbox(
@@ -655,8 +609,8 @@ def _draw_subject(
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
             words.plain(
-                f"{name} carried nothing in this time, or there is no {noun} of that name: "
-                f"names are {subjects.names}."
+                f"{name} had no load in this period, or the {noun} does not exist. "
+                f"Format: {subjects.names}."
             )
         )
         return
@@ -667,7 +621,7 @@ def _draw(
     query: HistoryQuery, subject: str, table: pa.Table, measures: tuple[HistoryMeasure, ...]
 ) -> None:
     if not table.num_rows:
-        st.caption(words.plain(f"Nothing of {subject} was recorded in this range."))
+        st.caption(words.plain(f"No records of {subject} in this period."))
         return
     times = [ms_to_datetime(int(at)) for at in table["at"].to_pylist()]
     happened = events_frame(query.history.events().events(query.period, subject=subject, limit=60))
@@ -688,6 +642,6 @@ def _draw(
                     times, [Series(one.label, values)], one.unit, events=marks, height=_SERIES_PX
                 ),
                 key=f"history_series_{one.key}",
-                alt=f"{one.label} of {subject} over time, with what happened to it",
+                alt=f"{one.label} of {subject} over time, with its events",
             )
         drawn += 1

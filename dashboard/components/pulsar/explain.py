@@ -159,7 +159,7 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
-        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+        "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
@@ -168,9 +168,7 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
     if points:
         words.notes([point.text for point in points])
     else:
-        st.caption(
-            words.plain(f"None of the strategy's settings turns this verdict alone. {otherwise}")
-        )
+        st.caption(words.plain(f"No single setting changes this verdict. {otherwise}"))
 
 
 def reports_panel(page: PulsarPage, broker: str) -> None:
@@ -292,7 +290,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     """Say at which value of a setting the verdict on a bundle turns, or what else would have to."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
-        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+        "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
@@ -300,11 +298,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
     if points:
         words.notes([point.text for point in points])
     else:
-        st.caption(
-            words.plain(
-                f"None of the strategy's settings turns this verdict alone. {reason.otherwise}"
-            )
-        )
+        st.caption(words.plain(f"No single setting changes this verdict. {reason.otherwise}"))
 
 
 def split_panel(page: PulsarPage, bundle: str) -> None:

@@ -290,7 +290,7 @@ def next_table(explanation: Explanation) -> pd.DataFrame:
         [
             {
                 "broker": trace.broker,
-                "verdict": "▶ sheds" if trace.sheds else "■ stays",
+                "verdict": "▶ sheds" if trace.sheds else "■ no move",
                 "why": trace.sentence,
             }
             for trace in explanation.ranked()[:MAX_LEADER_ROWS]

@@ -246,7 +246,7 @@ _GATE: Final = ("reached", "measured", "threshold", "distance")
 def trail_table(trace: BrokerTrace) -> pd.DataFrame:
     """Return every gate of one broker, in the order in which they are checked."""
     return pd.DataFrame(
-        [_gate(gate) | {"state": "✓ open" if gate.is_open else "✕ shut"} for gate in trace.gates]
+        [_gate(gate) | {"state": "✓ met" if gate.is_open else "✕ not met"} for gate in trace.gates]
     )
 
 
@@ -275,27 +275,25 @@ def _distance(distance: float, unit: str) -> str:
 
 
 def _sheds(trace: BrokerTrace) -> str:
-    if trace.broker is None:
-        return "▶ acts" if trace.sheds else "■ rests"
-    return "▶ sheds" if trace.sheds else "■ stays"
+    return "▶ sheds" if trace.sheds else "■ no move"
 
 
 def bounds_words(optimal: Proposal) -> list[str]:
     """Return what the plan is measured against, and what keeps it from its goal."""
-    words = [f"Goal: {optimal.goal}."]
+    words = [f"Target: {optimal.goal}."]
     if optimal.lower_bound_bytes_per_s is None:
         words.append(
-            "It is proven that no plan reaches it; none comes below "
-            f"{format_ratio(optimal.deviation_floor)} of the mean."
+            "Not reachable. Lower bound of the max deviation: "
+            f"{format_ratio(optimal.deviation_floor)}."
         )
     elif optimal.ratio is not None:
         words.append(
-            f"No plan moves less than {format_bytes_per_s(optimal.lower_bound_bytes_per_s)}; "
-            f"this one moves {optimal.ratio:.2f} times that."
+            f"Lower bound of the moved traffic: "
+            f"{format_bytes_per_s(optimal.lower_bound_bytes_per_s)}; this plan: "
+            f"{optimal.ratio:.2f} times that."
         )
     words += [item.sentence for item in optimal.binding[:MAX_SENTENCES]]
     more = len(optimal.binding) - MAX_SENTENCES
     if more > 0:
-        verb = "is" if more == 1 else "are"
-        words.append(f"{pluralize(more, 'more broker')} {verb} held back likewise.")
+        words.append(f"{pluralize(more, 'more broker')} likewise.")
     return words

@@ -123,9 +123,7 @@ def steps_table(preview: Preview) -> pd.DataFrame:
             {
                 "bundle": step.step.bundle,
                 "from": step.step.owner,
-                "to": f"{step.step.destination}, requested"
-                if step.step.destination
-                else _destination(step.placement),
+                "to": step.step.destination or _destination(step.placement),
                 "candidates": len(step.placement.distribution),
                 "traffic": _megabytes(step.clients.throughput_bytes_per_s),
                 "clients": step.clients.clients,

@@ -139,7 +139,7 @@ def test_no_setting_is_blamed_when_the_time_is_over():
     found = diagnose(report("i17456"), DiagnoseRequest(seconds=1e-6))
     assert found.untried
     assert not found.tried
-    assert "was simulated to the end: the time was over" in found.answer
+    assert "was simulated to the end: time limit reached" in found.answer
     assert "No single setting" not in found.answer
 
 
@@ -171,7 +171,7 @@ def test_a_simulation_that_the_time_cuts_short_counts_as_not_tried(monkeypatch):
     assert not found.causes
     assert found.untried
     assert "No single setting" not in found.answer
-    assert "simulated to the end: the time was over" in found.answer
+    assert "simulated to the end: time limit reached" in found.answer
 
 
 def test_a_simulation_that_is_cut_short_says_nothing_for_or_against_a_change(monkeypatch):

@@ -128,13 +128,14 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
         rows,
         {
             "candidate": tables.opener("Candidate", "_candidate", choose, width_px=120),
-            "mark": st.column_config.TextColumn("Mark", width=72),
+            "mark": st.column_config.TextColumn("Status", width=72),
             "bar": tables.deviation(
-                "Deviation after", f"{measure.capitalize()} of the node farthest from the mean."
+                "Max deviation",
+                f"{measure.capitalize()} of any node from the mean, at convergence.",
             ),
-            "off": tables.percent("±"),
-            "changes": tables.whole("Changes", "Until nothing is left to do."),
-            "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
+            "off": tables.percent("After", "Max deviation from the mean at convergence."),
+            "changes": tables.whole("Changes", "To convergence."),
+            "copies": tables.whole("Copies", "Copied replicas; a role change copies nothing."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),
         },
@@ -145,17 +146,17 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
 
 
 def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
-    """Draw what else is known of the candidates, side by side."""
+    """Draw further figures of the candidates."""
     tables.table(
         model.rows_frame(lines),
         {
             "candidate": tables.words("Candidate"),
             "note": tables.words("Result"),
-            "next": tables.whole("Next round", "Changes of its next round."),
-            "least": tables.words("Lower bound", "No plan that reaches the goal has fewer."),
-            "takes": tables.words(
-                "Copying", "All nodes at once without waiting, to one copy after the other."
+            "next": tables.whole("Next round", "Changes in the next round."),
+            "least": tables.words(
+                "Lower bound", "Min changes of any plan that reaches the target."
             ),
+            "takes": tables.words("Copy time", "From all nodes in parallel to one copy at a time."),
             "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
             "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),
         },

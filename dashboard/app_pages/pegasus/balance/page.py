@@ -1,4 +1,4 @@
-"""Replica balance: what the cluster's own balancer would do, and what would be better."""
+"""Replica balance: candidates and their cost, the plan of the chosen one, and its actions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ try:
     with st.spinner("Reading the partitions"):
         basis = queries.basis(page.stored)
 except IncompleteSnapshotError as error:
-    words.answer("Whether this cluster is balanced cannot be said.")
-    words.failed(error, what="The snapshot is not whole")
+    words.answer("The balance of this cluster is unknown.")
+    words.failed(error, what="The snapshot is incomplete")
     st.stop()
 
 own = switches.own_dials(page)
@@ -140,7 +140,7 @@ if requested:
             value=True,
             key="hold",
             bind="query-params",
-            help="So that the balancer keeps out. The level is restored however the run ends.",
+            help="Pauses the balancer; the level is restored at the end of the run.",
         )
     plan = pegasus_plan.in_dialog(
         moves_plan_of(

@@ -64,7 +64,7 @@ def active_strategy(settings: EffectiveSettings) -> str:
 def describe_strategy(name: str, settings: EffectiveSettings, key: str) -> str:
     """Return the name of a strategy for people, and which one was recorded."""
     if name == NO_SHEDDING:
-        return "no shedding at all"
+        return "no shedding"
     if name == RECORDED and key == SHEDDING_KEY and settings.shedding_off:
         return f"as recorded ({settings.shedding_off[0]}=false)"
     if name == RECORDED:
@@ -109,7 +109,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     found = [
         Preset(
             title="Every strategy",
-            help="Each shedding strategy with the cluster's own settings, and none at all.",
+            help="Each shedding strategy with the cluster's own settings, and none.",
             shedding=sheddings,
             placement=(RECORDED,),
         ),

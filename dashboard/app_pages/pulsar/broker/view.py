@@ -135,7 +135,7 @@ def events_tab(
                 "bundle": tables.opener("Bundle", "_moved_bundle", frame.bundle_link),
                 "from": tables.words("From"),
                 "to": tables.words("To"),
-                "mark": tables.words("Mark"),
+                "mark": tables.words("Flapping"),
             },
             key="broker_moves",
             alt=f"Bundles that {broker} gained or lost",

@@ -123,7 +123,7 @@ def key_figures(
         KeyFigure(
             label="Moves, last 6 h",
             value=f"{len(moves)}",
-            note=f"{back} came back" if back else "",
+            note=f"{back} returned" if back else "",
             status="warning" if back else "",
         ),
         KeyFigure(

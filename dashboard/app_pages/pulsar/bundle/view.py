@@ -119,7 +119,7 @@ def events_tab(page: PulsarPage, bundle: str, moves: Sequence[Move], minutes: fl
                 "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
                 "from": tables.words("From"),
                 "to": tables.words("To"),
-                "mark": tables.words("Mark"),
+                "mark": tables.words("Flapping"),
             },
             key="bundle_moves",
             alt="Owners of the bundle over time",

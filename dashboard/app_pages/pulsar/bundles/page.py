@@ -1,4 +1,4 @@
-"""Bundles: where the load is, by broker or namespace, and how a namespace cuts its ring."""
+"""Bundles: which of them carry the load, on which broker, and unloading some."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from dashboard.queries.pulsar.snapshots import broker_history, bundle_trends
 from dashboard.queries.snapshots import thinned, within
 
 GROUPS: dict[str, presenter.GroupBy] = {"by broker": "owner", "by namespace": "namespace"}
+RING = "hash ring"
+RING_OF = "ring"
 ROWS = (100, 500, 2_000)
 SPAN = timedelta(hours=6)
 TREND_POINTS = 12
 MAX_TRENDS = 40
-CHART_PX = 300
+CHART_PX = 540
 IN_SIGHT = 16
 
 page = frame.open_page("Bundles", PulsarPage)
@@ -43,51 +45,54 @@ figures.key_figures(
     model.key_figures(load, reading.measures.throughput.mean, presenter.total_traffic(past)),
     key="bundles",
 )
-left, right = frame.columns([0.56, 0.44], key="bundles")
+if RING_OF in st.query_params and state.GROUP not in st.query_params:
+    st.session_state.setdefault(state.GROUP, RING)  # an address of a namespace's ring
+left, right = frame.columns([0.34, 0.66], key="bundles")
 with left:
-    group_by = GROUPS.get(state.text(state.GROUP), "owner")
-    data, note = queries.treemap((page.stored, group_by))
-    words.section("Traffic", note)
     group = st.segmented_control(
-        "Group",
-        list(GROUPS),
+        "Picture",
+        [*GROUPS, RING],
         default="by broker",
         required=True,
         key=state.GROUP,
         bind="query-params",
         label_visibility="collapsed",
     )
-    figures.chart(
-        bundle_treemap(data, height=CHART_PX),
-        key="bundles_treemap",
-        alt=f"Treemap of bundle traffic {group}",
-    )
-with right:
-    words.section("Hash ring", "angle: range · length: traffic · colour: owner")
-    ring_of = st.selectbox(
-        "Namespace of the ring",
-        namespaces,
-        format_func=option,
-        key="ring",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    ring = presenter.ring_data(movable, ring_of or namespaces[0])
-    if ring is not None:
-        figures.chart(
-            namespace_ring(ring, height=CHART_PX),
-            key="bundles_ring",
-            alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
+    if group == RING:
+        ring_of = st.selectbox(
+            "Namespace",
+            namespaces,
+            format_func=option,
+            key=RING_OF,
+            bind="query-params",
+            label_visibility="collapsed",
         )
+        st.caption("Angle: hash range · length: traffic · colour: owner")
+        ring = presenter.ring_data(movable, ring_of or namespaces[0])
+        if ring is not None:
+            figures.chart(
+                namespace_ring(ring, height=CHART_PX - 80),
+                key="bundles_ring",
+                alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
+            )
+    else:
+        data, note = queries.treemap((page.stored, GROUPS.get(str(group), "owner")))
+        figures.chart(
+            bundle_treemap(data, height=CHART_PX),
+            key="bundles_treemap",
+            alt=f"Treemap of bundle traffic {group}",
+        )
+        if note:
+            st.caption(note)
 
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with right, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
     contains = st.text_input(
         "Name contains",
         key=state.CONTAINS,
         bind="query-params",
         live=tables.TYPING_PAUSE,
         placeholder="0x4000",
-        width=180,
+        width=120,
     )
     namespace = st.selectbox(
         "Namespace",
@@ -95,7 +100,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=option,
         key=state.NAMESPACE,
         bind="query-params",
-        width=200,
+        width=165,
     )
     owner = st.selectbox(
         "Owner",
@@ -103,12 +108,12 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         format_func=option,
         key=state.OWNER,
         bind="query-params",
-        width=180,
+        width=150,
     )
     sort = st.selectbox(
-        "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=120
+        "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=100
     )
-    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
+    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=80)
 found = model.bundle_page(
     movable,
     model.BundleFilter(
@@ -125,35 +130,36 @@ moments = [one.taken_at for one in entries]
 trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
 rows["clients"] = rows["producers"] + rows["consumers"]
 rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
-at = tables.table(
-    rows,
-    {
-        "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
-        "owner": tables.words("Owner", "unknown: its ownership could not be read."),
-        "throughput": tables.megabytes(
-            "Traffic", "In plus out, from the last load report.", width_px=88
-        ),
-        "trend": tables.sparkline(
-            "Trend", f"Traffic of the first rows, {last_span(moments, SPAN)}."
-        ),
-        "msg_rate": tables.rate("Rate", "In plus out, from the last load report.", width_px=88),
-        "topics": tables.whole("Topics", width_px=60),
-        "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
-    },
-    key="bundles_table",
-    alt="Bundles that match the filter",
-    height=tables.height_of(min(len(rows), IN_SIGHT)),
-    selection="multi-row",
-    names=rows["bundle"].tolist(),
-)
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.caption(found.text, width="content")
-    tables.downloads(
-        rows.drop(columns=["trend", "clients"]),
-        cluster=page.name,
-        what="bundles",
-        moment=page.stored.taken_at,
+with right:
+    at = tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
+            "owner": tables.words("Owner", "unknown: the ownership was not readable."),
+            "throughput": tables.megabytes(
+                "Traffic", "In plus out, from the last load report.", width_px=88
+            ),
+            "trend": tables.sparkline(
+                "Trend", f"Traffic of the first rows, {last_span(moments, SPAN)}."
+            ),
+            "msg_rate": tables.rate("Rate", "In plus out, from the last load report.", width_px=88),
+            "topics": tables.whole("Topics", width_px=60),
+            "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
+        },
+        key="bundles_table",
+        alt="Bundles that match the filter",
+        height=tables.height_of(min(len(rows), IN_SIGHT)),
+        selection="multi-row",
+        names=rows["bundle"].tolist(),
     )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"{found.text} · select rows to unload", width="content")
+        tables.downloads(
+            rows.drop(columns=["trend", "clients"]),
+            cluster=page.name,
+            what="bundles",
+            moment=page.stored.taken_at,
+        )
 if at:
     chosen = model.picked(rows, at, load.carried)
     action_bar.show(

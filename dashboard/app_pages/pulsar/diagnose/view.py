@@ -37,21 +37,21 @@ class PulsarDiagnose:
         shown = [change for change in changes if not change.startswith(f"{SHEDDING}=")]
         return (
             NextPage(
-                label="Try it",
+                label="Simulate fix",
                 page="rebalance",
                 params={
                     state.SET: shown,
                     state.PICK: active_shedding_strategy(manager, settings).name,
                 },
                 icon=":material/balance:",
-                help="Open Rebalance with this change: what would be shed, where to, at what cost.",
+                help="Open Rebalance with this change: moves, destinations and cost.",
             ),
             NextPage(
-                label="Plan the change",
+                label="Plan fix",
                 page="settings",
                 params={state.SET: changes},
                 icon=":material/tune:",
-                help="Open Settings with this change: preview, and plan of the dynamic part.",
+                help="Open Settings with this change: preview, plan of the dynamic part.",
             ),
         )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S: Final = 1.0
 _TABLE: Final = "candidates"
 
-DECIDING: Final = "Computing what each strategy would move."
+DECIDING: Final = "Computing the next round of each strategy."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def strategy_in_force(page: PulsarPage) -> str:
         return active_shedding_strategy(manager, page.reading.settings).name
     except UnknownNameError as error:
         st.warning(
-            words.plain(f"{error.message} What this cluster itself would do is not known."),
+            words.plain(f"{error.message} The next round of this cluster is unknown."),
             icon=":material/help:",
         )
         return ""
@@ -150,16 +150,16 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
     columns = {
         "candidate": tables.words("Strategy", width_px=146),
         "mark": st.column_config.TextColumn(
-            "Mark", width=72, help="Active on this cluster, or changed on this page."
+            "Status", width=72, help="Active on this cluster, or adjusted on this page."
         ),
-        "bar": tables.deviation("Deviation after", "Of the broker farthest from the mean."),
-        "after": tables.whole("%", "Of the broker farthest from the mean, above or below."),
+        "bar": tables.deviation("Max deviation", "Of any broker from the mean, at convergence."),
+        "after": tables.whole("After (%)", "Max deviation from the mean at convergence."),
         "moves": tables.whole("Moves", "In all rounds."),
-        "moved": tables.whole("MB/s", "Traffic moved; twice moved, twice."),
+        "moved": tables.whole("MB/s", "Moved traffic; a bundle that moves twice counts twice."),
         "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
         "rounds": st.column_config.TextColumn("Rounds", help="To convergence.", width=58),
     }
-    for name, width in (("after", 44), ("moves", 54), ("moved", 50), ("clients", 58)):
+    for name, width in (("after", 66), ("moves", 54), ("moved", 50), ("clients", 58)):
         columns[name]["width"] = width
     st.session_state[_TABLE] = {"selection": {"rows": [choice.chosen_row], "columns": []}}
     tables.grid(
@@ -168,7 +168,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
         column_order=list(columns),
         column_config=columns,
         key=_TABLE,
-        alt="Candidates with what each moves and achieves",
+        alt="Candidates with the moves and the effect of each",
         height=tables.height_of(len(rows)),
         row_height=tables.ROW_PX,
         placeholder="…" if waiting else "-",
@@ -203,11 +203,11 @@ def forget_edits() -> None:
 
 
 def warn_of_unpaired(candidate: queries.Candidate) -> None:
-    """Say what comes of AvgShedder in one of its two places, where the chosen strategy has that."""
+    """Warn of an AvgShedder that is set as shedding or placement strategy only."""
     found = candidate.unpaired_avg_shedder
     if found is not None:
         st.warning(
-            words.plain(f"{found.text} {found.hint} See another pair under Placed by."),
+            words.plain(f"{found.text} {found.hint} Choose another pair under Placed by."),
             icon=":material/link_off:",
         )
 

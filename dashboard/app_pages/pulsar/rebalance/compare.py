@@ -1,4 +1,4 @@
-"""Compare and Cost of the Rebalance page: what candidates achieve, and who pays for a plan."""
+"""Compare and Cost of the Rebalance page: effect and cost of candidates, cost of the plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
-    """Draw what each candidate achieves for what it moves, and what it goes by."""
+    """Draw the effect of each candidate against its moved traffic, and its settings."""
     left, right = frame.columns([0.45, 0.55], key="compare")
     with left:
         found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
@@ -30,15 +30,15 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
                 alt="Deviation vs. traffic moved, one line per candidate",
             )
         else:
-            st.caption("Nothing to draw: nothing moves, or rounds are not simulated.")
+            st.caption("No moves, or rounds are not simulated.")
     with right:
         rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
         tables.table(
             rows,
             {
                 "candidate": tables.words("Strategy", width_px=150),
-                "mark": tables.words("Mark", width_px=76),
-                "now": tables.whole("Next round", "Bundles that the next round unloads."),
+                "mark": tables.words("Status", width_px=76),
+                "now": tables.whole("Next round", "Bundles unloaded in the next round."),
                 "one": tables.percent("1 round", "Max deviation after one round."),
                 "after": tables.percent("Converged", "Max deviation at convergence."),
                 "flaps": tables.whole("Returned", "Bundles that return to a broker they left."),
@@ -91,6 +91,6 @@ def draw_cost(preview: Preview, optimal: Proposal | None) -> None:
             "topics": tables.whole("Topics"),
         },
         key="transfers",
-        alt="What goes from which broker to which",
+        alt="Moves by source and destination broker",
     )
     words.notes(preview.notes)

@@ -11,7 +11,6 @@ import streamlit as st
 from core.errors import SnapshotError
 from core.units import format_age
 from dashboard import state
-from dashboard.components import words
 from dashboard.presenters.naming import clock
 
 if TYPE_CHECKING:
@@ -41,28 +40,32 @@ def _is_readable(page: PulsarPage, held: CachedSnapshot) -> bool:
     return True
 
 
-def draw(live: PulsarPage, page: PulsarPage) -> None:
-    """Draw when the snapshot was taken, and the way to a newer one.
+def facts(page: PulsarPage) -> str:
+    """Return the time of the frozen snapshot, its age if it is old, and whether shedding is off."""
+    taken_at, off = page.stored.taken_at, page.reading.settings.shedding_off
+    parts = [f"Snapshot {clock(taken_at.astimezone(UTC))}, frozen"]
+    age_s = (page.now - taken_at).total_seconds()
+    if not page.is_past and age_s > _OLD_S:
+        parts.append(f"▲ {format_age(age_s)} old")
+    if off:
+        parts.append(f"{off[0]} is false")
+    return " · ".join(parts)
+
+
+def draw_recompute(live: PulsarPage, page: PulsarPage) -> None:
+    """Draw the button that takes the newest snapshot.
 
     Args:
         live: The page on the newest snapshot.
         page: The page on the frozen one.
     """
-    taken_at, off = page.stored.taken_at, page.reading.settings.shedding_off
-    parts = [f"Snapshot {clock(taken_at.astimezone(UTC))}, frozen"]
-    age_s = (page.now - taken_at).total_seconds()
-    if not page.is_past and age_s > _OLD_S:
-        parts.append(f":orange[▲ {format_age(age_s)} old]")
-    if off:
-        parts.append(f"{words.plain(off[0])} is false")
-    st.caption(" · ".join(parts), width="content")
     is_newest = live.stored.snapshot_id == page.stored.snapshot_id
     st.button(
         "Recompute",
         icon=":material/refresh:",
         type="tertiary",
         disabled=is_newest,
-        help="This is the newest snapshot." if is_newest else "Take the newest snapshot.",
+        help="This is the newest snapshot." if is_newest else "Use the newest snapshot.",
         on_click=forget,
         key="_recompute",
     )

@@ -1,4 +1,4 @@
-"""Rebalance: what the cluster's balancer would do, what would be better, and doing it."""
+"""Rebalance: candidates and their cost, the plan of the chosen one, and its actions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dashboard.components.pulsar import leader_round, moves_plan
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.waiting import until
 
-CHART_PX = 420
+CHART_PX = 330
 
 live = frame.open_page("Rebalance", PulsarPage)
 page = frozen.frozen(live)
@@ -43,19 +43,23 @@ if is_huge and not are_decided():
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
-with st.container(horizontal=True, vertical_alignment="center"):
-    frozen.draw(live, page)
+words.title("Rebalance", frozen.facts(page))
+banner_place = st.container()
+with st.container(key="workbench"):
+    left, right = st.columns([1.5, 1], gap="medium")
+with left, st.container(horizontal=True, vertical_alignment="center"):
+    st.header("Candidates", anchor=False, width="content")
+    st.caption("simulated to convergence", width="content")
     st.space("stretch")
+    frozen.draw_recompute(live, page)
     fleet = what_if.control(page)
-what_if.banner(page, fleet)
+with banner_place:
+    what_if.banner(page, fleet)
 effective = candidates.strategy_in_force(page)
 pinned = state.listed(state.PIN)
 pick = candidates.picked(names)
 
-with st.container(key="workbench"):
-    left, right = st.columns([1.5, 1], gap="medium")
 with left:
-    words.section("Candidates", "after all rounds; a plan is the next one")
     compared = st.container()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         objective = strategy_settings.objective(page)

@@ -34,11 +34,11 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decision(candidate)
     if not isinstance(done, queries.Decided):
-        st.caption("Its decision is being computed." if done is None else words.plain(done))
+        st.caption("The decision is being computed." if done is None else words.plain(done))
         return
     decision = done.first.decision
     st.markdown(words.plain(decision.sentence))
-    skipped = [f"Held back: {bundle}: {why}." for bundle, why in done.first.skipped.items()]
+    skipped = [f"Skipped: {bundle}: {why}." for bundle, why in done.first.skipped.items()]
     words.notes([*skipped[: presenter.MAX_SENTENCES], *decision.notes])
     traces = presenter.ranked(decision.trace)
     if not traces:
@@ -80,7 +80,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     named = state.text(state.BROKER)
     chosen = st.selectbox(
-        "Gate by gate",
+        "Gates of",
         list(by_name),
         index=list(by_name).index(named if named in by_name else first),
         format_func=option,
@@ -107,12 +107,12 @@ def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> Non
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
-        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+        "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
     ):
         return
-    with st.spinner("Trying other settings", show_time=True):
+    with st.spinner("Simulating other settings", show_time=True):
         points = queries.turning_points((candidate, broker))
     if points:
         words.notes([point.text for point in points])
     else:
-        st.caption("None of the strategy's settings turns this verdict alone.")
+        st.caption("No single setting changes this verdict.")

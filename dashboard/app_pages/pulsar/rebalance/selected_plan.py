@@ -166,11 +166,11 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
         return
     plan, preview = shown.made
     if selection.round > 1:
-        st.caption(f"Moves of round {selection.round}: it does not act before.")
+        st.caption(f"Moves of round {selection.round}, the first one with moves.")
     if shown.limit < len(selection.moves):
         st.caption(
-            f"The first {shown.limit:,} of {pluralize(len(selection.moves), 'move')}: "
-            "as many as one plan takes. Apply them, then recompute."
+            f"First {shown.limit:,} of {pluralize(len(selection.moves), 'move')}, the max of one "
+            "plan. Apply it, then recompute."
         )
     moves_plan.draw_remarks(plan, ("error", "warning"))
     if preview.steps:
@@ -180,25 +180,28 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
 
 
 _EDITS: Final = (
-    ("Pin", state.PIN, "The rest is computed again without it."),
-    ("Exclude", state.DROP, "The other moves stay."),
+    ("Pin", state.PIN, "Keep the bundle on its broker and recompute the plan."),
+    ("Exclude", state.DROP, "Remove this move; the others stay."),
 )
 """Label, list of edited bundles and help of what may be done with a move."""
 
 
 def _draw_moves(preview: Preview) -> None:
     rows = presenter.steps_table(preview)
-    rows["wanted"] = ["" if one.step.destination else "by placement" for one in preview.steps]
+    wanted = ["requested" if one.step.destination else "by placement" for one in preview.steps]
+    rows["wanted"] = wanted
     rows["pin"], rows["exclude"] = "Pin", "Exclude"
     bundles = rows["bundle"].tolist()
-    placed = tables.words("Chosen", "The destination is requested, unless placement decides.")
+    placed = tables.words("Placement", "Requested destination, or decided by the cluster.")
     tables.table(
         rows,
         {
             "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
             "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
-            **({"wanted": placed} if any(rows["wanted"]) else {}),
+            "to": tables.words(
+                "To", "Requested, or the most probable destination with its probability."
+            ),
+            **({"wanted": placed} if len(set(wanted)) > 1 else {}),
             "traffic": tables.megabytes("Traffic"),
             "clients": tables.whole("Clients"),
             "topics": tables.whole("Topics"),
@@ -253,22 +256,25 @@ def _of_settings(dialog: PulsarDialog) -> list[action_bar.Effect]:
 
 
 def draw_supposed(selection: Selection) -> None:
-    """Say what the candidate would do on a fleet that does not exist."""
+    """Show the moves of the candidate in the scenario."""
     if not selection.moves:
         st.info(words.plain(selection.nothing), icon=":material/check:")
         return
     when = f" in round {selection.round}" if selection.round > 1 else ""
     moves = pluralize(len(selection.moves), "bundle")
     st.markdown(f"{words.plain(selection.name)} would move {moves}{when}.")
-    st.caption("No plan: this fleet does not exist.")
+    st.caption("Scenario: no plan to apply.")
 
 
-PLACED: Final = "where the cluster places it"
+PLACED: Final = "by placement"
+_FORMER_PLACED: Final = "where the cluster places it"
+"""The same in an address written before."""
+
 _ARROW: Final = " → "
 _LABELS: Final = {
     state.DROP: "Excluded from the plan",
     state.PIN: "Pinned to its broker",
-    state.RETARGET: "Destination changed by hand",
+    state.RETARGET: "Changed destination",
 }
 
 
@@ -278,7 +284,9 @@ def edits() -> queries.Edits:
     return queries.Edits(
         left_out=state.listed(state.DROP),
         retargets=tuple(
-            (pair[0], None if pair[1] == PLACED else pair[1]) for pair in pairs if len(pair) == 2
+            (pair[0], None if pair[1] in (PLACED, _FORMER_PLACED) else pair[1])
+            for pair in pairs
+            if len(pair) == 2
         ),
     )
 
@@ -322,17 +330,17 @@ def _destination(page: PulsarPage, preview: Preview) -> None:
         key = f"_target_{bundle}"
         _keep_choice(key, options, now)
         target = st.selectbox(
-            "Goes to",
+            "Destination",
             options,
             format_func=option,
             key=key,
-            help=f"{pluralize(len(allowed), 'broker')} may take it: policies, anti-affinity, "
-            "version and drained brokers are checked.",
+            help=f"{pluralize(len(allowed), 'eligible broker')} by policies, anti-affinity, "
+            "version and drain.",
         )
         st.button(
             "Set destination",
             disabled=target == now,
-            help="Choose another destination first." if target == now else None,
+            help="Choose another destination." if target == now else None,
             on_click=partial(_retarget, bundle, target),
             key="_send",
         )

@@ -68,7 +68,7 @@ def objective(page: PulsarPage) -> Objective:
         key=state.WITHIN,
         bind="query-params",
         width=150,
-        help="Max deviation from the mean, the goal of the optimal plan.",
+        help="Max deviation from the mean, the target of the optimal plan.",
     )
     limit = st.number_input(
         "Max moves",
@@ -77,8 +77,8 @@ def objective(page: PulsarPage) -> Objective:
         key=state.MOST,
         bind="query-params",
         width=124,
-        help="Of the optimal plan; 0: no limit. A run of this cluster may have "
-        f"{page.cluster.apply.max_steps} steps.",
+        help="Of the optimal plan; 0: no limit. Max steps of a run on this cluster: "
+        f"{page.cluster.apply.max_steps}.",
     )
     load = st.segmented_control(
         "Balance by",
@@ -104,7 +104,7 @@ def relief() -> float | None:
         value=0,
         key=state.RELIEF,
         bind="query-params",
-        help="0: balance all. Otherwise brokers above it are brought down to it, by usage.",
+        help="0: balance all brokers. Otherwise only brokers above this usage shed.",
     )
     return percent / 100 if percent else None
 

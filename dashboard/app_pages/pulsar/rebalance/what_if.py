@@ -20,7 +20,7 @@ _MOST_JOINING: Final = 1_000
 
 
 def control(page: PulsarPage) -> fleets.Fleet:
-    """Draw the question which brokers there are; return what is supposed."""
+    """Draw the scenario: joining and failing brokers; return the fleet."""
     snapshot = page.reading.snapshot
     brokers = page.reading.brokers
     named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
@@ -39,33 +39,33 @@ def control(page: PulsarPage) -> fleets.Fleet:
     label = "Scenario: changed" if is_changed else "Scenario: none"
     with st.popover(label, icon=":material/science:", key="scenario"):
         joining = st.number_input(
-            "Brokers that join",
+            "Joining brokers",
             min_value=0,
             max_value=_MOST_JOINING,
             key=state.JOIN,
             bind="query-params",
-            help="Empty ones, as large as most of those that are there.",
+            help="Empty brokers of the most common size.",
         )
         failing = st.multiselect(
-            "Brokers that leave or fail",
+            "Failing brokers",
             brokers,
             format_func=option,
             key=state.FAIL,
             bind="query-params",
             select_all=False,
-            help="Their bundles are placed again, as the cluster would place them.",
+            help="Their bundles are placed again by the placement strategy.",
         )
         failed = st.multiselect(
-            "Failure domains that fail",
+            "Failing failure domains",
             domains,
             format_func=option,
             key=state.FAIL_DOMAIN,
             bind="query-params",
             select_all=False,
             disabled=not domains,
-            help="All of their brokers." if domains else "This cluster names no failure domain.",
+            help="All of their brokers." if domains else "This cluster has no failure domains.",
         )
-        st.caption("Simulated on this page only; the cluster is not contacted.")
+        st.caption("Simulated on this page only.")
     return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
 
 
@@ -84,7 +84,7 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
     with st.container(border=True):
         st.markdown(
             f":material/science: **What if {words.plain(model.supposition(fleet))}?** "
-            "Nothing of it can be applied."
+            "Simulation only."
         )
         if isinstance(found, str):
             st.error(words.plain(found), title="This fleet cannot be simulated")
@@ -93,9 +93,9 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
         else:
             until(
                 lambda: _found(page, fleet) is not None,
-                "Placing the bundles of the brokers that go.",
+                "Placing the bundles of the failed brokers.",
             )
-        st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
+        st.button("Reset scenario", icon=":material/undo:", on_click=back, key="_real")
     if not isinstance(found, fleets.Scenario):
         st.stop()
 

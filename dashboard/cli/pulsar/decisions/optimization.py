@@ -161,20 +161,21 @@ def _plan(
 
 def _show(proposal: Proposal) -> None:
     say(proposal.sentence)
-    say(f"Goal: {proposal.goal}.")
+    say(f"Target: {proposal.goal}.")
     for item in proposal.binding[:_BINDINGS_SHOWN]:
         say(f"Binding: {item.sentence}")
     if len(proposal.binding) > _BINDINGS_SHOWN:
         say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json has them all.")
     if proposal.lower_bound_bytes_per_s is None:
         say(
-            "It is proven that no plan reaches the goal; none comes below "
-            f"{format_ratio(proposal.deviation_floor)} of the mean."
+            "Target not reachable. Lower bound of the max deviation: "
+            f"{format_ratio(proposal.deviation_floor)}."
         )
     elif proposal.ratio is not None:
         say(
-            f"No plan moves less than {format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this "
-            f"one moves {proposal.ratio:.3f} times that."
+            "Lower bound of the moved traffic: "
+            f"{format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this plan: "
+            f"{proposal.ratio:.3f} times that."
         )
     if proposal.moves:
         _show_moves(proposal)
