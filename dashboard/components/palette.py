@@ -68,6 +68,7 @@ _HTML: Final = f"""
     placeholder="Page, object or action">
   <ul id="options" role="listbox" aria-label="Results"></ul>
   <p id="none" hidden>No results</p>
+  <button id="theme" type="button">Theme</button>
 </dialog>
 <dialog id="shortcuts" aria-label="Keyboard shortcuts">
   <h2>Keyboard shortcuts</h2>
@@ -125,6 +126,7 @@ def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> No
         data={
             "items": [_item(hit) for hit in standing(config)],
             "query": query,
+            "pages": list(ENTRIES),
             "opened": st.session_state.get(_OPENED, 0),
             "hits": [_item(hit) for hit in objects(config, cluster, stored, query)],
         },
@@ -181,7 +183,12 @@ _COMMON: Final = (
     Hit(kind="action", name="Undo run…", detail="Choose the run", page="activity"),
     Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
     Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
+    *(
+        Hit(kind="action", name=f"{name} theme", detail=name, page="theme")
+        for name in ("Light", "Dark", "System")
+    ),
 )
+"""The browser sets a theme by itself, by its name for Streamlit."""
 
 
 def _group(page: str) -> str:
