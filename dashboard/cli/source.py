@@ -7,18 +7,22 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
 from core.errors import UnknownNameError
+from core.labels import labels_of
 from core.snapshot.misfit import MAKE_ONE
 from core.snapshot.store import Storable, load_manifest, save_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
-from dashboard.cli.output import UsageFaultError
+from dashboard.cli.config import systems as known_systems
+from dashboard.cli.output import LABELS, UsageFaultError
 from dashboard.cli.parts import HELP_OF
 from dashboard.cli.progress import STATUS
+
+Taken = TypeVar("Taken")
 
 _CLUSTERS: Final[dict[Path, str]] = {}
 """By directory of a snapshot that was taken for this command: the cluster's name."""
@@ -103,7 +107,15 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
     if kind:
         check_kind(name, cluster.kind, kind)
     STATUS.start(f"trimtab: reading {name}")
-    return services.snapshot_of(loaded, cluster)
+    return labeled(cluster, services.snapshot_of(loaded, cluster))
+
+
+def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
+    """Return a snapshot, after the labels of its cluster were noted for tables."""
+    if cluster.labels:
+        systems = {one.name: one for one in known_systems()}
+        LABELS.set(labels_of(cluster.labels, systems[cluster.kind].servers(snapshot)))
+    return snapshot
 
 
 def directories(context: typer.Context, named: list[Path], kind: str = "") -> list[Path]:

@@ -15,6 +15,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from dashboard import legible, services, state
+from dashboard.components import labels
 from dashboard.components.systems import SYSTEMS, system_of
 from dashboard.presenters.search import Hit
 from dashboard.queries import runs
@@ -149,8 +150,8 @@ def _item(hit: Hit) -> dict[str, Any]:
     icon = ENTRIES[hit.page].icon if hit.kind == "page" else _ICONS[hit.kind]
     return {
         "id": hit.id,
-        "name": legible.sentence(hit.name),
-        "detail": legible.sentence(hit.detail),
+        "name": legible.sentence(legible.labeled(hit.name, is_full=True)),
+        "detail": legible.sentence(legible.labeled(hit.detail)),
         "kind": hit.kind,
         "icon": icon,
     }
@@ -202,7 +203,11 @@ def objects(
     """Return the objects and runs that a query names, at most :data:`MAX_HITS`."""
     if len(query) < 2:  # a letter alone names everything
         return ()
-    found = [*_found(cluster, stored, query)[:MAX_HITS], *_runs(config, cluster, query)]
+    found = [
+        *_found(cluster, stored, query)[:MAX_HITS],
+        *_labeled(cluster, stored, query),
+        *_runs(config, cluster, query),
+    ]
     if not found:
         store = services.snapshot_store(config)
         for other in [one for one in config.clusters if one.name != cluster.name][:MAX_OTHERS]:
@@ -223,6 +228,18 @@ def _found(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[
         return [] if stored is None else system_of(cluster.kind).search(stored, query)
     except SnapshotError:
         return []  # the page itself says why
+
+
+def _labeled(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[Hit]:
+    """Return the brokers or nodes whose label a query names."""
+    needle = query.lower()
+    named = [one for one, label in labels.current().items() if needle in label.lower()]
+    return [
+        hit
+        for address in named[:MAX_HITS]
+        for hit in _found(cluster, stored, address)
+        if hit.name == address
+    ]
 
 
 def _runs(config: Config, cluster: Cluster, query: str) -> list[Hit]:

@@ -16,7 +16,7 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.parts import FIRST
-from dashboard.cli.source import check_kind, directories, is_path, unknown_source
+from dashboard.cli.source import check_kind, directories, is_path, labeled, unknown_source
 from dashboard.services import pulsar
 
 
@@ -62,7 +62,8 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     if source not in [one.name for one in loaded.clusters]:
         names = [one.name for one in loaded.clusters if one.kind == FIRST]
         raise unknown_source(source, names, "Pulsar cluster")
-    return pulsar.capture(pulsar_cluster(loaded, source))
+    cluster = pulsar_cluster(loaded, source)
+    return labeled(cluster, pulsar.capture(cluster))
 
 
 def pulsar_cluster(config: services.Config, name: str) -> services.Cluster:
