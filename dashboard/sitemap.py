@@ -57,6 +57,12 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "hub",
             "Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
+        Entry(
+            "alerts",
+            "Alerts",
+            "notifications",
+            "What fires now, since when and beyond which limit; what is silenced; all thresholds.",
+        ),
         _of(
             "pulsar",
             "brokers",
@@ -117,7 +123,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "policies",
             "Policies",
             "speed",
-            "Limits and quotas, what is at its limit, and changing them: groups, rates, quotas.",
+            "Use and limit of every namespace, group and tenant; changing rates and quotas.",
         ),
         _of(
             "pulsar",
@@ -140,7 +146,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "settings",
             "Settings",
             "tune",
-            "Conflicts and fixes of the settings; every value and its origin.",
+            "Value and meaning of every setting, conflicts and changed ones first; changing them.",
         ),
     ),
     "Analyze": (
@@ -149,7 +155,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "lookup",
             "Lookup",
             "travel_explore",
-            "Which bundle and broker serve a topic; where a bundle would be placed.",
+            "Bundle and broker of a topic, whether it exists, where its bundle would be placed.",
         ),
         Entry(
             "backtest",
@@ -219,14 +225,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "jobs",
             "Jobs",
             "pending_actions",
-            "Trends, what-ifs and drills over whole fleets, computed in the background.",
-            parent="activity",
-        ),
-        Entry(
-            "alerts",
-            "Alerts",
-            "notifications",
-            "Alerts that fire now, the last ones, and what is silenced.",
+            "Computations over whole fleets: start one, follow it, read the results.",
             parent="activity",
         ),
         Entry("run", "Run", parent="activity"),

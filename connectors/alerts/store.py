@@ -30,6 +30,8 @@ ALERTS: Final = sa.Table(
     sa.Column("since_ms", sa.BigInteger, nullable=False),  # milliseconds since 1970, all of these
     sa.Column("told_ms", sa.BigInteger),
     sa.Column("ended_ms", sa.BigInteger),
+    sa.Column("measured", sa.Text),  # null: stored before the column was there
+    sa.Column("bound", sa.Text),
 )
 
 CHANGES: Final = sa.Table(
@@ -222,6 +224,8 @@ def _alert(row: Any) -> Alert:
         since=ms_to_datetime(row["since_ms"]),
         told_at=None if row["told_ms"] is None else ms_to_datetime(row["told_ms"]),
         ended_at=None if row["ended_ms"] is None else ms_to_datetime(row["ended_ms"]),
+        measured=row["measured"] or "",
+        limit=row["bound"] or "",
     )
 
 
@@ -257,4 +261,6 @@ def _row(alert: Alert) -> dict[str, Any]:
         "since_ms": datetime_to_ms(alert.since),
         "told_ms": None if alert.told_at is None else datetime_to_ms(alert.told_at),
         "ended_ms": None if alert.ended_at is None else datetime_to_ms(alert.ended_at),
+        "measured": alert.measured,
+        "bound": alert.limit,
     }

@@ -158,14 +158,19 @@ class Database:
         return True
 
     def add_tables(self, metadata: sa.MetaData) -> None:
-        """Make the tables of something else that is stored next to the journal, if they lack.
+        """Make the tables of something else that is stored next to the journal, where they lack.
+
+        A table of an earlier release gets the columns that it lacks; these are nullable.
 
         Raises:
             RemoteError: The database cannot be written.
         """
         with self.reading("look for tables") as connection:
             known = sa.inspect(connection)
-            if all(known.has_table(table.name) for table in metadata.sorted_tables):
+            if all(
+                known.has_table(table.name) and not _lacking(known, table)
+                for table in metadata.sorted_tables
+            ):
                 return
         with translated(self.place, "make tables"):
             try:
@@ -176,6 +181,13 @@ class Database:
     def _add(self, metadata: sa.MetaData) -> None:
         with self.writing() as connection:
             metadata.create_all(connection)
+            known = sa.inspect(connection)
+            for table in metadata.sorted_tables:
+                for column in _lacking(known, table):
+                    kind = column.type.compile(connection.dialect)
+                    connection.execute(
+                        sa.text(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
+                    )
 
     def _check_file(self, operation: str) -> None:
         """Check that the file is the one that was opened: what is written to another one is lost.
@@ -225,6 +237,12 @@ class Database:
             plain.cursor().execute("PRAGMA journal_mode=WAL")
         finally:
             plain.close()
+
+
+def _lacking(known: sa.Inspector, table: sa.Table) -> list[sa.Column[Any]]:
+    """Return the columns that a table of an earlier release lacks."""
+    stored = {column["name"] for column in known.get_columns(table.name)}
+    return [column for column in table.columns if column.name not in stored]
 
 
 def _check_sqlite(database: Database) -> OwnCheck:

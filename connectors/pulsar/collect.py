@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.capture import ADMIN, RestCapture, RestFacts
-from connectors.pulsar.admin.client import AdminClient
+from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.admin.parse import BrokerTopics, topics_table
 from connectors.pulsar.metrics.capture import Metrics, MetricsReader
 from connectors.pulsar.topics.capture import read_load_topics, service_addresses, what_is_lacking
@@ -29,6 +29,7 @@ from connectors.transport.addresses import address_fault
 from connectors.transport.deadline import is_given_up
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import AuthError, ConfigError, GivenUpError, InputError, RemoteError
+from core.pulsar.lookup import TopicNames
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
@@ -43,7 +44,7 @@ from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
 
-__all__ = ["PulsarCollector", "fetch_topics"]
+__all__ = ["PulsarCollector", "fetch_topic_names", "fetch_topics"]
 
 REST_LACKS: Final = (
     "Without ZooKeeper, time averages of brokers and bundles are not available.",
@@ -377,6 +378,32 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     finally:
         client.close()
     return topics_table(answer, bundle)
+
+
+def fetch_topic_names(config: ClusterConfig, broker_web_url: str, namespace: str) -> TopicNames:
+    """Read the names of a namespace's persistent topics, as the metadata store has them.
+
+    Any broker answers; none loads or is assigned a bundle.
+
+    Args:
+        config: The cluster.
+        broker_web_url: Web address of a broker, from a snapshot.
+        namespace: Name.
+    Raises:
+        RemoteError: The broker did not answer as it should; ``NotFoundError``: no such namespace.
+    """
+    client = AdminClient(config)
+    path = f"{ADMIN}/persistent{quoted(*namespace.split('/'))}"
+    limit = config.read_limits.bulk_bytes
+    try:
+        client.trust([broker_web_url])
+        topics, partitioned = (
+            client.get(broker_web_url, one, list[str], max_bytes=limit)
+            for one in (path, f"{path}/partitioned")
+        )
+    finally:
+        client.close()
+    return TopicNames(frozenset(topics), frozenset(partitioned))
 
 
 def settings_table(

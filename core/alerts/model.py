@@ -88,11 +88,15 @@ class Condition(NamedTuple):
         subject: What it is about, within the cluster; empty: all of it.
         sentence: What is measured against which limit, one sentence.
         hint: What to do.
+        measured: The value, with its unit; empty: it is no number.
+        limit: What the value is measured against, with its unit; empty: nothing.
     """
 
     subject: str
     sentence: str
     hint: str
+    measured: str = ""
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,8 @@ class Alert:
         since: Since when it holds, aware UTC.
         told_at: When its present state was told last; ``None``: it has to be told.
         ended_at: When it ceased to hold.
+        measured: The value of the latest look, with its unit; empty: it is no number.
+        limit: What the value is measured against, with its unit; empty: nothing.
     """
 
     key: AlertKey
@@ -137,6 +143,8 @@ class Alert:
     since: datetime
     told_at: datetime | None = None
     ended_at: datetime | None = None
+    measured: str = ""
+    limit: str = ""
 
     @property
     def sent_at(self) -> datetime | None:

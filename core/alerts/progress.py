@@ -42,7 +42,14 @@ def looked(
                     before = replace(before, since=one.now)
                 is_due = one.now - before.since >= timedelta(minutes=minutes)
                 state: AlertState = "firing" if is_due or before.state == "firing" else "pending"
-                after[key] = replace(before, state=state, sentence=found.sentence, hint=found.hint)
+                after[key] = replace(
+                    before,
+                    state=state,
+                    sentence=found.sentence,
+                    hint=found.hint,
+                    measured=found.measured,
+                    limit=found.limit,
+                )
         for key in [key for key in after if key.cluster == one.cluster and key not in holding]:
             over = _over(after[key], one.now)
             if over is None:

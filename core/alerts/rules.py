@@ -9,7 +9,7 @@ from typing import Final
 from core.actions.describe import count_named
 from core.alerts.model import Condition, Facts, Limits, Rule
 from core.findings.finding import Finding
-from core.units import format_age, format_ratio, pluralize
+from core.units import format_age, format_deviation, format_ratio, pluralize
 
 _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 """Measures that are told of, as the figures name them."""
@@ -27,6 +27,8 @@ def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
                 f"The busiest server is {format_ratio(ratio)} above the mean of {word}, limit "
                 f"{format_ratio(limits.deviation_ratio)}.",
                 f"Run: trimtab diagnose {facts.cluster}",
+                measured=format_deviation(ratio),
+                limit=format_deviation(limits.deviation_ratio),
             )
 
 
@@ -37,6 +39,8 @@ def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
             "",
             f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
             f"Run: trimtab pegasus health {facts.cluster}",
+            measured=pluralize(int(count), "partition"),
+            limit="0",
         )
 
 
@@ -57,6 +61,7 @@ def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
             code,
             f"{found[0].sentence}{more}",
             found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
+            *_quantities(found[0]),
         )
 
 
@@ -67,6 +72,8 @@ def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
             "The function level is lively: the meta server moves replicas by itself.",
             "Set it back to steady, unless somebody balances on purpose: trimtab pegasus level "
             f"{facts.cluster} set steady",
+            measured="lively",
+            limit="steady",
         )
 
 
@@ -79,6 +86,8 @@ def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
             "",
             f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
             "Run: trimtab check, and look at the collector's log.",
+            measured=format_age(age_s),
+            limit=f"{limits.stale_min:g} min",
         )
 
 
@@ -89,6 +98,8 @@ def _flapping(facts: Facts, limits: Limits) -> Iterator[Condition]:
             f"{pluralize(facts.returned, 'move')} of the last hour went back to a server that was "
             f"left before, limit {limits.returned_per_hour}.",
             f"Run: trimtab diagnose {facts.cluster} --since 1h",
+            measured=f"{facts.returned:,} moves/h",
+            limit=f"{limits.returned_per_hour:,} moves/h",
         )
 
 
@@ -113,6 +124,8 @@ def _unassigned(facts: Facts, _: Limits) -> Iterator[Condition]:
                 f"{count_named('Unassigned', view.unassigned)}: run {view.run_id} of "
                 f"{view.requested_by} unloaded them, and no broker serves them.",
                 f"Run: trimtab runs {view.run_id}",
+                measured=pluralize(len(view.unassigned), "bundle"),
+                limit="0",
             )
 
 
@@ -140,7 +153,13 @@ def _approval(facts: Facts, _: Limits) -> Iterator[Condition]:
 def _drift(facts: Facts, _: Limits) -> Iterator[Condition]:
     for one in facts.findings:
         if one.code == "settings_differ":
-            yield Condition(one.subject, one.sentence, one.hint)
+            yield Condition(one.subject, one.sentence, one.hint, *_quantities(one))
+
+
+def _quantities(finding: Finding) -> tuple[str, str]:
+    """Return the value of a finding and its limit, with units; empty where it has none."""
+    value, limit = finding.measured, finding.limit
+    return "" if value is None else value.text, "" if limit is None else limit.text
 
 
 RULES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -82,6 +82,34 @@ class TopicLookup:
     service: Service | None
     steps: tuple[LookupStep, ...]
     notes: tuple[str, ...]
+
+
+Existence = Literal["topic", "partitioned", "missing", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Names of the persistent topics of a namespace, loaded or not.
+
+    Attributes:
+        topics: Full names; of a partitioned topic each partition.
+        partitioned: Full names of partitioned topics, without the partition.
+    """
+
+    topics: frozenset[str]
+    partitioned: frozenset[str]
+
+    def existence(self, topic: str) -> Existence:
+        """Return whether a topic of the namespace exists.
+
+        Args:
+            topic: Full name; a non-persistent topic exists only while it is loaded: ``unknown``.
+        """
+        if topic in self.partitioned:
+            return "partitioned"
+        if topic in self.topics:
+            return "topic"
+        return "missing" if topic.startswith("persistent://") else "unknown"
 
 
 def parse_topic_name(text: str) -> TopicName:

@@ -102,6 +102,8 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
                 "since": one.since.isoformat(),
                 "told_at": one.sent_at and one.sent_at.isoformat(),
                 "ended_at": one.ended_at and one.ended_at.isoformat(),
+                "measured": one.measured,
+                "limit": one.limit,
                 "sentence": one.sentence,
                 "hint": one.hint,
             }
@@ -170,5 +172,5 @@ def tell_target(
     """Send a test message to a target."""
     config = configured_journal(config_file)
     alerts.send_test(config, target, access.command_identity(config))
-    note(f"{target} took the message.")
+    note(f"{target} received the message.")
     return EXIT_DONE

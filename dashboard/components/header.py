@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from core.actions.preconditions import read_only_refusal
-from core.errors import InputError, OpsError, SnapshotError, UnknownNameError
+from core.errors import SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
-from dashboard.components import labels, misnamed, palette, words
+from dashboard.components import labels, misnamed, palette, time_control, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.systems import system_of
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import describe
-from dashboard.presenters.moments import stamp
-from dashboard.queries.history import history_of, past_at
 from dashboard.queries.snapshots import SavedSnapshots, collector_status, saved_snapshots
 
 if TYPE_CHECKING:
@@ -28,13 +25,10 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
-NOW: Final = "now"
-_ANY: Final = "_any_minute"
 REFRESH_S: Final = {"off": None, "5 s": 5, "15 s": 15, "60 s": 60}
 RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
-MAX_TIMES: Final = 400
 BADGES_PX: Final = 440
 """Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
@@ -90,7 +84,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
             width=_badges_px(cluster, saved),
         )
         st.space("stretch")
-        saved, stored, is_past = _pick_time(config, cluster, saved)
+        saved, stored, is_past = time_control.pick_time(config, cluster, saved)
         every = _pick_refresh()
         palette.draw(config, cluster, stored)
     choice = Choice(cluster, saved, stored, is_past)
@@ -98,21 +92,10 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
     with badges:
         _badges(config, choice, every)
     if stored is not None and is_past:
-        _past_banner(stored)
+        time_control.draw_bar(config, cluster, saved, stored)
     misnamed.draw(state.CLUSTER, cluster.name)
     misnamed.draw(state.AT, state.text(state.AT))
     return choice
-
-
-def _past_banner(stored: CachedSnapshot) -> None:
-    """Draw which past moment the page shows, and the way back to the newest snapshot."""
-    with st.container(key="past", horizontal=True, vertical_alignment="center", gap="medium"):
-        st.markdown(f":material/history: **Past:** {stamp(stored.taken_at)} UTC", width="content")
-        st.button("Back to live", key="_back_to_live", on_click=_to_newest)
-
-
-def _to_newest() -> None:
-    st.session_state[state.AT] = NOW
 
 
 def _check_cluster(config: Config) -> None:
@@ -138,81 +121,6 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
     if named and named != wanted.name:  # a cluster of the other system, from a page of that one
         st.session_state[state.CLUSTER] = wanted.name
     return wanted
-
-
-def _pick_time(
-    config: Config, cluster: Cluster, saved: SavedSnapshots
-) -> tuple[SavedSnapshots, CachedSnapshot | None, bool]:
-    """Draw the picker of the time; return the saved ones, the chosen one, whether it is past."""
-    by_text = {stamp(entry.taken_at): entry for entry in saved.entries}
-    named = state.from_address(state.AT)
-    problem: OpsError | str = ""
-    if named and named != NOW and named not in by_text:
-        past, problem = _recorded(config, cluster, named)
-        if isinstance(problem, OpsError):
-            misnamed.tell(state.AT, problem)
-        if past is not None:
-            saved = saved.joined_by(past)
-            by_text[stamp(past.taken_at)] = past
-        st.session_state[state.AT] = NOW if past is None else stamp(past.taken_at)
-    offered = list(reversed(by_text))[:MAX_TIMES]
-    chosen_text = state.text(state.AT)
-    more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
-    with st.popover("Time", icon=":material/schedule:", help="Look at an earlier snapshot"):
-        text = st.selectbox("Snapshot taken at (UTC)", [NOW, *more, *offered], key=state.AT)
-        st.caption(f"{len(saved.entries):,} snapshots are saved. Now follows the newest.")
-        _any_minute(config, cluster)
-    state.keep_in_address(state.AT, text or NOW, default=NOW)
-    if problem and isinstance(problem, str):
-        st.toast(words.plain(problem), duration="long")
-    chosen = by_text.get(text or NOW)
-    return (saved, chosen, True) if chosen is not None else (saved, saved.latest, False)
-
-
-def _recorded(
-    config: Config, cluster: Cluster, named: str
-) -> tuple[CachedSnapshot | None, OpsError | str]:
-    """Return the minute of the history that the address names, and what there is to say."""
-    if (error := misnamed.time_error(state.AT, named)) is not None:
-        return None, error
-    try:
-        past = past_at(config, cluster, named)
-    except SnapshotError as exc:
-        message = f"The snapshot of {named} cannot be read: {exc.message} This is the newest."
-        return None, InputError(message, hint=exc.hint)
-    if past is None:
-        message = f"No snapshot of {cluster.name} at {named} is saved: this is the newest."
-        return None, InputError(message, hint="Choose another under Time.")
-    if stamp(past.taken_at) == named:
-        return past, ""
-    return past, f"Nothing was recorded at {named}: this is the minute before."
-
-
-def _any_minute(config: Config, cluster: Cluster) -> None:
-    """Offer every minute of the history, where there is one."""
-    try:
-        span = history_of(config, cluster).span()
-    except SnapshotError:
-        return  # the History page says why
-    if span is None:
-        return
-    first, last = (one.replace(tzinfo=None, second=0, microsecond=0) for one in span)
-    st.datetime_input(
-        "Any recorded minute (UTC)",
-        None,
-        min_value=first,
-        max_value=last + timedelta(minutes=1),
-        step=60,
-        key=_ANY,
-        on_change=_take_minute,
-        help="From the history; between two minutes, the earlier one.",
-    )
-
-
-def _take_minute() -> None:
-    picked = st.session_state.get(_ANY)
-    if isinstance(picked, datetime):
-        st.session_state[state.AT] = stamp(picked.replace(tzinfo=UTC))
 
 
 def _pick_refresh() -> int | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S: Final = 1.0
 MOST_SHOWN: Final = 8
 _LIST_PX: Final = 560
+_RESULT_LETTERS: Final = 90
 _FAILED: Final = "_job_failed"
 
 
@@ -200,12 +201,16 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
     if st.query_params.get(state.JOB) != shown:
         st.rerun()  # a click opened a job: all of the page shows it, at once
     jobs = [job for job in listed(config) if job.id in names]
+    jobs.sort(key=lambda job: job.is_ended)  # those that run first, each part newest first
     if sum(job.is_ended for job in jobs) != ended and not state.is_busy():
         st.rerun()
     pages = {job.id: presenter.page_of(job.kind) for job in jobs}
 
-    def open_job(job_id: str) -> None:
-        state.go(pages.get(job_id, presenter.JOBS), job=job_id)
+    def open_clicked() -> None:
+        click = st.session_state.get(f"_{key}_job")
+        if click is not None:
+            job_id = jobs[click["row"]].id
+            state.go(pages[job_id], job=job_id)
 
     def stop_clicked() -> None:
         click = st.session_state.get(f"_{key}_stop")
@@ -213,12 +218,21 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
             _stop(config, jobs[click["row"]].id)
 
     rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
+    rows = rows.assign(result=tables.shortened(rows["outcome"], _RESULT_LETTERS))
     columns = {
-        "job": tables.opener("Job", f"_{key}_job", open_job, width_px=225),
-        "kind": tables.words("Kind", width_px=210),
+        "kind": st.column_config.ButtonColumn(
+            "Job",
+            type="tertiary",
+            alignment="left",
+            pinned=True,
+            on_click=open_clicked,
+            key=f"_{key}_job",
+            width=210,
+        ),
+        "state": tables.words("State", width_px=95),
+        "progress": tables.share("Progress", width_px=100),
+        "result": tables.words("Result", width_px=350),
         "cluster": tables.words("Cluster"),
-        "state": tables.words("State"),
-        "progress": tables.share("Progress"),
         "asked_at": st.column_config.DatetimeColumn(
             "Requested (UTC)", format="YYYY-MM-DD HH:mm:ss"
         ),
@@ -233,7 +247,7 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
         rows,
         columns,
         key=key,
-        alt="Jobs, the newest first, with state and progress",
+        alt="Jobs, those that run first, with state, progress and result",
         height=min(_LIST_PX, tables.height_of(len(rows))),
         missing="",
     )

@@ -16,9 +16,13 @@ from dashboard.presenters.finding_counts import Counts, badge_of, describe_count
 from dashboard.queries import access
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.snapshots import saved_snapshots
+from dashboard.services import alerts
 from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.alerts.model import Severity
     from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
@@ -28,6 +32,13 @@ that the address of every page is its name."""
 
 RUNS: Final = "activity"
 """The entry that counts runs in progress."""
+ALERTS: Final = "alerts"
+"""The entry that counts alerts that fire and are not silenced."""
+_SEVERITY_TONES: Final[Mapping[Severity, str]] = {
+    "critical": "red",
+    "warning": "orange",
+    "info": "blue",
+}
 
 _FIRST: Final = next(iter(ENTRIES.values()))
 _RECOUNT: Final = timedelta(minutes=5)
@@ -58,9 +69,12 @@ def pages() -> dict[str, list[st.Page]]:
 
     Pages of a system of which no cluster is configured are not in the navigation, but open.
     """
-    counts, kinds, running = _state_of_fleet()
+    counts, kinds, badges = _state_of_fleet()
     offered = {
-        head: [_page(entry, kinds, _count_of(entry, counts), running) for entry in entries]
+        head: [
+            _page(entry, kinds, badges.get(entry.name) or _finding_badge(entry, counts))
+            for entry in entries
+        ]
         for head, entries in SECTIONS.items()
     }
     hidden = st.Page(_FIRST.file, title=_FIRST.title, url_path=_FIRST.name, visibility="hidden")
@@ -68,19 +82,46 @@ def pages() -> dict[str, list[st.Page]]:
     return offered
 
 
-def _state_of_fleet() -> tuple[Counts, tuple[str, ...], int]:
-    """Return the counts by page, the kinds of the configured clusters, and the runs in progress."""
+_Badge = tuple[str, str]
+"""Markdown after the title of an entry, and what it counts; both empty: nothing to count."""
+
+
+def _state_of_fleet() -> tuple[Counts, tuple[str, ...], Mapping[str, _Badge]]:
+    """Return the findings by page, the kinds of the configured clusters, and other badges."""
     try:
         config = access.page_config()
     except OpsError:
-        return {}, KINDS, 0  # the page itself says why
+        return {}, KINDS, {}  # the page itself says why
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
+    badges = {}
     try:
         journal = services.journal(config)
         running = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
+        if running:
+            badges[RUNS] = f" :blue-badge[{running}]", f"{running} in progress"
+        badges[ALERTS] = firing_badge(Counter(one.severity for one in alerts.firing(config)))
     except OpsError:
-        running = 0  # the header says why
-    return _counts(config), kinds, running
+        pass  # the header says why
+    return _counts(config), kinds, badges
+
+
+def firing_badge(firing: Counter[Severity]) -> _Badge:
+    """Return the badge of the alerts that fire, in the colour of the most urgent.
+
+    Args:
+        firing: How many there are of each severity.
+    """
+    counted = [one for one in _SEVERITY_TONES if firing[one]]
+    if not counted:
+        return "", ""
+    about = ", ".join(f"{firing[one]:,} {one}" for one in counted)
+    return f" :{_SEVERITY_TONES[counted[0]]}-badge[{firing.total():,}]", f"Firing: {about}."
+
+
+def _finding_badge(entry: Entry, counts: Counts) -> _Badge:
+    """Return the badge of the findings of an entry."""
+    count = _count_of(entry, counts)
+    return badge_of(count), describe_count(count)
 
 
 def _counts(config: Config) -> Counts:
@@ -130,7 +171,7 @@ def _count_of(entry: Entry, counts: Counts) -> Counter[str]:
     return sum((counts.get(name, Counter()) for name in (entry.name, *under)), Counter())
 
 
-def _page(entry: Entry, kinds: tuple[str, ...], count: Counter[str], running: int) -> st.Page:
+def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
     """Return a page of the navigation, or one that only links open."""
     is_hidden = bool(entry.parent) or (entry.kind and entry.kind not in kinds)
     if is_hidden:
@@ -141,9 +182,7 @@ def _page(entry: Entry, kinds: tuple[str, ...], count: Counter[str], running: in
             help=entry.answers or None,
             visibility="hidden",
         )
-    badge, about = badge_of(count), describe_count(count)
-    if entry.name == RUNS and running:
-        badge, about = f" :blue-badge[{running}]", f"{running} in progress"
+    badge, about = counted
     is_first = entry is _FIRST
     return st.Page(
         entry.file,

@@ -53,6 +53,8 @@ SHORTCUTS: Final = {
     "Escape": "Close",
     "Enter, Space": "In a table: press a button, select a row",
     "P": "Preview the plan, on pages that have one",
+    "J, K": "Not live: one minute earlier, later",
+    "L": "Not live: back to live",
     "?": "Show these shortcuts",
     "R": "Draw the page again",
 }

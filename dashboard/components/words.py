@@ -99,8 +99,18 @@ body :is(a, button, h1, pre, [role="tab"]):focus-visible {
 .st-key-past {
   background: #2f6fb5; border-radius: 4px; padding: 0.3rem 0.8rem; color: #ffffff;
 }
-.st-key-past :is(p, span) { color: #ffffff; }
-.st-key-past button { border-color: #ffffff; color: #ffffff; background: none; }
+.st-key-past :is([data-testid="stMarkdown"], [data-testid="stButton"]) :is(p, span, kbd) {
+  color: #ffffff;
+}
+.st-key-past [data-testid="stButton"] button {
+  border-color: #ffffff; color: #ffffff; background: none;
+}
+.st-key-time_past [data-testid="stSelectbox"] [role="group"] {
+  background: #2f6fb5; border-color: #2f6fb5;
+}
+.st-key-time_past :is(input, button, [data-testid="stSelectboxIcon"]) {
+  color: #ffffff; caret-color: #ffffff;
+}
 .st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
 @media (max-width: 1200px) {
   [data-testid="stSidebar"] { width: 152px !important; min-width: 152px !important; }

@@ -67,7 +67,7 @@ def freshness_badge(
             text=text,
             icon=":material/schedule:",
             tone="gray",
-            help="An earlier snapshot, chosen by its time; Time, now leads back to the newest.",
+            help="Not live: a snapshot of the past. Back to live follows the newest.",
         )
     error = last_error(status)
     limit = f" {why_read_only}" if why_read_only else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -25,6 +27,47 @@ def parse_stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+def short_stamp(moment: datetime, now: datetime) -> str:
+    """Return ``14:03:05`` for a moment of today (UTC), ``Nov 21 14:03:05`` for another day."""
+    at, today = moment.astimezone(UTC), now.astimezone(UTC)
+    return at.strftime("%H:%M:%S" if at.date() == today.date() else "%b %d %H:%M:%S")
+
+
+_AGO: Final = re.compile(r"-\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\Z")
+_LONGEST_S: Final = 3_600.0 * 24 * 36_500
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def ago_of(text: str) -> timedelta | None:
+    """Return how long ago a text such as ``-90min`` means; ``None`` when it means no such time."""
+    found = _AGO.match(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+    return timedelta(seconds=seconds) if seconds <= _LONGEST_S else None
+
+
+_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\Z")
+
+
+def typed_moment(text: str, now: datetime) -> datetime | None:
+    """Return the moment that a short text means: ``-90min``, or ``14:03``, the last such time.
+
+    Args:
+        text: As typed.
+        now: The present moment, aware UTC.
+    Returns:
+        ``None`` where the text means neither.
+    """
+    ago = ago_of(text)
+    if ago is not None:
+        return now - ago
+    clock = _CLOCK.match(text.strip())
+    if clock is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in clock.groups())
+    found = now.astimezone(UTC).replace(hour=hour, minute=minute, second=second, microsecond=0)
+    return found if found <= now else found - timedelta(days=1)
 
 
 _WHOLE: Final = 0.9

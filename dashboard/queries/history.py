@@ -265,6 +265,8 @@ picture = cached(_picture_of, max_entries=16)
 
 _SECOND: Final = timedelta(seconds=1)
 _NEAR: Final = timedelta(minutes=30)
+_NEXT: Final = timedelta(minutes=1)
+"""Interval of the history: a saved snapshot that is nearer is the one that is meant."""
 
 
 def past_at(config: Config, cluster: Cluster, text: str) -> CachedSnapshot | None:
@@ -291,6 +293,43 @@ def past_at(config: Config, cluster: Cluster, text: str) -> CachedSnapshot | Non
     near = history.minutes(Period(newest - _NEAR, newest))
     exact = near.moment(len(near) - 1) if len(near) else newest
     return services_history.past_minutes(config).at(cluster.name, exact)
+
+
+def latest_before(
+    config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
+) -> CachedSnapshot | None:
+    """Return the last snapshot up to a moment, from the snapshot store or from the history.
+
+    Returns:
+        ``None`` where nothing was recorded until then, or only long before.
+    Raises:
+        SnapshotError: It was recorded, and cannot be read.
+    """
+    newest = moment + _SECOND - timedelta(milliseconds=1)
+    here = next((one for one in reversed(saved.entries) if one.taken_at <= newest), None)
+    if here is not None and newest - here.taken_at <= _NEXT:
+        return here
+    past = past_at(config, cluster, stamp(moment))
+    if past is None and here is not None and newest - here.taken_at <= _NEAR:
+        return here
+    return past
+
+
+def first_after(
+    config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
+) -> datetime | None:
+    """Return when the first snapshot from a moment on was taken; ``None``: none was.
+
+    Raises:
+        SnapshotError: The history cannot be read.
+    """
+    times = [one.taken_at for one in saved.entries if one.taken_at >= moment][:1]
+    history = history_of(config, cluster)
+    span = history.span()
+    if span is not None and moment <= span[1]:
+        near = history.minutes(Period(moment, min(moment + _NEAR, span[1])))
+        times += [near.moment(0)] if len(near) else []
+    return min(times, default=None)
 
 
 def stored_at(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -97,21 +96,19 @@ def counts(config: Config) -> dict[str, int]:
     return counted(alerts, silences, services.now())
 
 
-def firing(config: Config) -> Counter[str]:
-    """Return how many alerts above ``info`` fire on each cluster, silenced ones excluded.
+def firing(config: Config) -> list[Alert]:
+    """Return the alerts that fire and are not silenced, the most urgent first.
 
     Raises:
         RemoteError: The database cannot be read.
     """
     alerts, silences = current(config)
     now = services.now()
-    return Counter(
-        one.key.cluster
+    return [
+        one
         for one in alerts
-        if one.state == "firing"
-        and one.severity != "info"
-        and not any(quiet.covers(one, now) for quiet in silences)
-    )
+        if one.state == "firing" and not any(quiet.covers(one, now) for quiet in silences)
+    ]
 
 
 def silence(

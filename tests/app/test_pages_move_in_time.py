@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from datetime import timedelta
 
 import pytest
 from fleet_builder import make_history, make_snapshot
@@ -34,8 +34,50 @@ def test_earlier_moment_in_the_address_is_shown_and_called_past(site):
     site.put(*history)
     app = site.open("brokers", at=stamp(history[0]))
     assert_calm(app)
-    assert f"Past:** {stamp(history[0])} UTC" in texts(app)
-    assert not re.search(r"\blive\b", texts(app))  # brokers are "alive"
+    assert f"Not live:** {stamp(history[0])} UTC" in texts(app)
+    assert "live, read-only" not in texts(app)
+
+
+def test_one_control_leads_to_an_hour_ago_by_minutes_and_back_to_live(site):
+    times = [now() - timedelta(minutes=one) for one in (62, 61, 60, 30, 0)]
+    site.put(*(make_snapshot(brokers=4, bundles=40, now=one) for one in times))
+    app = site.open("brokers")
+    control = app.selectbox(key="at")
+    assert control.options[:5] == ["Live", "15 min ago", "1 h ago", "6 h ago", "24 h ago"]
+    assert control.value == "now"
+    control.set_value("-1h").run()
+    assert_calm(app)
+    assert f"Not live:** {times[2]:%Y-%m-%d %H:%M:%S} UTC · 60 min ago" in texts(app)
+    assert app.query_params["at"] == f"{times[2]:%Y-%m-%d %H:%M:%S}"
+    app.button(key="_earlier").click().run()
+    assert app.query_params["at"] == f"{times[1]:%Y-%m-%d %H:%M:%S}"
+    for moment in (times[2], times[3]):
+        app.button(key="_later").click().run()
+        assert app.query_params["at"] == f"{moment:%Y-%m-%d %H:%M:%S}"
+    app.button(key="_back_to_live").click().run()
+    assert "at" not in app.query_params
+    assert "Not live" not in texts(app)
+
+
+def test_an_address_may_say_how_long_ago(site):
+    moment = now() - timedelta(minutes=31)
+    site.put(make_snapshot(brokers=4, bundles=40, now=moment))
+    site.put(make_snapshot(brokers=5, bundles=40, now=now()))
+    app = site.open("brokers", at="-30min")
+    assert_calm(app)
+    assert f"Not live:** {moment:%Y-%m-%d %H:%M:%S} UTC" in texts(app)
+    app.button(key="_back_to_live").click().run()
+    app.query_params["at"] = "-0.5h"
+    app.run()
+    assert f"Not live:** {moment:%Y-%m-%d %H:%M:%S} UTC" in texts(app)
+    app.selectbox(key="at").set_value("-24h").run()
+    assert "No snapshot of fleet at -24h" in app.toast[0].value.replace("\\", "")
+    assert not app.error, "the address names nothing that is not there"
+    assert "Not live" not in texts(app)
+    app.query_params["at"] = "-9d"
+    app.run()
+    assert "No snapshot of fleet at -9d" in texts(app)
+    assert "Not live" not in texts(app)
 
 
 def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
@@ -144,7 +186,7 @@ def test_chosen_moment_and_cluster_outlive_a_click_in_the_sidebar(site):
         app.query_params.clear()  # a link of the sidebar carries no parameters
         app.switch_page(FILES[page]).run()
         assert_calm(app)
-        assert "Past:**" in texts(app)
+        assert "Not live:**" in texts(app)
         assert app.query_params["at"] == stamp(history[0])
         assert app.query_params["cluster"] == "other"
 

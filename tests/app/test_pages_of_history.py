@@ -84,7 +84,7 @@ def test_every_page_opens_at_a_minute_that_only_the_history_has(remembered, hist
     app = remembered.open(page, at=at, **params)
     assert_calm(app)
     assert not app.error
-    assert "Past:**" in texts(app)
+    assert "Not live:**" in texts(app)
     assert app.query_params["at"] == at
 
 
@@ -98,7 +98,7 @@ def test_time_between_two_minutes_opens_the_earlier_one(remembered, history):
 def test_time_before_the_history_shows_the_newest(remembered):
     app = remembered.open("brokers", at="2020-01-01 00:00:00")
     assert_calm(app)
-    assert "Past:**" not in texts(app)
+    assert "Not live:**" not in texts(app)
     assert "at" not in app.query_params
 
 
@@ -116,7 +116,7 @@ def test_page_opens_at_the_minute_that_is_looked_at(remembered, history):
     app = remembered.open("history", view="Minute", minute=stamp(history[3].manifest.taken_at))
     app.get_by_key("_open_bundles").click().run()
     assert_calm(app)
-    assert "Past:**" in texts(app)
+    assert "Not live:**" in texts(app)
     assert app.query_params["at"] == stamp(history[3].manifest.taken_at)
 
 

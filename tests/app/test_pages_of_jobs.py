@@ -367,6 +367,8 @@ def test_jobs_are_one_list_with_progress_and_a_way_to_stop(site):
     running = rows.set_index("job").loc[job_id]
     assert (running["cluster"], running["progress"], running["stop"]) == ("fleet", 30, "Stop")
     assert rows["stop"].notna().sum() == 1
+    assert rows["job"][0] == job_id, "what runs is above what was requested later and is over"
+    assert rows["result"][1] == "None."
     assert not app.get("progress")
     assert {one.label: one.value for one in app.metric}["Done"] == "1"
 
@@ -384,6 +386,22 @@ def test_a_new_job_is_started_from_the_dialog_that_an_address_opens(site):
     assert job.kind == "trends"
     assert app.query_params["job"] == job.id
     assert "kind" not in app.query_params
+
+
+def test_a_job_is_started_in_one_step_with_its_defaults(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    app = site.open("jobs")
+    app.button(key="_start_next").click().run()
+    assert_calm(app)
+    (job,) = jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
+    assert (job.kind, job.request.parameters["clusters"]) == ("trends", ["fleet"])
+    assert "job" not in app.query_params, "the list shows how far it is"
+    (rows,) = [one.value for one in app.dataframe]
+    assert list(rows["state"]) == ["◔ waiting"]
+    app.selectbox(key="_next_job_kind").set_value("topics").run()
+    assert app.button(key="_start_next").disabled
+    assert "To be filled in: File of topics" in texts(app)
 
 
 def test_ratios_are_asked_for_in_percent(site):

@@ -6,7 +6,10 @@ import pytest
 from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.errors import UnreachableError
+from core.pulsar.lookup import TopicNames
 from dashboard import state
+from dashboard.services import pulsar
 
 
 @pytest.fixture
@@ -23,13 +26,100 @@ def fleet(site):
     return snapshot
 
 
+def enter(app, topic):
+    """Type a topic into the field; AppTest chooses only what is offered."""
+    field = app.selectbox(key=state.TOPIC)
+    field.options.append(topic)
+    return field.set_value(topic).run()
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The namespaces whose names were asked for; the brokers have two topics in each."""
+    found = []
+
+    def fetch(cluster, url, namespace):
+        found.append((url, namespace))
+        stem = f"persistent://{namespace}"
+        parts = frozenset(f"{stem}/orders-partition-{at}" for at in range(3))
+        return TopicNames(parts | {f"{stem}/topic-1"}, frozenset({f"{stem}/orders"}))
+
+    monkeypatch.setattr(pulsar, "fetch_topic_names", fetch)
+    return found
+
+
+def test_the_field_completes_what_is_known(site, fleet, asked):
+    namespace = fleet.bundles["namespace"][0].as_py()
+    app = site.open("lookup")
+    field = app.selectbox(key=state.TOPIC)
+    assert field.options[0].endswith("/")
+    assert f"{namespace}/" in field.options
+    assert not asked
+    enter(app, f"{namespace}/")
+    assert_calm(app)
+    assert [one for _, one in asked] == [namespace]
+    assert app.title[0].value.replace("\\", "") == f"Topics of {namespace}"
+    listed = next(one.value for one in app.dataframe if "partitions" in one.value)
+    assert [one.rpartition("/")[2] for one in listed["topic"]] == ["orders", "topic-1"]
+    assert listed["partitions"][0] == 3
+    offered = app.selectbox(key=state.TOPIC).options
+    assert f"persistent://{namespace}/topic-1" in offered
+    assert f"persistent://{namespace}/orders" in offered
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "note"),
+    [
+        ("topic-1", "yes", "checked"),
+        ("orders", "yes", "3 partitions"),
+        ("topic-2", "no", "checked"),
+    ],
+)
+def test_an_entered_topic_is_looked_for_at_once_and_once(site, fleet, asked, name, word, note):
+    namespace = fleet.bundles["namespace"][0].as_py()
+    app = enter(site.open("lookup"), f"{namespace}/{name}")
+    assert_calm(app)
+    figure = next(one for one in app.metric if one.label == "Exists")
+    assert figure.value == word
+    assert note in figure.delta
+    assert ("Did you mean" in texts(app)) is (word == "no")
+    app.run()
+    assert len(asked) == 1
+    url, _ = asked[0]
+    assert url in fleet.brokers["web_url"].to_pylist()
+
+
+def test_a_topic_of_an_address_is_looked_for_on_request_and_a_failure_is_said(
+    site, fleet, monkeypatch
+):
+    def fetch(cluster, url, namespace):
+        raise UnreachableError("It is down.", endpoint=url, operation="GET", outcome="not_sent")
+
+    monkeypatch.setattr(pulsar, "fetch_topic_names", fetch)
+    namespace = fleet.bundles["namespace"][0].as_py()
+    app = site.open("lookup", topic=f"{namespace}/topic-1")
+    assert not app.error
+    app.button(key="_check_topic").click().run()
+    assert_calm(app)
+    assert "It is down" in app.error[0].value
+    assert next(one for one in app.metric if one.label == "Exists").value == "not checked"
+
+
+def test_a_topic_that_is_not_persistent_exists_while_it_is_loaded(site, fleet, asked):
+    namespace = fleet.bundles["namespace"][0].as_py()
+    app = enter(site.open("lookup"), f"non-persistent://{namespace}/topic-1")
+    figure = next(one for one in app.metric if one.label == "Exists")
+    assert (figure.value, figure.delta) == ("not checked", "? exists only while it is loaded")
+
+
 def test_a_topic_is_four_steps_and_the_candidates_of_its_bundle(site, fleet):
     namespace = fleet.bundles["namespace"][0].as_py()
     app = site.open("lookup", topic=f"{namespace}/topic-1")
     assert_calm(app)
     assert app.title[0].value.replace("\\", "") == f"Topic persistent://{namespace}/topic-1"
     steps = {one.label: one.value.replace("\\", "") for one in app.metric}
-    assert list(steps) == ["1. Topic", "2. Hash", "3. Bundle", "4. Owner"]
+    assert list(steps) == ["1. Topic", "2. Hash", "3. Bundle", "4. Owner", "Exists"]
+    assert steps["Exists"] == "not checked"
     assert steps["4. Owner"] in fleet.brokers["broker"].to_pylist()
     place = app.text_input(key=state.PLACE).value
     assert place.startswith(f"{namespace}/{steps['3. Bundle']}_")
@@ -39,10 +129,10 @@ def test_a_topic_is_four_steps_and_the_candidates_of_its_bundle(site, fleet):
 def test_another_topic_takes_the_place_of_the_one_before_and_a_failed_lookup_clears_it(site, fleet):
     first, second = sorted(set(fleet.bundles["namespace"].to_pylist()))[:2]
     app = site.open("lookup", topic=f"{first}/topic-1")
-    app.text_input(key=state.TOPIC).set_value(f"{second}/topic-1").run()
+    enter(app, f"{second}/topic-1")
     assert_calm(app)
     assert app.text_input(key=state.PLACE).value.startswith(f"{second}/0x")
-    app.text_input(key=state.TOPIC).set_value("no/such/topic").run()
+    enter(app, "no/such/topic")
     assert "cannot be looked up" in app.error[0].proto.title
     assert not app.text_input(key=state.PLACE).value
     assert "Placement candidates" not in texts(app)

@@ -12,8 +12,11 @@ from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import SnapshotStore
 from dashboard import state
+from dashboard.app_pages.pulsar.policies.model import limits_table
 from dashboard.components.applying import REASON
+from dashboard.queries.pulsar import policies
 
 ORDERS, MAIL = "acme/orders", "acme/mail"
 POLICIES = (
@@ -77,15 +80,45 @@ def _field(app, name: str):
     return next(one for one in app.text_input if (one.key or "").startswith(f"_field_{name}"))
 
 
-def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
+def test_namespaces_come_first_the_nearest_to_its_limit_on_top(site, fleet):
     app = site.open("policies")
+    assert_calm(app)
+    rows = next(table.value for table in app.dataframe if "use" in table.value)
+    assert len(rows) == 10
+    first = rows.iloc[0]
+    assert first["namespace"] == MAIL
+    assert list(first["state"]) == ["▲ at its limit"]
+    assert first["use"] >= 100
+    assert first["limit"] == "publish 1 msg/s per topic"
+    assert {tuple(one) for one in rows["state"][1:]} == {("◌ no limit",)}
+    assert rows["use"][1:].isna().all(), "the group has no effect on this cluster"
+    app = site.open("policies", show="limited")
+    (rows,) = (table.value for table in app.dataframe if "use" in table.value)
+    assert list(rows["namespace"]) == [MAIL]
+    app = site.open("policies", contains="ORD")
+    (rows,) = (table.value for table in app.dataframe if "use" in table.value)
+    assert ORDERS in set(rows["namespace"])
+    assert all("ord" in name for name in rows["namespace"])
+
+
+def test_a_group_with_effect_counts_as_a_limit_of_its_namespaces(site, fleet):
+    limits = policies.limits_of(SnapshotStore(site.state_dir / "snapshots").latest("fleet", now()))
+    rows = limits_table(limits, is_enforced=True).set_index("namespace")
+    assert rows.loc[ORDERS, "limit"] == "publish messages 1k msg/s, group gold"
+    assert rows.loc[ORDERS, "use"] > 100
+    rows = limits_table(limits, is_enforced=False).set_index("namespace")
+    assert rows.loc[ORDERS, "limit"] == ""
+
+
+def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
+    app = site.open("policies", view="Groups")
     assert_calm(app)
     said = texts(app)
     figures = {one.label: (one.value, one.delta) for one in app.metric}
     assert figures["Resource groups"] == ("1", "▲ without effect here")
     assert figures["With rate limits"] == ("1", "of 10 namespaces")
     assert figures["Unlimited"] == ("8", "of 10 namespaces")
-    assert figures["At their limit"] == ("1", f"▲ {MAIL}")
+    assert figures["At limit"] == ("1", f"▲ {MAIL}")
     assert "resourceUsageTransportClassName" in said
     shares = next(table.value for table in app.dataframe if "upstream" in table.value)
     assert len(shares) > 1
@@ -94,16 +127,16 @@ def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
 
 def test_a_cluster_without_limits_is_told_how_to_make_one(site):
     site.put(make_snapshot(brokers=6, bundles=80, now=now()))
-    app = site.open("policies")
+    app = site.open("policies", view="Groups")
     assert_calm(app)
-    assert "no resource group" in texts(app)
+    assert "No resource groups" in texts(app)
     figures = {one.label: one.value for one in app.metric}
     assert figures["Resource groups"] == figures["With rate limits"] == "0"
 
 
 def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet):
     site.worker_says()
-    app = site.open("policies", resource_group="a new group")
+    app = site.open("policies", resource_group="New group")
     app.text_input(key="_group_name").set_value("silver").run()
     _field(app, "resource_group_silver_publishRateInMsgs").set_value("2,500")
     said = _added(app)
@@ -213,7 +246,7 @@ def test_the_calculator_gives_the_published_example(site, fleet):
     rows = next(table.value for table in app.dataframe if "room" in table.value)
     assert [round(value, 2) for value in rows["published"]] == [11.11, 55.56, 33.33]
     assert rows["upstream"].tolist() == [11, 55, 33]
-    assert "held back" in texts(app)
+    assert "of the demand was throttled" in texts(app)
 
 
 def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fleet):
@@ -224,7 +257,7 @@ def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fl
     assert app.text_input(key=state.PERIOD).value == "10"
     rows = next(table.value for table in app.dataframe if "room" in table.value)
     assert rows["upstream"].tolist() == [10, 10]
-    _press(app, "Take its limit and use")
+    _press(app, "Copy limit and use")
     assert app.text_input(key=state.LIMIT).value == "1000"
     assert "," in app.text_input(key=state.USAGE).value
 

@@ -8,6 +8,7 @@ from fleet_edit import edited, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard import state
+from dashboard.app_pages.pulsar.settings import model
 
 HISTORY = "loadBalancerHistoryResourcePercentage"
 NIC = "loadBalancerOverrideBrokerNicSpeedGbps"
@@ -92,6 +93,35 @@ def test_settings_come_first_and_can_be_narrowed_to_those_that_differ(site, ill)
     table = next(one.value for one in app.dataframe if "origin" in one.value)
     assert set(table["key"]) == {"lowerBoundarySheddingEnabled", "maxUnloadPercentage"}
     assert table.set_index("key").loc["maxUnloadPercentage", "brokers"] == "0.2, 0.5"
+
+
+def table_of_settings(app):
+    return next(one.value for one in app.dataframe if "origin" in one.value)
+
+
+def test_conflicts_come_first_then_what_differs_and_the_first_is_explained(site, ill):
+    app = site.open("settings")
+    assert_calm(app)
+    table = table_of_settings(app)
+    states = [one[0] for one in table["state"]]
+    ranks = [(*model.STATES, "").index(one) for one in states]
+    assert ranks == sorted(ranks)
+    assert states[0] == "▲ conflict"
+    assert table.set_index("key").loc[HISTORY, "finding"] == "Smoothing ignores the newest usage"
+    assert set(table["key"][: states.count("▲ conflict")]) >= {HISTORY, "maxUnloadPercentage"}
+    app = site.open("settings", setting=HISTORY)
+    assert any("newest usage weighs" in one.value for one in app.warning)
+    app.button(key="_conflict_fix_0").click().run()
+    assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
+
+
+@pytest.mark.parametrize("words", ["shedding STRATEGY", "history usage", "newest smoothing"])
+def test_settings_are_searched_by_words_of_name_meaning_and_conflict(site, ill, words):
+    app = site.open("settings", contains=words)
+    found = set(table_of_settings(app)["key"])
+    wanted = "loadBalancerLoadSheddingStrategy" if "STRATEGY" in words else HISTORY
+    assert wanted in found
+    assert len(found) < 12
 
 
 def test_brokers_are_compared_by_groups_of_equal_ones(site, ill):

@@ -46,7 +46,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "broker": BROKER_TABS,
     "settings": SETTINGS_TABS,
     "ownership": OWNERSHIP_TABS,
-    "policies": ("Groups", "Rates", "Quotas", "Tenants", "Calculator"),
+    "policies": ("Namespaces", "Rates", "Groups", "Quotas", "Tenants", "Calculator"),
     "isolation": ("Policies", "Groups", "Domains", "Edit policy"),
     "brokers": ("Brokers", "Resources", "Findings", "Over time"),
     "bundle": ("Load", "Shedding decision", "Automatic split", "Topics", "Events"),

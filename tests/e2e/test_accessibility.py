@@ -215,7 +215,7 @@ DIALOGS = {
         f"settings?{CHANGED}",
         press("Apply plan…"),
     ),
-    "new job": ("jobs", press("New job")),
+    "new job": ("jobs", press("Parameters")),
 }
 """By what it is: the page, and what opens it there."""
 

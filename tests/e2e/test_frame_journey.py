@@ -45,7 +45,7 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
 @pytest.mark.slow  # not yet seen to pass on the new pages
 def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     page = tab.open("settings?refresh=off")
-    field = page.get_by_placeholder("Filter by name or meaning")
+    field = page.get_by_placeholder("Search name, meaning or value")
     field.fill("load")
     field.press("Enter")
     expect(page).to_have_url(re.compile("contains=load"))
@@ -64,7 +64,7 @@ def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     tab.settle()
     page.go_back()
     expect(page).to_have_url(re.compile("settings.*contains=load"))
-    expect(page.get_by_placeholder("Filter by name or meaning")).to_have_value("load")
+    expect(page.get_by_placeholder("Search name, meaning or value")).to_have_value("load")
     assert tab.complaints == []
 
 
@@ -133,9 +133,9 @@ def test_a_tab_of_a_page_is_open_after_a_step_back_and_a_reload(tab):
 def test_a_past_moment_has_a_banner_that_leads_back(product, tab):
     taken_at = product.taken_at()
     page = tab.open(f"brokers?refresh=off&at={taken_at.replace(' ', '+')}")
-    expect(page.get_by_text(f"Past: {taken_at} UTC")).to_be_visible()
+    expect(page.get_by_text(f"Not live: {taken_at} UTC")).to_be_visible()
     page.get_by_role("button", name="Back to live").click()
-    expect(page.get_by_text("Past:")).to_be_hidden()
+    expect(page.get_by_text("Not live:")).to_be_hidden()
     assert "at=" not in page.url
     assert tab.complaints == []
 

@@ -28,6 +28,6 @@ def test_a_past_minute_is_found_and_every_page_opens_at_it(tab):
         timeout=PATIENCE_MS
     )
     expect(page).to_have_url(re.compile(r"brokers\?.*at="), timeout=PATIENCE_MS)
-    expect(page.get_by_text(re.compile(r"^Past:")).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text(re.compile(r"^Not live:")).first).to_be_visible(timeout=PATIENCE_MS)
     tab.settle()
     assert not tab.complaints

@@ -16,7 +16,7 @@ from small_broker import BUNDLE, HungPort, SmallBroker, said, serve_cluster
 from connectors.config.model import ClusterConfig
 from connectors.pulsar.admin.client import AdminClient, quoted
 from connectors.pulsar.check import check_cluster
-from connectors.pulsar.collect import PulsarCollector, fetch_topics
+from connectors.pulsar.collect import PulsarCollector, fetch_topic_names, fetch_topics
 from core.errors import (
     AuthError,
     ConflictError,
@@ -448,3 +448,17 @@ def test_topics_come_from_the_broker_and_garbage_is_an_error(broker: SmallBroker
     broker.answers[path] = said({"acme/orders": []})
     with pytest.raises(ProtocolError):
         fetch_topics(config, broker.url, None)
+
+
+def test_names_of_topics_come_from_the_broker_and_tell_which_exist(broker: SmallBroker) -> None:
+    path, stem = "/admin/v2/persistent/acme/orders", "persistent://acme/orders"
+    broker.answers[path] = said([f"{stem}/created", f"{stem}/paid-partition-0"])
+    broker.answers[f"{path}/partitioned"] = said([f"{stem}/paid"])
+    config = config_for(broker.url)
+    names = fetch_topic_names(config, broker.url, "acme/orders")
+    found = [names.existence(f"{stem}/{one}") for one in ("created", "paid", "paid-partition-1")]
+    assert found == ["topic", "partitioned", "missing"]
+    assert names.existence("non-persistent://acme/orders/created") == "unknown"
+    broker.answers[f"{path}/partitioned"] = said({"not": "a list"})
+    with pytest.raises(ProtocolError):
+        fetch_topic_names(config, broker.url, "acme/orders")

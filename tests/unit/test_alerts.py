@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from fleet_builder import make_snapshot
 from journal_entries import NOON, begun, claimed, ended, record_of, requested
 
@@ -286,6 +287,28 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     assert {one.key.rule for one in found} == {"uneven"}
     assert alerts.changes(config, "other", now - timedelta(hours=1), now) == []
     assert alerts.changes(config, "prod", now - timedelta(2), now - timedelta(1)) == []
+
+
+def test_a_database_of_an_earlier_release_gets_the_columns_of_values(tmp_path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
+    AlertStore(database)
+    with database.writing() as connection:
+        for column in ("measured", "bound"):
+            connection.execute(sa.text(f"ALTER TABLE trimtab_alerts DROP COLUMN {column}"))
+        connection.execute(
+            sa.text(
+                "INSERT INTO trimtab_alerts VALUES "
+                "('stale', 'prod', '', 'firing', 'critical', 'Old.', '', 0, NULL, NULL)"
+            )
+        )
+    store = AlertStore(database)
+    before = store.alerts()
+    assert [(one.sentence, one.measured, one.limit) for one in before.values()] == [
+        ("Old.", "", "")
+    ]
+    after = looked(before, [facts(taken_at=NOON - timedelta(minutes=6))], LIMITS)
+    store.save(before, after, NOON)
+    assert [(one.measured, one.limit) for one in store.alerts().values()] == [("6 min", "5 min")]
 
 
 def test_what_no_target_wants_is_not_said_to_be_sent_and_reaches_one_that_is_added(

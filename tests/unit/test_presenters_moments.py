@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from core.pulsar.leader.prediction import RoundPrediction
 from dashboard.app_pages.backtest.model import asked_words
+from dashboard.presenters.moments import typed_moment
 from dashboard.presenters.pulsar import leader_round
 
 
@@ -29,3 +32,20 @@ def test_no_next_round_is_announced_while_shedding_is_off() -> None:
     assert leader_round.bundle_headline(off, 55.0, "a/b/0x0_0x1") == (
         "Shedding is off: a/b/0x0_0x1 stays"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("-90min", datetime(2026, 11, 21, 10, 30, tzinfo=UTC)),
+        ("- 2 h", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("09:05", datetime(2026, 11, 21, 9, 5, tzinfo=UTC)),
+        ("23:59:30", datetime(2026, 11, 20, 23, 59, 30, tzinfo=UTC)),  # the last one
+        ("24:00", None),
+        ("-9e99d", None),
+        ("-99999999w", None),
+        ("now", None),
+    ],
+)
+def test_a_typed_time_is_how_long_ago_or_the_last_such_time(text, meant):
+    assert typed_moment(text, datetime(2026, 11, 21, 12, tzinfo=UTC)) == meant

@@ -81,6 +81,13 @@ class RateLimit:
         return self.live / self.max_holders
 
     @property
+    def ratio(self) -> float | None:
+        """Use as a share of what all holders together may carry; ``None``: unknown, or no limit."""
+        if self.limit <= 0 or self.live is None or not self.max_holders:
+            return None
+        return self.live / (self.limit * self.max_holders + self.allowance)
+
+    @property
     def verdict(self) -> Verdict:
         """Whether a client is at the limit, as far as sums show."""
         if self.limit <= 0:
@@ -89,8 +96,7 @@ class RateLimit:
             return "unknown"
         if self.live < self.limit:
             return "within"
-        together = self.limit * self.max_holders + self.allowance
-        return "at its limit" if self.max_holders and self.live >= together else "may be"
+        return "at its limit" if self.ratio is not None and self.ratio >= 1 else "may be"
 
     @property
     def why(self) -> str:

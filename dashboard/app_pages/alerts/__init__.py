@@ -1,1 +1,1 @@
-"""Alerts: what people are told of, silences, and a test of who is told."""
+"""Alerts: what fires, silences, thresholds, and a test message."""

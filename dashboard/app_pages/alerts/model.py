@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import pandas as pd
 
-from core.alerts.model import Alert, Severity, Silence
-from core.alerts.rules import RULE_BY_CODE
-from core.units import format_age, format_ago, pluralize
+from core.alerts.model import Alert, Limits, Severity, Silence
+from core.alerts.rules import RULE_BY_CODE, RULES
+from core.units import format_age, format_ago, format_deviation
 from dashboard.presenters.figures import KeyFigure, Status
 
 SPANS: Final = {
@@ -22,15 +23,24 @@ SPANS: Final = {
 }
 """How long a silence may last."""
 
-_COLUMNS: Final = ["state", "severity", "cluster", "title", "subject", "since", "sent"]
-
-_STATES: Final = {
-    "firing": "▲ firing",
-    "silenced": "◌ silenced",
-    "pending": "○ pending",
-    "resolved": "✔ resolved",
+SEVERITIES: Final[Mapping[str, str]] = {
+    "critical": "✖ Critical",
+    "warning": "▲ Warning",
+    "info": "○ Info",
 }
+"""Severity as it is written, the most urgent first."""
 
+STATES: Final[Mapping[str, str]] = {
+    "firing": "▲ Firing",
+    "silenced": "◌ Silenced",
+    "pending": "○ Pending",
+    "resolved": "● Resolved",
+}
+"""State as it is written; a firing alert that a silence covers is ``silenced``."""
+
+_COLUMNS: Final = [
+    *("severity", "title", "object", "since", "measured", "limit", "sent", "state", "ended")
+]
 _STATUS: Final[Mapping[Severity, Status]] = {
     "critical": "bad",
     "warning": "warning",
@@ -44,65 +54,124 @@ def state_of(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
     return "silenced" if is_quiet else alert.state
 
 
+def is_open(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
+    """Return whether an alert fires and no silence covers it."""
+    return state_of(alert, silences, now) == "firing"
+
+
 def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> pd.DataFrame:
     """Return a row for each alert."""
     rows = [
         {
-            "state": _STATES[state_of(one, silences, now)],
-            "severity": one.severity,
-            "cluster": one.key.cluster,
-            "title": RULE_BY_CODE[one.key.rule].title if one.key.rule in RULE_BY_CODE else "",
-            "subject": one.key.subject,
+            "severity": [SEVERITIES[one.severity]],
+            "title": title_of(one),
+            "object": " · ".join(filter(None, (one.key.cluster, one.key.subject))),
             "since": format_age((now - one.since).total_seconds()),
+            "measured": one.measured,
+            "limit": one.limit,
             "sent": format_ago((now - one.sent_at).total_seconds()) if one.sent_at else "not sent",
+            "state": [STATES[state_of(one, silences, now)]],
+            "ended": format_ago((now - one.ended_at).total_seconds()) if one.ended_at else "",
         }
         for one in alerts
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
+def title_of(alert: Alert) -> str:
+    """Return what an alert is called; one of a rule that is gone keeps its code."""
+    rule = RULE_BY_CODE.get(alert.key.rule)
+    return rule.title if rule is not None else alert.key.rule
+
+
+_PAGES: Final[Mapping[str, str]] = {
+    "uneven": "diagnose",
+    "unhealthy": "pegasus_tables",
+    "problem": "diagnose",
+    "lively": "pegasus",
+    "flapping": "history",
+    "settings_drift": "settings",
+}
+_RUN_RULES: Final = ("run_failed", "run_unassigned", "run_waiting", "approval_pending")
+
+
+def link_of(alert: Alert) -> tuple[str, dict[str, str]] | None:
+    """Return the page where something can be done about an alert, and its parameters."""
+    if alert.key.rule in _RUN_RULES:
+        return "run", {"run": alert.key.subject}
+    page = _PAGES.get(alert.key.rule)
+    return None if page is None else (page, {"cluster": alert.key.cluster})
+
+
+def thresholds_table(
+    limits: Limits, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
+) -> pd.DataFrame:
+    """Return a row for each rule: what it compares with which limit, for how long, and its count.
+
+    Args:
+        limits: Effective ones.
+        alerts: Every alert.
+        silences: Active ones.
+        now: Aware UTC.
+    """
+    firing = Counter(one.key.rule for one in alerts if is_open(one, silences, now))
+    fires_above = {
+        "uneven": format_deviation(limits.deviation_ratio),
+        "unhealthy": "0 partitions",
+        "problem": "0 errors",
+        "lively": "level steady",
+        "stale": f"{limits.stale_min:g} min",
+        "flapping": f"{limits.returned_per_hour:,} moves/h",
+        "settings_drift": "0 settings",
+    }
+    rows = [
+        {
+            "title": rule.title,
+            "severity": [SEVERITIES[rule.severity]],
+            "limit": fires_above.get(rule.code, "0 runs"),
+            "minutes": rule.minutes(limits),
+            "firing": firing[rule.code],
+        }
+        for rule in RULES
+    ]
+    return pd.DataFrame(rows)
+
+
 def key_figures(
     alerts: Sequence[Alert], silences: Sequence[Silence], targets: int, now: datetime
 ) -> list[KeyFigure]:
     """Return how many alerts are in each state, and how many targets are told."""
-    states = [state_of(one, silences, now) for one in alerts]
-    firing = states.count("firing")
-    worst = next((one.severity for one in alerts if state_of(one, silences, now) == "firing"), None)
+    states = Counter(state_of(one, silences, now) for one in alerts)
+    firing = Counter(one.severity for one in alerts if is_open(one, silences, now))
+    worst = next((one for one in _STATUS if firing[one]), None)
+    counted = ", ".join(f"{firing[one]:,} {one}" for one in _STATUS if firing[one])
     return [
         KeyFigure(
             label="Firing",
-            value=f"{firing:,}",
-            note=f"worst: {worst}" if firing else "none",
+            value=f"{states['firing']:,}",
+            note=counted or "none",
             status=_STATUS[worst] if worst else "ok",
         ),
-        KeyFigure(
-            label="Pending", value=f"{states.count('pending'):,}", note="not long enough yet"
-        ),
-        KeyFigure(label="Silenced", value=f"{states.count('silenced'):,}", note="not sent"),
-        KeyFigure(label="Resolved, 24 h", value=f"{states.count('resolved'):,}"),
+        KeyFigure(label="Pending", value=f"{states['pending']:,}", note="not yet due"),
+        KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no messages"),
+        KeyFigure(label="Resolved", value=f"{states['resolved']:,}", note="last 24 h"),
         KeyFigure(
             label="Targets",
             value=f"{targets:,}",
-            note="get messages" if targets else "no messages are sent",
+            note="receive messages" if targets else "no messages are sent",
             status="" if targets else "warning",
         ),
     ]
 
 
-def answer(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> str:
-    """Return what is wrong now, one sentence."""
-    firing = [one for one in alerts if state_of(one, silences, now) == "firing"]
-    if not firing:
-        return "No alert is firing."
-    age = format_age((now - firing[0].since).total_seconds())
-    more = f", and {pluralize(len(firing) - 1, 'other')}" if firing[1:] else ""
-    return f"{firing[0].key.cluster}, for {age}: {firing[0].sentence.rstrip('.')}{more}."
-
-
 def silence_words(silence: Silence) -> str:
-    """Return a silence in words."""
-    subject = f", {silence.subject}" if silence.subject != "*" else ""
-    return (
-        f"{silence.rule} on {silence.cluster}{subject}, until {silence.until:%Y-%m-%d %H:%M} UTC, "
-        f"by {silence.by}: {silence.reason}"
+    """Return what a silence covers, until when, and who made it why."""
+    covered = RULE_BY_CODE[silence.rule].title if silence.rule in RULE_BY_CODE else silence.rule
+    parts = (
+        "Every alert" if silence.rule == "*" else covered,
+        "every cluster" if silence.cluster == "*" else silence.cluster,
+        "" if silence.subject == "*" else silence.subject,
+        f"until {silence.until:%Y-%m-%d %H:%M} UTC",
+        f"{silence.by}: {silence.reason}",
     )
+    return " · ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Alerts: what people are told of now, what was, and what is silenced."""
+"""Alerts: what fires now, what is silenced or over, and the thresholds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from dashboard.services import alerts
 
 config = frame.open_journal("Alerts")
 try:
-    found, silences = alerts.current(config)
+    every, silences = alerts.current(config)
 except OpsError as error:
     words.failed(error, what="The alerts cannot be read")
     st.stop()
 now = services.now()
 targets = len(config.alerts.targets)
-figures.key_figures(model.key_figures(found, silences, targets, now), key="alerts")
-words.answer(model.answer(found, silences, now))
-view.draw_alerts(found, silences, now)
+figures.key_figures(model.key_figures(every, silences, targets, now), key="alerts")
+firing = [one for one in every if model.is_open(one, silences, now)]
+others = [one for one in every if not model.is_open(one, silences, now)]
+words.section("Firing", "every cluster")
+view.draw_firing(config, firing, silences, now)
 view.draw_actions(config, silences)
+left, right = frame.columns([0.55, 0.45], key="alerts_below")
+with left:
+    words.section("Pending, silenced, resolved", "last 24 h")
+    view.draw_others(config, others, silences, now)
+with right:
+    words.section("Thresholds", "[alerts] in the configuration")
+    view.draw_thresholds(model.thresholds_table(config.alerts.limits(), every, silences, now))

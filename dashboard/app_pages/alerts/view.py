@@ -1,74 +1,155 @@
-"""The table of alerts, silences, and the message that tests a target."""
+"""Tables of alerts and thresholds, silences, and the message that tests a target."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import glob
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.alerts.model import Alert, Silence
+from core.alerts.model import Alert, AlertKey, Silence
 from core.alerts.rules import RULES
 from core.errors import OpsError
+from dashboard import state
 from dashboard.app_pages.alerts import model
-from dashboard.components import tables, words
+from dashboard.components import frame, tables, words
 from dashboard.presenters.moments import stamp
 from dashboard.queries import access
 from dashboard.services import alerts
+from dashboard.sitemap import ENTRIES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dashboard.services import Config
 
 _FAILED: Final = "_alerts_failed"
 _DONE: Final = "_alerts_done"
-_TABLE: Final = "alerts"
 _ANY: Final = "every cluster"
+_FIRING_PX: Final = 320
+_OTHERS_PX: Final = 300
+_SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
 
 
-def draw_alerts(found: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> None:
-    """Draw the alerts, the most urgent first, and the selected one in full at its side."""
-    rows = model.rows_of(found, silences, now)
-    if rows.empty:
-        st.caption("The collector looks at every cluster; limits are under [alerts].")
+def draw_firing(
+    config: Config, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
+) -> None:
+    """Draw the alerts that fire, the most urgent first, and the selected one at their side."""
+    if not alerts:
+        st.caption(":material/check_circle: No firing alerts.")
         return
-    selected = tables.selected(_TABLE, (one.key for one in found))
+    columns = {
+        "severity": _SEVERITY,
+        "title": tables.words("Alert"),
+        "object": tables.words("Object"),
+        "since": st.column_config.TextColumn("Since", alignment="right"),
+        "measured": st.column_config.TextColumn("Value", alignment="right"),
+        "limit": st.column_config.TextColumn("Limit", alignment="right"),
+        "sent": st.column_config.TextColumn("Sent", alignment="right"),
+    }
+    _table(config, alerts, model.rows_of(alerts, silences, now), columns, "firing", _FIRING_PX)
+
+
+def draw_others(
+    config: Config, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
+) -> None:
+    """Draw the alerts that are pending, silenced or resolved."""
+    if not alerts:
+        st.caption("None in the last 24 h.")
+        return
+    columns = {
+        "state": tables.status("State", model.STATES.values()),
+        "title": tables.words("Alert"),
+        "object": tables.words("Object"),
+        "since": st.column_config.TextColumn("Since", alignment="right"),
+        "ended": st.column_config.TextColumn("Resolved", alignment="right"),
+        "measured": st.column_config.TextColumn("Value", alignment="right"),
+        "limit": st.column_config.TextColumn("Limit", alignment="right"),
+    }
+    _table(config, alerts, model.rows_of(alerts, silences, now), columns, "others", _OTHERS_PX)
+
+
+def draw_thresholds(rows: pd.DataFrame) -> None:
+    """Draw what each rule compares with which limit, and how many alerts of it fire.
+
+    Args:
+        rows: Of :func:`model.thresholds_table`.
+    """
+    tables.table(
+        rows,
+        {
+            "title": tables.words("Alert"),
+            "limit": st.column_config.TextColumn("Fires above", alignment="right"),
+            "minutes": st.column_config.NumberColumn("For (min)", format="%g"),
+            "severity": _SEVERITY,
+            "firing": tables.whole("Firing"),
+        },
+        key="alert_thresholds",
+        alt="Threshold of every alert, and how long it must be exceeded",
+        height=min(_OTHERS_PX, tables.height_of(len(rows))),
+    )
+
+
+def _table(
+    config: Config,
+    alerts: Sequence[Alert],
+    rows: pd.DataFrame,
+    columns: Mapping[str, tables.Column],
+    key: str,
+    height: int,
+) -> None:
+    """Draw alerts, and the selected one in full at their side."""
+    selected = tables.selected(f"alerts_{key}", (one.key for one in alerts))
     left, right = (st.container(), None)
     if selected is not None:
-        left, right = st.columns([0.68, 0.32], gap="medium")
+        left, right = frame.columns([0.66, 0.34], key=f"alerts_{key}")
     with left:
         tables.table(
             rows,
-            {
-                "state": tables.words("State"),
-                "severity": tables.words("Severity"),
-                "cluster": tables.words("Cluster"),
-                "title": tables.words("Alert"),
-                "subject": tables.words("Subject"),
-                "since": st.column_config.TextColumn("Since", alignment="right"),
-                "sent": st.column_config.TextColumn("Sent", alignment="right"),
-            },
-            key=_TABLE,
+            columns,
+            key=f"alerts_{key}",
             missing="",
-            alt="Alerts with their state, the most urgent first",
+            alt="Alerts with object, value and limit, the most urgent first",
+            height=min(height, tables.height_of(len(rows))),
             selection="single-row",
         )
-        st.caption("Select an alert for what was measured and what to do.")
     if right is not None and selected is not None:
-        with right, st.container(border=True, key="alert_panel"):
-            _in_full(found[selected], rows["title"].iloc[selected])
+        with right, st.container(border=True, key=f"alert_panel_{key}"):
+            _in_full(config, alerts[selected], key)
 
 
-def _in_full(alert: Alert, title: str) -> None:
+def _in_full(config: Config, alert: Alert, key: str) -> None:
     """Draw what was measured, what to do, and the times of one alert."""
     of = " · ".join(part for part in (alert.severity, *alert.key[1:]) if part)
-    st.markdown(f"**{words.plain(title or alert.key.rule)}**")
+    st.markdown(f"**{words.plain(model.title_of(alert))}**")
     st.caption(words.plain(of))
     st.markdown(words.plain(alert.sentence))
     if alert.hint:
         st.markdown(f"**Next:** {words.plain(alert.hint)}")
-    times = {"since": alert.since, "sent": alert.sent_at, "ended": alert.ended_at}
+    times = {"since": alert.since, "sent": alert.sent_at, "resolved": alert.ended_at}
     st.caption(" · ".join(f"{name} {stamp(at)} UTC" for name, at in times.items() if at))
+    with st.container(horizontal=True):
+        link = model.link_of(alert)
+        if link is not None:
+            page, params = link
+            st.button(
+                f"Open {ENTRIES[page].title}",
+                key=f"_open_{key}",
+                icon=":material/arrow_forward:",
+                on_click=state.go,
+                args=(page,),
+                kwargs=params,
+            )
+        why_not = access.refusal(config, "operator", alert.key.cluster, "silence alerts")
+        with st.popover(
+            "Silence…",
+            icon=":material/notifications_off:",
+            disabled=why_not is not None,
+            help=None if why_not is None else words.plain(why_not),
+        ):
+            _silence_form(config, alert.key, f"_silence_{key}")
 
 
 def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
@@ -89,18 +170,19 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
             st.caption(words.plain(why_not), width="content")
         elif not config.alerts.targets:
             st.caption(
-                "No message is sent: name targets under [[alerts.targets]].", width="content"
+                "No targets: configure [[alerts.targets]] to send messages.", width="content"
             )
     failed, done = st.session_state.pop(_FAILED, ""), st.session_state.pop(_DONE, "")
     if failed:
         st.error(words.plain(failed), icon=":material/error:")
     if done:
         st.success(words.plain(done), icon=":material/check:")
-    if silences:
-        words.section("Silences")
     for one in silences:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(words.plain(model.silence_words(one)), width="content")
+            st.markdown(
+                f":material/notifications_off: {words.plain(model.silence_words(one))}",
+                width="content",
+            )
             st.button(
                 "End silence",
                 key=f"_end_silence_{one.number}",
@@ -111,29 +193,41 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
             )
 
 
-def _silence_form(config: Config) -> None:
-    with st.form("_silence", border=False, clear_on_submit=True):
-        rules = {"*": "every alert", **{rule.code: rule.title for rule in RULES}}
-        st.selectbox("Alert", list(rules), format_func=rules.__getitem__, key="_silence_rule")
-        names = [_ANY, *(cluster.name for cluster in config.clusters)]
-        st.selectbox("Cluster", names, key="_silence_cluster")
-        st.selectbox("For", list(model.SPANS), index=1, key="_silence_span")
-        st.text_input("Reason (recorded)", key="_silence_reason", max_chars=500)
-        st.form_submit_button("Silence", type="primary", on_click=_silence, args=(config,))
+def _silence_form(config: Config, one: AlertKey | None = None, name: str = "_silence") -> None:
+    """Draw the form of a silence.
+
+    Args:
+        config: The configuration.
+        one: The alert that it covers; ``None``: rule and cluster are chosen.
+        name: Of the form, unique on the page.
+    """
+    with st.form(name, border=False, clear_on_submit=True):
+        if one is None:
+            rules = {"*": "every alert", **{rule.code: rule.title for rule in RULES}}
+            st.selectbox("Alert", list(rules), format_func=rules.__getitem__, key=f"{name}_rule")
+            names = [_ANY, *(cluster.name for cluster in config.clusters)]
+            st.selectbox("Cluster", names, key=f"{name}_cluster")
+        st.selectbox("For", list(model.SPANS), index=1, key=f"{name}_span")
+        st.text_input("Reason (recorded)", key=f"{name}_reason", max_chars=500)
+        st.form_submit_button(
+            "Silence", type="primary", on_click=_silence, args=(config, one, name)
+        )
 
 
-def _silence(config: Config) -> None:
+def _silence(config: Config, one: AlertKey | None, name: str) -> None:
     held = st.session_state
-    cluster = str(held["_silence_cluster"])
+    if one is None:
+        cluster = str(held[f"{name}_cluster"])
+        key = AlertKey(str(held[f"{name}_rule"]), "*" if cluster == _ANY else cluster, "*")
+    else:
+        key = AlertKey(*(glob.escape(part) for part in one))
     try:
         number = alerts.silence(
             config,
-            str(held["_silence_rule"]),
-            "*" if cluster == _ANY else cluster,
-            "*",
-            model.SPANS[str(held["_silence_span"])],
+            *key,
+            model.SPANS[str(held[f"{name}_span"])],
             access.person(config),
-            str(held["_silence_reason"] or ""),
+            str(held[f"{name}_reason"] or ""),
         )
     except OpsError as error:
         held[_FAILED] = f"{error.message} {error.hint}".strip()
@@ -162,4 +256,4 @@ def _test(config: Config) -> None:
     except OpsError as error:
         st.session_state[_FAILED] = f"{error.message} {error.hint}".strip()
     else:
-        st.session_state[_DONE] = f"{name} took the message."
+        st.session_state[_DONE] = f"{name} received the message."

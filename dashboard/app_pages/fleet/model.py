@@ -230,7 +230,6 @@ def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: dat
         value=f"{firing:,}",
         note=note,
         status="bad" if firing else status,
-        help="See Alerts, next to Runs.",
     )
 
 

@@ -67,7 +67,10 @@ def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:
 
 known_alerts: Mapping[str, int] | None
 try:
-    known_alerts, firing = alerts.counts(page.config), alerts.firing(page.config)
+    known_alerts = alerts.counts(page.config)
+    firing = Counter(
+        one.key.cluster for one in alerts.firing(page.config) if one.severity != "info"
+    )
 except OpsError:
     known_alerts, firing = None, Counter()  # the figure says so
 rows = [replace(row_of(one), alerts=firing[one.name]) for one in page.config.clusters]

@@ -1,6 +1,6 @@
-"""The dialog "New job": a chooser of the kind, and the form of its parameters.
+"""A new job: started in one step with its defaults, or from the dialog with all parameters.
 
-It is open while the address names a kind, so that any page links to it with the kind chosen.
+The dialog is open while the address names a kind, so that any page links to it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,64 @@ FIRST: Final = "trends"
 
 _COLUMNS: Final = 2
 _CHOICE: Final = "_new_job_kind"
+_NEXT: Final = "_next_job_kind"
+
+
+def draw_start(config: Config, kinds: Mapping[str, JobKind], cluster: str) -> None:
+    """Draw the kinds of jobs, and the button that starts one with its defaults.
+
+    Args:
+        config: The configuration.
+        kinds: By name.
+        cluster: That the header shows: of the job, where it is of one cluster.
+    """
+    own = {name: kind for name, kind in kinds.items() if page_of(name) == JOBS}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.selectbox(
+            "New job",
+            sorted(own),
+            index=sorted(own).index(FIRST),
+            format_func=lambda one: own[str(one)].title,
+            key=_NEXT,
+            width=300,
+        )
+        kind = own[str(name)]
+        fields = _fields_of(config, kind, cluster)
+        problem, body = _request_of(kind, fields, {one.name: one.default for one in fields})
+        is_started = st.button(
+            "Start job",
+            icon=":material/play_arrow:",
+            type="primary",
+            key="_start_next",
+            disabled=bool(problem),
+            help="With the defaults, in the background; no cluster is changed.",
+        )
+        draw_button(kind.name, "Parameters…")
+    about = words.coded(problem) if problem else ""
+    st.caption(f"{words.plain(kind.answers)} {about}".strip())
+    if is_started and jobs.request(config, kind.name, body) is not None:
+        st.rerun()
+    jobs.draw_refusal()
+
+
+def _fields_of(config: Config, kind: JobKind, cluster: str) -> tuple[model.Field, ...]:
+    """Return the fields of a kind, the cluster of the header where it can be of that."""
+    names = [one.name for one in config.clusters if kind.system in (None, one.kind)]
+    return model.fields_of(kind, names, cluster if cluster in names else "")
+
+
+def _request_of(
+    kind: JobKind, fields: Sequence[model.Field], given: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return why a job cannot be requested, empty if it can, and its parameters."""
+    if missing := model.missing_of(fields, given):
+        return f"To be filled in: {', '.join(missing)}.", {}
+    try:
+        body = model.asked_of(fields, given)
+        services_jobs.checked(kind, body)
+    except OpsError as found:
+        return f"{found.message} {found.hint}".strip(), {}
+    return "", body
 
 
 def draw_button(kind: str = FIRST, label: str = "New job…") -> None:
@@ -40,9 +98,8 @@ def draw_button(kind: str = FIRST, label: str = "New job…") -> None:
     """
     st.button(
         label,
-        icon=":material/add:",
+        icon=":material/tune:",
         key="_new_job",
-        type="primary" if label == "New job…" else "secondary",
         on_click=_open,
         args=(kind if page_of(kind) == JOBS else FIRST,),
     )
@@ -89,8 +146,7 @@ def _body(config: Config, own: Mapping[str, JobKind], cluster: str, shown: Job |
 
 def _form(config: Config, kind: JobKind, cluster: str, shown: Job | None) -> None:
     """Draw the form of a kind, filled with the parameters of a job of it."""
-    names = [one.name for one in config.clusters if kind.system in (None, one.kind)]
-    fields = model.fields_of(kind, names, cluster if cluster in names else "")
+    fields = _fields_of(config, kind, cluster)
     stamp = shown.id if shown else "new"
     filled = shown.request.parameters if shown and shown.request else {}
     plain = [field for field in fields if field.name not in model.ADVANCED]
@@ -99,17 +155,8 @@ def _form(config: Config, kind: JobKind, cluster: str, shown: Job | None) -> Non
     if advanced:
         with st.expander("Advanced", icon=":material/tune:"):
             given |= _fields(advanced, filled, f"{kind.name}_{stamp}")
-    problem, body = "", {}
-    missing = model.missing_of(fields, given)
-    try:
-        body = model.asked_of(fields, given)
-        if missing:
-            problem = f"To be filled in: {', '.join(missing)}."
-        else:
-            services_jobs.checked(kind, body)
-    except OpsError as found:
-        problem = f"{found.message} {found.hint}".strip()
-    _start(config, kind, body, problem, is_wrong=not missing)
+    problem, body = _request_of(kind, fields, given)
+    _start(config, kind, body, problem, is_wrong=not model.missing_of(fields, given))
 
 
 def _fields(fields: Sequence[model.Field], filled: Mapping[str, Any], stamp: str) -> dict[str, Any]:

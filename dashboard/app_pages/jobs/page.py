@@ -39,11 +39,9 @@ if shown is not None:
 else:
     found = jobs.listed(config)
     figures.key_figures(presenter.key_figures(found, server=server), key="jobs")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        new_job.draw_button()
-        st.caption("Computed in the background; no cluster is changed.", width="content")
+    new_job.draw_start(config, kinds, page.choice.cluster.name)
     if found:
         jobs.draw_list(config, found, key="jobs_list")
     else:
-        words.answer("No job was requested yet.")
+        st.caption("No jobs yet.")
 new_job.draw_dialog(config, kinds, page.choice.cluster.name, shown)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from dashboard.cli.output import UsageFaultError
+from dashboard.presenters.moments import ago_of
 
 HINT: Final = (
     "Write 2026-11-21T12:00 (UTC unless it says otherwise), -2h for two hours ago, or now."
 )
-_AGO: Final = re.compile(r"-\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\Z")
-_SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def moment(text: str, now: datetime) -> datetime:
@@ -27,10 +25,10 @@ def moment(text: str, now: datetime) -> datetime:
     plain = text.strip()
     if plain == "now":
         return now
-    ago = _AGO.match(plain)
+    ago = ago_of(plain)
     try:
         if ago is not None:
-            return now - timedelta(seconds=float(ago[1]) * _SECONDS[ago[2]])
+            return now - ago
         found = datetime.fromisoformat(plain)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as exc:

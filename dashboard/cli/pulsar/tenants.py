@@ -258,7 +258,7 @@ def _course(
         table(("from", "wanted", "got through", "allowed next", "reports"), rows)
         wanted = float(found.wanted.sum())
         held = float(found.held_back.sum()) / wanted if wanted else 0.0
-        say(f"{format_ratio(held)} of what clients wanted was held back.")
+        say(f"{format_ratio(held)} of the demand was throttled.")
 
     return emit(Answer(body, show), as_json=as_json)
 

@@ -16,7 +16,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
     names, chances = presenter.ranked_distribution(placement)
     left, right = frame.columns([0.26, 0.74], key=f"{key}_placement")
     with left:
-        st.markdown(f"**Who gets it** · {words.plain(placement.strategy)}")
+        st.markdown(f"**Destination** · {words.plain(placement.strategy)}")
         if names:
             figures.chart(
                 distribution_bars(names, chances),
@@ -34,7 +34,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
             st.caption(words.plain(placement.why))
         words.notes(placement.notes)
     with right:
-        st.markdown("**Why not the others**")
+        st.markdown("**Excluded brokers**")
         st.caption(words.plain(presenter.ruled_out_note(placement)))
         rows = presenter.ruled_out_table(placement)
         if len(rows):
@@ -51,6 +51,6 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 },
                 missing="",
                 key=f"{key}_ruled_out",
-                alt="Brokers that do not get the bundle, with the reason",
+                alt="Excluded brokers, with the reason",
                 height=min(352, tables.height_of(len(rows))),
             )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from connectors.config.model import ClusterConfig
     from connectors.pulsar.outputs import Imported
+    from core.pulsar.lookup import TopicNames
     from core.snapshot import PulsarSnapshot
 
 
@@ -43,7 +44,7 @@ def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Import
 
 
 def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:
-    """Read the topics of one bundle (or all) from a broker: the only cluster access of the pages.
+    """Read the topics of one bundle (or all) from a broker.
 
     Raises:
         RemoteError: The broker did not answer as it should.
@@ -51,3 +52,14 @@ def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None
     from connectors.pulsar.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
 
     return fetch(cluster, broker_web_url, bundle)
+
+
+def fetch_topic_names(cluster: ClusterConfig, broker_web_url: str, namespace: str) -> TopicNames:
+    """Read the names of a namespace's persistent topics from a broker.
+
+    Raises:
+        RemoteError: The broker did not answer as it should.
+    """
+    from connectors.pulsar.collect import fetch_topic_names as fetch  # noqa: PLC0415  # commands start fast
+
+    return fetch(cluster, broker_web_url, namespace)

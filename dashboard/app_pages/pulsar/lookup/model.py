@@ -1,10 +1,124 @@
-"""The lookup of a topic as a row of figures: topic, hash, bundle, owner."""
+"""The lookup of a topic as a row of figures, whether the topic exists, and names that complete."""
 
 from __future__ import annotations
 
-from core.pulsar.lookup import TopicLookup
-from core.units import UNKNOWN
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import UnknownNameError
+from core.pulsar.lookup import TopicLookup, TopicNames
+from core.units import UNKNOWN, format_ago, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
+
+if TYPE_CHECKING:
+    from core.snapshot import PulsarSnapshot
+
+MAX_OFFERED: Final = 2_000
+"""Names that the field offers: more would make every page of a large cluster slow to send."""
+
+MAX_LISTED: Final = 2_000
+_PARTITION: Final = "-partition-"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadNames:
+    """Names of a namespace's topics as a broker returned them, and when."""
+
+    names: TopicNames
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """Whether a topic exists.
+
+    Attributes:
+        word: ``yes``, ``no`` or ``not checked``.
+        note: By what, or why it is not known.
+        status: Of the figure.
+        hint: Near names, where it does not exist.
+    """
+
+    word: str
+    note: str
+    status: Status
+    hint: str = ""
+
+
+def offered(
+    snapshot: PulsarSnapshot,
+    namespaces: Sequence[str],
+    known: Iterable[TopicNames],
+    named: str,
+) -> list[str]:
+    """Return what the field completes: known topics, then namespaces.
+
+    Args:
+        snapshot: Its topics, of the bundles whose topics it has.
+        namespaces: Names, the busiest first.
+        known: Names that were read.
+        named: What the field holds.
+    """
+    read = sorted({name for one in known for name in (*one.topics, *one.partitioned)})
+    topics = [*read, *snapshot.topics["topic"].to_pylist()]
+    spaces = [f"{name}/" for name in namespaces]
+    rest = MAX_OFFERED - min(len(spaces), MAX_OFFERED // 2)
+    found = [*([named] if named else []), *topics[:rest], *spaces]
+    return list(dict.fromkeys(found))[: MAX_OFFERED + 1]
+
+
+def namespace_in(text: str, namespaces: Collection[str]) -> str:
+    """Return the namespace that a text names instead of a topic; empty: it does not."""
+    name = text.partition("://")[2] or text
+    return name.rstrip("/") if name.rstrip("/") in namespaces else ""
+
+
+def from_names(found: TopicLookup, read: ReadNames, now: datetime) -> TopicState | None:
+    """Return whether a topic exists by the names of its namespace; ``None``: they do not tell."""
+    age = format_ago((now - read.read_at).total_seconds())
+    state = read.names.existence(found.topic)
+    if state == "unknown":
+        return None
+    if state == "missing":
+        near = UnknownNameError.of(
+            "topic", found.topic, read.names.topics | read.names.partitioned
+        ).hint
+        return TopicState("no", f"checked {age}", "warning", near)
+    if state == "partitioned":
+        parts = sum(one.startswith(f"{found.topic}{_PARTITION}") for one in read.names.topics)
+        return TopicState("yes", f"{pluralize(parts, 'partition')}, checked {age}", "ok")
+    return TopicState("yes", f"checked {age}", "ok")
+
+
+def from_tables(found: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
+    """Return whether a topic is among topics that were read with their load."""
+    for table in tables:
+        if pc.index(table["topic"], found.topic).as_py() >= 0:
+            return TopicState("yes", "loaded by its owner", "ok")
+    if not found.topic.startswith("persistent://"):
+        return TopicState("not checked", "exists only while it is loaded", "unknown")
+    return TopicState("not checked", "not in the snapshot", "unknown")
+
+
+def names_table(names: TopicNames) -> pd.DataFrame:
+    """Return one row a topic of a namespace, by name; a partitioned one with its partitions."""
+    parts: dict[str, int] = dict.fromkeys(names.partitioned, 0)
+    single = []
+    for name in names.topics:
+        base = name.rpartition(_PARTITION)[0]
+        if base in parts:
+            parts[base] += 1
+        else:
+            single.append(name)
+    rows: list[tuple[str, int | None]] = [*parts.items(), *((name, None) for name in single)]
+    table = pd.DataFrame(sorted(rows)[:MAX_LISTED], columns=["topic", "partitions"])
+    return table.astype({"partitions": "Int64"})
 
 
 def subtitle(found: TopicLookup) -> str:
@@ -12,8 +126,8 @@ def subtitle(found: TopicLookup) -> str:
     return " · ".join((found.bundle, found.owner or _no_owner(found)))
 
 
-def steps(found: TopicLookup) -> list[KeyFigure]:
-    """Return the steps of the lookup, each a figure, in their order."""
+def steps(found: TopicLookup, state: TopicState) -> list[KeyFigure]:
+    """Return the steps of the lookup, each a figure, in their order; and whether it exists."""
     low, _, high = found.bundle.rpartition("/")[2].partition("_")
     namespace, _, name = found.topic.partition("://")[2].rpartition("/")
     return [
@@ -26,6 +140,7 @@ def steps(found: TopicLookup) -> list[KeyFigure]:
             note=_serves(found),
             status=_status(found),
         ),
+        KeyFigure(label="Exists", value=state.word, note=state.note, status=state.status),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Placement & lookup: where a topic lives and why; where a bundle would be placed."""
+"""Lookup: where a topic is, whether it exists, and where its bundle would be placed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from core.errors import OpsError
 from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGY_NAMES, place_bundle
 from dashboard import state
-from dashboard.app_pages.pulsar.lookup import model
+from dashboard.app_pages.pulsar.lookup import model, names
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, frame, words
+from dashboard.components import figures, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.placement import placement_panel
 from dashboard.components.pulsar.serving import unserved
@@ -34,16 +34,54 @@ def forget_place(topic: str) -> None:
     st.session_state[LOOKED_UP] = (topic, place)
 
 
+def choose_topic(topic: str) -> None:
+    """Look a topic up; for callbacks."""
+    st.session_state[state.TOPIC] = topic
+
+
+def draw_topics(namespace: str) -> None:
+    """Draw the topics of a namespace that the field holds instead of a topic."""
+    words.title(f"Topics of {namespace}")
+    names.check(page, namespace, None, label="Fetch topic names")
+    names.draw_failure(page, namespace)
+    read = names.read_of(page, namespace)
+    if read is None:
+        st.caption("Topic names are not part of a snapshot. Fetch them from a broker.")
+        return
+    rows = model.names_table(read.names)
+    tables.table(
+        rows,
+        {
+            "topic": tables.opener("Topic", "_lookup_topic", choose_topic),
+            "partitions": tables.whole("Partitions"),
+        },
+        key="lookup_topics",
+        alt=f"Topics of {namespace}; a click looks one up",
+        height=min(560, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+
+
+def draw_placement(bundle: str) -> None:
+    """Draw where a bundle would be placed."""
+    try:
+        placement = place_bundle(
+            reading.view,
+            bundle,
+            reading.settings,
+            strategy=None if strategy in (None, ACTIVE) else strategy,
+        )
+    except OpsError as error:
+        words.failed(error, what="This bundle cannot be placed")
+        return
+    words.section("Placement candidates", f"If {bundle} were looked up unassigned now.")
+    placement_panel(placement, key="lookup")
+
+
 page = frame.open_page("Lookup", PulsarPage)
 reading = page.reading
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    topic = st.text_input(
-        "Topic",
-        key=state.TOPIC,
-        bind="query-params",
-        placeholder="tenant/namespace/topic",
-        type="search",
-    )
+    topic = names.pick_topic(page)
     place = st.container(width=300)
     strategy = st.selectbox(
         "Placement strategy",
@@ -54,9 +92,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 found = None
 forget_place(topic)
-if topic:
+listed = model.namespace_in(topic, reading.namespaces)
+if topic and not listed:
     try:
-        found = lookup_topic(reading.snapshot, topic.strip())
+        found = lookup_topic(reading.snapshot, topic)
     except OpsError as error:
         words.failed(error, what="This topic cannot be looked up")
 if found is not None and not state.text(state.PLACE):
@@ -68,14 +107,22 @@ with place:
         key=state.PLACE,
         bind="query-params",
         placeholder="tenant/namespace/0x00000000_0x40000000",
-    )
+    ).strip()
 
-if found is not None:
+if listed:
+    draw_topics(listed)
+elif found is None:
+    if not topic and not bundle:
+        words.answer("Enter a topic for its bundle and owner, or a bundle for its placement.")
+        st.caption("Bundle, owner and placement come from the snapshot; nothing is assigned.")
+    if bundle:
+        draw_placement(bundle)
+else:
     words.title(f"Topic {found.topic}", model.subtitle(found))
-    figures.key_figures(model.steps(found), key="lookup")
+    exists = names.existence(page, found)
+    figures.key_figures(model.steps(found, exists), key="lookup")
     unserved(found.service)
-    st.caption("Every name has a bundle; whether a topic of this name exists is not checked.")
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Open bundle",
             icon=":material/donut_small:",
@@ -89,32 +136,19 @@ if found is not None:
                 on_click=frame.broker_link,
                 args=(found.owner,),
             )
-elif not topic and not bundle:
-    words.answer("Type a topic to see its bundle and its owner, or a bundle to place it.")
-    st.caption("From the snapshot: the cluster is not contacted, and nothing is assigned.")
-
-if bundle:
-    try:
-        placement = place_bundle(
-            reading.view,
-            bundle.strip(),
-            reading.settings,
-            strategy=None if strategy in (None, ACTIVE) else strategy,
-        )
-    except OpsError as error:
-        words.failed(error, what="This bundle cannot be placed")
-    else:
-        words.section("Placement candidates", f"If {bundle.strip()} were looked up unassigned now.")
-        placement_panel(placement, key="lookup")
-
-if found is not None:
-    steps_tab, ring_tab = st.tabs(
-        ["Steps", "Hash range"], key=state.VIEW, on_change="rerun", bind="query-params"
+        check_place = st.container(horizontal=True, width="content", vertical_alignment="center")
+        if exists.hint:
+            st.caption(words.plain(exists.hint), width="content")
+    names.draw_failure(page, found.namespace)
+    placement_tab, ring_tab, steps_tab = st.tabs(
+        ["Placement", "Hash range", "Steps"],
+        key=state.VIEW,
+        on_change="rerun",
+        bind="query-params",
     )
-    if steps_tab.open:
-        with steps_tab:
-            words.notes([f"{step.title}: {step.detail}" for step in found.steps])
-            words.notes(found.notes)
+    if placement_tab.open and bundle:
+        with placement_tab:
+            draw_placement(bundle)
     if ring_tab.open:
         with ring_tab:
             ring = ring_data(
@@ -126,3 +160,10 @@ if found is not None:
                     key="lookup_ring",
                     alt=f"The topic's hash points into {found.bundle}",
                 )
+    if steps_tab.open:
+        with steps_tab:
+            words.notes([f"{step.title}: {step.detail}" for step in found.steps])
+            words.notes(found.notes)
+    with check_place:  # last: the page stands while a broker is asked
+        label = "Check topic" if exists.status == "unknown" else "Check again"
+        names.check(page, found.namespace, found.owner, label=label)

@@ -31,11 +31,11 @@ _FACTS: Final = (
         "single precision, truncated, at least 1. PIP-82 gives the same, not truncated."
     ),
     (
-        "Brokers share out by what was reported: a change up to the tolerance is delayed, up to "
-        "five intervals long, and falling to nothing alone is not reported."
+        "Shares follow the last reports: a change within the tolerance is reported after at most "
+        "five intervals, a drop to zero alone is not."
     ),
-    "The last report of a broker stays, also when the broker fails.",
-    "The same is computed for dispatch, and thrown away: brokers hold back publishers only.",
+    "The last report of a failed broker still counts.",
+    "Brokers compute shares of dispatch too, and discard them: only publishers are throttled.",
 )
 
 
@@ -43,8 +43,8 @@ def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
     _from_cluster(page, limits)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        limit = _text("Limit of the group, a second", state.LIMIT, _LIMIT, width=240)
-        usage = _text("Used by each broker, a second", state.USAGE, _USAGE, width=420)
+        limit = _text("Group limit (1/s)", state.LIMIT, _LIMIT, width=240)
+        usage = _text("Use per broker (1/s)", state.USAGE, _USAGE, width=420)
     try:
         rows = model.calculated(limit, usage)
         st.markdown(words.plain(model.calculated_answer(rows, limit)))
@@ -64,9 +64,7 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
 
 def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
     if not limits.groups:
-        st.caption(
-            "This cluster has no resource group to take figures from; the example is PIP-82's."
-        )
+        st.caption("This cluster has no resource group; the example is that of PIP-82.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox(
@@ -84,7 +82,7 @@ def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
             width=200,
         )
         st.button(
-            "Take its limit and use",
+            "Copy limit and use",
             icon=":material/download:",
             on_click=_take,
             args=(page, name, quantity),
@@ -103,9 +101,9 @@ def _table(rows: pd.DataFrame) -> None:
         rows,
         {
             "broker": tables.words("Broker"),
-            "used": tables.whole("Uses"),
-            "upstream": tables.whole("May (upstream)", "-1: no limit."),
-            "published": st.column_config.NumberColumn("May (PIP-82)", format="%,.2f"),
+            "used": tables.whole("Use"),
+            "upstream": tables.whole("Share (upstream)", "-1: no limit."),
+            "published": st.column_config.NumberColumn("Share (PIP-82)", format="%,.2f"),
             "room": st.column_config.NumberColumn("Room", format="%+,.1f"),
         },
         key="calculator_table",
@@ -114,28 +112,28 @@ def _table(rows: pd.DataFrame) -> None:
 
 
 def _course(page: PulsarPage, limit: str) -> None:
-    words.section("Over time", "Circles: a broker reports. Lines: what holds for the interval.")
+    words.section("Over time", "Circles: reports. Lines: shares per interval.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         steps = _text(
-            "Wanted by clients: PERIODS:A,B,C; …",
+            "Client demand, PERIODS:A,B,C; …",
             state.STEPS,
             _STEPS,
             width=420,
-            help_text="What the clients of each broker would send a second, for so many periods.",
+            help_text="Demand per broker (1/s), for a number of periods.",
         )
         period = _text(
-            "Report interval, s",
+            "Report interval (s)",
             state.PERIOD,
             str(period_of(page.reading.settings)),
             width=150,
             help_text=f"{PERIOD}; filled in as on this cluster.",
         )
         tolerance = _text(
-            "Tolerance, %",
+            "Tolerance (%)",
             state.TOLERANCE,
             _TOLERANCE,
             width=120,
-            help_text="A change of use up to this much is not reported. Brokers have 5, fixed.",
+            help_text="Smaller changes of use are not reported; 5 in brokers, not configurable.",
         )
     try:
         data, course = model.course_data(limit, steps, period=period, tolerance=tolerance)

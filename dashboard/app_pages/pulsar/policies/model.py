@@ -24,7 +24,7 @@ from core.planning.limits.rates import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
-from core.units import format_ratio, pluralize
+from core.units import UNKNOWN, format_ratio, pluralize
 from dashboard.app_pages.pulsar.policies.charts import CourseData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------
 
+NAMESPACES: Final = "Namespaces"
 GROUPS: Final = "Groups"
 RATES_TAB: Final = "Rates"
 QUOTAS: Final = "Quotas"
@@ -46,6 +47,9 @@ MAX_ROWS: Final = 2_000
 MAX_BROKERS: Final = 50
 NO_LIMIT: Final = "no limit"
 _HOT: Final = 0.8
+_GROUPED: Final = "group"
+SHOWN: Final = ("all", "limited", "at limit", "no limit")
+"""What the table of namespaces can be narrowed to."""
 
 
 def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
@@ -65,7 +69,25 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
         default=None,
     )
     has_no_effect = bool(limits.groups) and not holds
+    full = max(
+        ((one.ratio, one.namespace) for one in limits.rates if one.ratio is not None),
+        default=None,
+    )
     return [
+        KeyFigure(
+            label="At limit",
+            value=f"{len(at):,}",
+            note=listed(sorted(at), 1) if at else "no namespace",
+            status="warning" if at else "ok",
+            help="Namespaces with at least one topic at its rate limit.",
+        ),
+        KeyFigure(
+            label="Max use of limit",
+            value=format_ratio(full[0]) if full else UNKNOWN if rated else "none",
+            note=full[1] if full else "use is not reported" if rated else "no limit is set",
+            status="" if full is None else "warning" if full[0] >= _HOT else "ok",
+            help="Share of what all topics of a namespace together may carry.",
+        ),
         KeyFigure(
             label="Resource groups",
             value=f"{len(limits.groups):,}",
@@ -78,18 +100,98 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
         ),
         KeyFigure(label="Unlimited", value=f"{free:,}", note=f"of {total:,} namespaces"),
         KeyFigure(
-            label="At their limit",
-            value=f"{len(at):,}",
-            note=listed(sorted(at), 1) if at else "no namespace",
-            status="warning" if at else "ok",
-        ),
-        KeyFigure(
-            label="Fullest group",
+            label="Max group use",
             value="none" if worst is None else format_ratio(worst[0]),
             note="no limit is set" if worst is None else worst[1],
             status="" if worst is None else "warning" if worst[0] >= _HOT else "ok",
         ),
     ]
+
+
+# -- namespaces ------------------------------------------------------------------------------------
+
+MARKS: Final = {
+    "at its limit": "▲ at its limit",
+    "may be": "? may be",
+    "within": "● within",
+    "unlimited": "◌ no limit",
+    "unknown": "? unknown",
+}
+"""Verdict on a limit as it is written, the worst first."""
+
+
+def limits_table(
+    limits: Limits, *, is_enforced: bool, shown: str = "all", contains: str = ""
+) -> pd.DataFrame:
+    """Return one row a namespace: its use, and the limit that it is nearest to.
+
+    Args:
+        limits: Of the cluster.
+        is_enforced: Whether limits of resource groups have an effect.
+        shown: One of :data:`SHOWN`.
+        contains: Part of the name, in any case.
+    """
+    own: dict[str, list[RateLimit]] = {}
+    for limit in limits.rates:
+        if limit.limit > 0:
+            own.setdefault(limit.namespace, []).append(limit)
+    groups = {one.name: one for one in limits.groups} if is_enforced else {}
+    use, wanted = limits.use, contains.strip().lower()
+    rows = []
+    for at, name in enumerate(use.namespaces):
+        state, words, ratio = _nearest(own.get(name, ()), groups.get(use.groups[at] or ""))
+        is_shown = {
+            "limited": state != MARKS["unlimited"],
+            "at limit": state == MARKS["at its limit"],
+            "no limit": state == MARKS["unlimited"],
+        }
+        if not is_shown.get(shown, True) or wanted not in name.lower():
+            continue
+        rows.append(
+            {
+                "namespace": name,
+                "state": [state],
+                "use": None if ratio is None else ratio * 100,
+                "limit": words,
+                **{one: float(use.rate(one)[at]) for one in RATES[:2]},
+                **{one: float(use.rate(one)[at]) / 1e6 for one in RATES[2:]},
+                "group": use.groups[at] or "",
+                "topics": int(use.topics[at]),
+                "bundles": int(use.bundles[at]),
+            }
+        )
+    columns = ["namespace", "state", "use", "limit", *RATES, "group", "topics", "bundles"]
+    table = pd.DataFrame(rows, columns=columns)
+    traffic = table["msg_throughput_in"] + table["msg_throughput_out"]
+    table = table.assign(use=table["use"].astype(float), order=traffic)
+    table = table.sort_values(["use", "order"], ascending=False, kind="stable", na_position="last")
+    return table.drop(columns="order")[:MAX_ROWS].reset_index(drop=True)
+
+
+def _nearest(rates: Sequence[RateLimit], group: GroupUse | None) -> tuple[str, str, float | None]:
+    """Return the state of a namespace, its nearest limit in words, and the use of that, a ratio."""
+    found = [(one.ratio, MARKS[one.verdict], f"{_kind_words(one)} {_each(one)}") for one in rates]
+    if group is not None:
+        for key, quantity in QUANTITIES.items():
+            ratio = group.ratio(key) if quantity.is_enforced else None
+            if ratio is not None:
+                state = MARKS["at its limit" if ratio >= 1 else "within"]
+                limit = limit_words(group.limits[key], quantity.unit)
+                found.append((ratio, state, f"{quantity.title} {limit}, {_GROUPED} {group.name}"))
+    if not found:
+        return MARKS["unlimited"], "", None
+    order = list(MARKS.values())
+    state = min((one[1] for one in found), key=order.index)
+    ratio, _, words = max(found, key=lambda one: -1.0 if one[0] is None else one[0])
+    return state, words, ratio
+
+
+def _kind_words(limit: RateLimit) -> str:
+    return policy_kind(limit.kind).title.removesuffix(" of namespace").removesuffix(" rate")
+
+
+def _each(limit: RateLimit) -> str:
+    return f"{amount(limit.limit, limit.unit)} per {limit.holder}"
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -102,7 +204,7 @@ def groups_table(groups: Sequence[GroupUse]) -> pd.DataFrame:
         row: dict[str, object] = {"group": group.name}
         row["namespaces"] = len(group.namespaces)
         row["members"] = listed(group.namespaces, 4) if group.namespaces else "no namespace"
-        row["note"] = "" if group.is_defined else "named by namespaces, but there is no such group"
+        row["note"] = "" if group.is_defined else "named by namespaces, not defined"
         for key, kind in QUANTITIES.items():
             row[f"{key}_limit"] = limit_words(group.limits[key], kind.unit)
             row[f"{key}_used"] = amount(group.used[key], kind.unit)
@@ -163,14 +265,6 @@ def shares_notes(shared: SharedLimit) -> list[str]:
 
 # -- rates -----------------------------------------------------------------------------------------
 
-_MARKS: Final = {
-    "at its limit": "▲ at its limit",
-    "may be": "? may be",
-    "within": "within",
-    "unlimited": "no limit",
-    "unknown": "unknown",
-}
-
 
 def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
     """Return one row a limit that is set, worst first; what is unlimited is left out."""
@@ -178,11 +272,11 @@ def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
         {
             "namespace": one.namespace,
             "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
-            "limit": f"{amount(one.limit, one.unit)} each {one.holder}",
+            "limit": _each(one),
             "live": "not reported" if one.live is None else amount(one.live, one.unit),
             "holders": one.max_holders,
             "mean": None if one.mean is None else amount(one.mean, one.unit),
-            "state": _MARKS[one.verdict],
+            "state": MARKS[one.verdict],
             "why": one.why,
         }
         for one in rates
@@ -298,12 +392,7 @@ def namespaces_table(
     rows = []
     for name in tenant.namespaces[:MAX_ROWS]:
         row = places[name]
-        parts = [
-            f"{policy_kind(one.kind).title.removesuffix(' of namespace')} "
-            f"{amount(one.limit, one.unit)} each {one.holder}"
-            for one in rates.get(name, ())
-            if one.limit > 0
-        ]
+        parts = [f"{_kind_words(one)} {_each(one)}" for one in rates.get(name, ()) if one.limit > 0]
         rows.append(
             {
                 "namespace": name,
@@ -383,14 +472,14 @@ def calculated(limit: str, usage: str) -> pd.DataFrame:
 def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     """Return what the shares add up to, and who would be held back."""
     if number(limit, "The limit") < 0:
-        return "Without a limit every broker lets everything through."
+        return "No limit: nothing is throttled."
     together = float(rows["upstream"].sum())
     held = rows[rows["upstream"] < np.floor(rows["used"])]
     lost = float((held["used"] - held["upstream"]).sum())
-    parts = f"The brokers together allow {together:,.0f} a second"
+    parts = f"All brokers together allow {together:,.0f}/s"
     if held.empty:
         return f"{parts}; no broker is limited."
-    return f"{parts}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
+    return f"{parts}; {pluralize(len(held), 'broker')} would throttle {lost:,.0f}/s."
 
 
 def course_data(
@@ -428,7 +517,7 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     wanted = float(course.wanted.sum())
     if not wanted:
         return "There is no demand."
-    parts = f"{format_ratio(float(held.sum()) / wanted)} of what clients wanted was held back"
+    parts = f"{format_ratio(float(held.sum()) / wanted)} of the demand was throttled"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
         parts += f", most of it at {data.brokers[worst]}"

@@ -13,12 +13,21 @@ from dashboard.presenters.pulsar import policy_edits
 from dashboard.queries.pulsar import policies
 
 DRAW = {
-    model.GROUPS: view.draw_groups,
+    model.NAMESPACES: view.draw_namespaces,
     model.RATES_TAB: view.draw_rates,
+    model.GROUPS: view.draw_groups,
     model.QUOTAS: view.draw_quotas,
     model.TENANTS: view.draw_tenants,
     model.CALCULATOR: calculator.draw_calculator,
 }
+OPENED_BY = {
+    state.CHANGE: policy_changes.TAB,
+    state.RESOURCE_GROUP: model.GROUPS,
+    state.BUNDLE: model.QUOTAS,
+    state.TENANT: model.TENANTS,
+    state.NAMESPACE: model.RATES_TAB,
+}
+"""Tab that an address without a tab opens, by the parameter that it has."""
 
 page = frame.open_page("Policies", PulsarPage)
 limits = policies.limits_of(page.stored)
@@ -27,8 +36,10 @@ policy_changes.draw_pending()
 planned = policy_changes.planned(page)
 
 state.rename_in_address(state.VIEW, {name.lower(): name for name in DRAW})
-if state.CHANGE in st.query_params and state.VIEW not in {*st.query_params, *st.session_state}:
-    st.session_state[state.VIEW] = policy_changes.TAB
+if state.VIEW not in {*st.query_params, *st.session_state}:
+    opened = next((tab for key, tab in OPENED_BY.items() if key in st.query_params), None)
+    if opened is not None:
+        st.session_state[state.VIEW] = opened
 *tabs, changes = st.tabs(
     [*DRAW, policy_changes.TAB], key=state.VIEW, on_change="rerun", bind="query-params"
 )

@@ -33,9 +33,66 @@ if TYPE_CHECKING:
     from dashboard.components.pulsar.page import PulsarPage
 
 
+# -- namespaces ------------------------------------------------------------------------------------
+
+_TABLE_PX: Final = 470
+
+
+def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
+    """Draw every namespace with its use, the nearest limit first; a click changes its limits."""
+    holds, _ = enforcement_words(page.reading.settings)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, say=str.capitalize)
+        contains = st.text_input(
+            "Contains",
+            live=tables.TYPING_PAUSE,
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Filter by name",
+            label_visibility="collapsed",
+            icon=":material/filter_list:",
+            width=230,
+        )
+    rows = model.limits_table(limits, is_enforced=holds, shown=shown, contains=contains or "")
+    columns = {
+        "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
+        "state": tables.status("State", model.MARKS.values(), width_px=118),
+        "use": tables.share("Use of limit", "Share of what all its topics together may carry."),
+        "limit": tables.words("Nearest limit", width_px=205),
+        "msg_rate_in": tables.rate("Publish"),
+        "msg_throughput_in": tables.megabytes("Publish"),
+        "msg_rate_out": tables.rate("Dispatch"),
+        "msg_throughput_out": tables.megabytes("Dispatch"),
+        "group": tables.words("Group", "" if holds else "Limits of groups have no effect here."),
+        "topics": tables.whole("Topics"),
+        "bundles": tables.whole("Bundles"),
+    }
+    if not rows["group"].any():
+        columns.pop("group")
+    tables.table(
+        rows,
+        columns,
+        key="limits_table",
+        alt="Namespaces with their use and the limit that is nearest",
+        height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+    tables.downloads(
+        rows.assign(state=rows["state"].str[0]),
+        cluster=page.name,
+        what="namespaces",
+        moment=page.stored.taken_at,
+    )
+
+
+def _change_limits(namespace: str) -> None:
+    st.session_state[state.NAMESPACE] = namespace
+    st.session_state[state.VIEW] = model.RATES_TAB
+
+
 # -- resource groups -------------------------------------------------------------------------------
 
-NEW: Final = "a new group"
+NEW: Final = "New group"
 _NAME: Final = "_group_name"
 _MOST_OFFERED: Final = 2_000
 
@@ -54,7 +111,7 @@ def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
         _groups_table(page, limits)
     else:
         st.info(
-            "There is no resource group. Make one below and attach namespaces: their producers "
+            "No resource groups. The producers of all namespaces that are attached to a group "
             "share its limit over all brokers.",
             icon=":material/speed:",
         )
@@ -124,12 +181,12 @@ def _choose_group(name: str) -> None:
 
 def _edit(page: PulsarPage, limits: policies.Limits, group: GroupUse | None) -> None:
     if group is None:
-        words.section("Make a group")
+        words.section("New group")
         name = st.text_input("Name", key=_NAME, placeholder="gold", width=320) or ""
         policy_form(page, "resource_group", name.strip(), new=True)
         return
     words.section(f"Change {group.name}")
-    policy_form(page, "resource_group", group.name, delete="Delete the group")
+    policy_form(page, "resource_group", group.name, delete="Delete group")
     _attached(limits, group)
 
 
@@ -190,10 +247,10 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
         rows,
         {
             "broker": tables.opener("Broker", "_share_broker", frame.broker_link),
-            "used": tables.words("Uses now"),
-            "part": tables.percent("Part"),
-            "upstream": tables.words("May (upstream)", "As ResourceQuotaCalculatorImpl counts."),
-            "published": tables.words("May (PIP-82)", "The formula of the published design."),
+            "used": tables.words("Use"),
+            "part": tables.percent("Part of use"),
+            "upstream": tables.words("Share (upstream)", "As ResourceQuotaCalculatorImpl counts."),
+            "published": tables.words("Share (PIP-82)", "The formula of the published design."),
             "mark": tables.words("State"),
         },
         key="shares_table",
@@ -202,7 +259,7 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
     )
     words.notes(model.shares_notes(shared))
     st.button(
-        "Try it in the calculator",
+        "Open in calculator",
         icon=":material/calculate:",
         type="tertiary",
         on_click=_calculate,
@@ -237,7 +294,7 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
             key=state.NAMESPACE,
             bind="query-params",
             accept_new_options=True,
-            help="The busiest first; a name may be typed.",
+            help="Busiest first, or type a name.",
         )
         kind = choice.segmented(
             "Limit",
@@ -246,7 +303,7 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
             say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
             has_label=True,
         )
-        policy_form(page, kind, namespace or "", delete="Take the limit away")
+        policy_form(page, kind, namespace or "", delete="Remove limit")
     with right:
         words.notes(_RATE_FACTS[kind])
         _live(limits, namespace or "")
@@ -254,24 +311,24 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
 
 _RATE_FACTS = {
     "publish_rate": (
-        "Each topic of the namespace may publish so much, and each partition is a topic.",
-        "A broker stops reading from a producer that is over it until the next second.",
+        "The limit is per topic of the namespace; each partition is a topic.",
+        "A broker stops reading from a producer above the limit until the next second.",
     ),
     "dispatch_rate": (
-        "Each topic may hand out so much in a period, to all its subscriptions together.",
-        "Messages that are held back stay in the backlog.",
+        "The limit is per topic and period, for all its subscriptions together.",
+        "Throttled messages stay in the backlog.",
     ),
     "subscription_dispatch_rate": (
-        "Each subscription of a topic may get so much in a period.",
-        "The limit of the topic (dispatch rate) holds as well.",
+        "The limit is per subscription and period.",
+        "The topic's limit (dispatch rate) applies as well.",
     ),
     "replicator_dispatch_rate": (
-        "Each topic may send so much in a period to each remote cluster that it is replicated to.",
-        "What is held back waits in the replicator's backlog, which retention counts too.",
+        "The limit is per topic, remote cluster and period.",
+        "Throttled messages wait in the replicator's backlog, which counts toward retention.",
     ),
     "subscribe_rate": (
-        "Each consumer may subscribe so often in a period; more attempts are refused.",
-        "It protects brokers from clients that reconnect in a loop, after an unload for one.",
+        "The limit is per consumer and period; further attempts are refused.",
+        "It protects brokers from clients that reconnect in a loop, for example after an unload.",
     ),
 }
 
@@ -310,7 +367,7 @@ def _live(limits: policies.Limits, namespace: str) -> None:
         alt=f"What {namespace} carries now",
     )
     st.button(
-        "Its bundles",
+        "Open bundles",
         icon=":material/donut_small:",
         type="tertiary",
         on_click=_bundles,
@@ -327,13 +384,13 @@ def _bundles(namespace: str) -> None:
 
 _QUOTA_FACTS: Final = (
     (
-        "A quota limits no client. The modular load manager takes a bundle's own quota for its "
-        "load when no average of the bundle is stored: after a split, or when the leader is new."
+        "A quota limits no client. The modular load manager uses a bundle's own quota as its load "
+        "while no average of the bundle is stored: after a split, or under a new leader."
     ),
-    "The default quota seeds nothing there; brokers answer with it for a bundle that has none.",
-    "Resetting a bundle's quota takes its own away, so that the default applies again.",
+    "The default quota has no such effect; brokers return it for a bundle without one.",
+    "Reset removes a bundle's own quota; the default applies again.",
 )
-_EXTENSIBLE: Final = "The extensible load manager, which decides here, takes no quota at all."
+_EXTENSIBLE: Final = "The extensible load manager of this cluster uses no quotas."
 
 
 def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
@@ -344,12 +401,12 @@ def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
     own = len(quotas) - (DEFAULT_QUOTA_NAME in quotas)
     words.section(
         "Resource quotas of bundles",
-        f"{own:,} bundles have their own." if own != 1 else "One bundle has its own.",
+        f"{own:,} set for single bundles",
     )
     if DEFAULT_QUOTA_NAME not in quotas:
         st.caption(
-            ":material/help: The default quota is not stored, or was not read: brokers then take "
-            "the one that is built in."
+            ":material/help: The default quota is not stored, or was not read: brokers use the "
+            "built-in one."
         )
     if quotas:
         _quotas_table(page, quotas)
@@ -364,7 +421,7 @@ def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
             key=state.BUNDLE,
             bind="query-params",
             accept_new_options=True,
-            help=f"{DEFAULT_QUOTA_NAME}: of every bundle that has none of its own.",
+            help=f"{DEFAULT_QUOTA_NAME}: of every bundle without one.",
         )
         policy_form(page, "resource_quota", name or "", delete="Reset")
     with right:
@@ -408,11 +465,11 @@ def _choose_bundle(name: str) -> None:
 
 _TENANT_FACTS: Final = (
     (
-        "Pulsar has no limit of a tenant: its limit is what those of its namespaces add up to, "
-        "each rate times its topics, capped by the resource group."
+        "Pulsar has no limit per tenant: the sum of its namespaces is shown, each rate times its "
+        "topics, capped by the resource group."
     ),
     "A namespace without rate and group is unlimited, and so is its tenant.",
-    "Storage is known of topics that were fetched on the page of a bundle.",
+    "Storage is known for topics that were fetched on a bundle's page.",
 )
 
 
@@ -543,13 +600,13 @@ def policy_form(
                 icon=":material/delete:",
                 type="tertiary",
                 disabled=stored is None,
-                help=None if stored else "It is not set.",
+                help=None if stored else "Not set.",
                 key=f"_delete_{kind}",
                 on_click=policy_changes.add,
                 args=([DesiredPolicy(kind, name, None)],),
             )
-        hint = "not set until now" if stored is None else "filled in as it is now"
-        st.caption(hint if name else "Give it a name first.", width="content")
+        hint = "not set" if stored is None else "current values"
+        st.caption(hint if name else "Enter a name first.", width="content")
 
 
 def _key(kind: str, name: str, field: str, stored: str | None) -> str:

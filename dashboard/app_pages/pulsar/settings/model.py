@@ -91,7 +91,14 @@ def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
 CHANGED: Final = "◆ changed"
 """Mark of a setting with another value than the default of the release."""
 
-SHOWN: Final = ("all", "changed", "differing", "dynamic", "not read here")
+ERROR: Final = "✖ conflict"
+CONFLICT: Final = "▲ conflict"
+DIFFERING: Final = "≠ by broker"
+ASSUMED: Final = "? not read"
+STATES: Final = (ERROR, CONFLICT, CHANGED, DIFFERING, ASSUMED)
+"""What is to be known of a setting first, in the order in which settings are listed."""
+
+SHOWN: Final = ("all", "conflicts", "changed", "differing", "dynamic", "not read here")
 _TAKEN_AWAY: Final = "taken away"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 
@@ -109,22 +116,31 @@ def is_changed(settings: EffectiveSettings, setting: Setting) -> bool:
 
 
 def settings_table(
-    settings: EffectiveSettings, *, load_manager: str, shown: str, contains: str
+    settings: EffectiveSettings,
+    *,
+    load_manager: str,
+    shown: str,
+    contains: str,
+    diagnoses: Sequence[Finding] = (),
 ) -> pd.DataFrame:
-    """Return one row a setting.
+    """Return one row a setting: those in conflict first, then those that differ, then the others.
 
     Args:
-        settings: In force.
+        settings: Effective ones.
         load_manager: Which one decides.
         shown: One of :data:`SHOWN`.
-        contains: Part of the key or of its meaning, in any case.
+        contains: Words, each part of the key, the meaning, the value or a finding, in any case.
+        diagnoses: What the doctor found, worst first.
     """
     differing = settings.differing()
-    wanted = contains.strip().lower()
+    wanted = contains.lower().split()
     rows = []
     for setting in SETTINGS:
         key = setting.key
+        found = findings_of(diagnoses, key)
+        row = _row(settings, setting, differing.get(key, {}), found)
         passes = {
+            "conflicts": row["state"][0] in (ERROR, CONFLICT),
             "changed": is_changed(settings, setting),
             "differing": key in differing,
             "dynamic": setting.is_dynamic,
@@ -132,28 +148,60 @@ def settings_table(
         }
         if not passes.get(shown, True):
             continue
-        if wanted and wanted not in f"{key} {setting.meaning} {setting.effect}".lower():
-            continue
-        rows.append(_row(settings, setting, differing.get(key, {})))
-    return pd.DataFrame(rows, columns=list(_row(settings, SETTINGS[0], {})))
+        text = f"{key} {setting.meaning} {setting.effect} {row['finding']} {row['value']}".lower()
+        if all(word in text for word in wanted):
+            rows.append(row)
+    order = {state: at for at, state in enumerate((*STATES, ""))}
+    rows.sort(key=lambda row: order[row["state"][0]])
+    return pd.DataFrame(rows, columns=list(_row(settings, SETTINGS[0], {}, ())))
+
+
+def findings_of(diagnoses: Iterable[Finding], key: str) -> list[Finding]:
+    """Return the errors and warnings that concern a setting, worst first."""
+    return [
+        one
+        for one in diagnoses
+        if one.severity in ("error", "warning") and key in (one.subject, *one.keys)
+    ]
 
 
 def _row(
-    settings: EffectiveSettings, setting: Setting, by_broker: Mapping[str, Any]
-) -> dict[str, object]:
+    settings: EffectiveSettings,
+    setting: Setting,
+    by_broker: Mapping[str, Any],
+    found: Sequence[Finding],
+) -> dict[str, Any]:
     values = {value_words(value) for value in by_broker.values()}
     mark = _mark(settings, setting)
     return {
         "key": setting.key,
+        "state": [_state(settings, setting, found, is_differing=bool(by_broker))],
         "mark": mark,
         "release": "" if mark == CHANGED else mark,
         "value": _with_unit(settings.value(setting.key), setting.unit),
         "default": _with_unit(settings.default_of(setting.key), setting.unit),
+        "finding": found[0].title if found else "",
         "origin": ORIGINS[settings.origin(setting.key)],
         "dynamic": _felt(setting),
         "brokers": ", ".join(sorted(values)),
         "meaning": setting.meaning,
     }
+
+
+def _state(
+    settings: EffectiveSettings,
+    setting: Setting,
+    found: Sequence[Finding],
+    *,
+    is_differing: bool,
+) -> str:
+    if found:
+        return ERROR if found[0].severity == "error" else CONFLICT
+    if is_changed(settings, setting) and settings.has(setting.key):
+        return CHANGED
+    if is_differing:
+        return DIFFERING
+    return ASSUMED if settings.origin(setting.key) == "assumed" else ""
 
 
 def _with_unit(value: Any, unit: str) -> str:

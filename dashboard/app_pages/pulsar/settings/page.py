@@ -26,7 +26,7 @@ settings_tab, findings_tab, compared_tab, presets_tab, changes_tab = st.tabs(
 )
 if settings_tab.open:
     with settings_tab:
-        view.settings_tab(page)
+        view.settings_tab(page, found)
 if findings_tab.open:
     with findings_tab:
         view.findings_tab(page, found)

@@ -116,6 +116,7 @@ _NEW: Final = "_new_value"
 _REFUSED: Final = "_new_value_refused"
 """In the session: the setting whose new value was refused, and why."""
 _TABLE_PX: Final = 480
+_STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 
 
 def choose(key: str) -> None:
@@ -135,13 +136,13 @@ def add_changes(options: Sequence[str]) -> None:
     st.toast("Added to the changes.", icon=":material/add:")
 
 
-def settings_tab(page: PulsarPage) -> None:
-    """Show every setting as a table, and the chosen one at its side."""
+def settings_tab(page: PulsarPage, found: Examination) -> None:
+    """Show every setting as a table, conflicts first, and the chosen one at its side."""
     left, right = frame.columns([0.7, 0.3], key="settings")
     with left:
-        _settings_table(page)
+        first = _settings_table(page, found)
     with right, st.container(border=True):
-        one_setting(page)
+        one_setting(page, found, first)
 
 
 def _choose_match(settings: EffectiveSettings) -> None:
@@ -153,7 +154,8 @@ def _choose_match(settings: EffectiveSettings) -> None:
         choose(str(rows["key"][0]))
 
 
-def _settings_table(page: PulsarPage) -> None:
+def _settings_table(page: PulsarPage, found: Examination) -> str:
+    """Draw the table; return the setting of its first row, empty without one."""
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
         shown = st.segmented_control(
@@ -170,10 +172,10 @@ def _settings_table(page: PulsarPage) -> None:
             live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
-            placeholder="Filter by name or meaning",
+            placeholder="Search name, meaning or value",
             label_visibility="collapsed",
-            icon=":material/filter_list:",
-            width=230,
+            icon=":material/search:",
+            width=260,
             on_change=_choose_match,
             args=(reading.settings,),
         )
@@ -182,21 +184,25 @@ def _settings_table(page: PulsarPage) -> None:
         load_manager=reading.snapshot.manifest.load_manager,
         shown=shown or "all",
         contains=contains or "",
+        diagnoses=found.diagnoses,
     )
     columns = {
-        "key": tables.opener("Setting", "_setting_key", choose, width_px=316),
-        "value": st.column_config.TextColumn("Effective", width=176),
+        "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
+        "state": tables.status("State", model.STATES, width_px=104),
+        "value": st.column_config.TextColumn("Effective", width=120),
         "other": st.column_config.TextColumn(
-            "Default", width=142, help="Where the effective value is another."
+            "Default", width=100, help="Where the effective value is another."
         ),
+        "finding": tables.words("Conflict", width_px=230),
         "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
         "dynamic": tables.words(
             "Takes effect", "broker.conf: only by the file, after a restart.", width_px=92
         ),
         "brokers": tables.words("Other values", "Of single brokers."),
     }
-    if not rows["brokers"].any():
-        columns.pop("brokers")
+    for key in ("brokers", "finding"):
+        if not rows[key].any():
+            columns.pop(key)
     tables.table(
         rows.assign(other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"])),
         columns,
@@ -206,26 +212,39 @@ def _settings_table(page: PulsarPage) -> None:
         missing="",
     )
     tables.downloads(
-        rows.drop(columns="release"),
+        rows.drop(columns="release").assign(state=rows["state"].str[0]),
         cluster=page.name,
         what="settings",
         moment=page.stored.taken_at,
     )
+    return str(rows["key"][0]) if len(rows) else ""
 
 
-def one_setting(page: PulsarPage) -> None:
-    """Draw everything about one setting, and the way to change it."""
+def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
+    """Draw everything about one setting, and the way to change it.
+
+    Args:
+        page: The page.
+        found: What the doctor found: the conflicts of the setting come first.
+        first: Setting that is shown until another is chosen; empty: the shedding strategy.
+    """
     settings = page.reading.settings
     key = st.selectbox(
         "Setting",
         list(SETTING_BY_KEY),
-        index=list(SETTING_BY_KEY).index("loadBalancerLoadSheddingStrategy"),
+        index=None,
         key=state.SETTING,
         bind="query-params",
         label_visibility="collapsed",
+        filter_mode="contains",
+        placeholder="Choose a setting",
     )
-    setting = SETTING_BY_KEY[key or "loadBalancerLoadSheddingStrategy"]
+    setting = SETTING_BY_KEY[key or first or _STRATEGY]
+    if not key:
+        st.markdown(f"**{words.plain(setting.key)}**")
     st.markdown(words.plain(f"{setting.meaning} {setting.effect}".strip()))
+    for number, one in enumerate(model.findings_of(found.diagnoses, setting.key)):
+        _conflict(one, number)
     facts = model.about(settings, setting, page.reading.snapshot.manifest.load_manager)
     st.table(
         {name: words.plain(text) for name, text in facts.items()},
@@ -259,6 +278,21 @@ def one_setting(page: PulsarPage) -> None:
             help="Each broker's own file applies again.",
             on_click=add_changes,
             args=([set_option(setting.key, None)],),
+        )
+
+
+def _conflict(one: Finding, number: int) -> None:
+    """Draw a conflict of the chosen setting, and the button of its fix."""
+    show = st.error if one.severity == "error" else st.warning
+    show(words.plain(f"{one.sentence} {one.hint}".strip()))
+    if one.fix.wanted:
+        st.button(
+            "Add fix to changes",
+            icon=":material/add:",
+            key=f"_conflict_fix_{number}",
+            help=words.plain(", ".join(model.fix_options(one))),
+            on_click=add_changes,
+            args=(model.fix_options(one),),
         )
 
 
