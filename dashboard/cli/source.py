@@ -21,6 +21,8 @@ from dashboard.cli.config import systems as known_systems
 from dashboard.cli.output import LABELS, UsageFaultError
 from dashboard.cli.parts import HELP_OF
 from dashboard.cli.progress import STATUS
+from dashboard.services import fleet_views
+from dashboard.services.access import command_identity
 
 Taken = TypeVar("Taken")
 
@@ -51,7 +53,7 @@ def snapshot_directories(
     """
     with contextlib.ExitStack() as stack:
         directories = []
-        for source in sources:
+        for source in _spelled_out(sources, config, kind):
             directory = Path(source)
             if not is_path(source):
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
@@ -62,6 +64,25 @@ def snapshot_directories(
                 check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)
         yield directories
+
+
+def _spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iterator[str]:
+    """Yield the sources, with the clusters of each group, tag or saved view.
+
+    Raises:
+        UnknownNameError: There is none of that name, or it has no cluster of the system.
+    """
+    for source in sources:
+        if not fleet_views.is_selection(source) or Path(source).exists():
+            yield source
+            continue
+        loaded = read_config(config)
+        found = fleet_views.selected(loaded, source, command_identity(loaded))
+        names = [one.name for one in found if kind in ("", one.kind)]
+        if not names:
+            what = f"{kind.capitalize()} cluster".strip()
+            raise UnknownNameError(f"{source} has no {what}.", hint="`trimtab clusters` lists all.")
+        yield from names
 
 
 def is_path(source: str) -> bool:
@@ -127,6 +148,20 @@ def directories(context: typer.Context, named: list[Path], kind: str = "") -> li
     return found
 
 
+def only_one(named: Path, found: Sequence[Path]) -> Path:
+    """Return the directory of the one snapshot that an argument names.
+
+    Raises:
+        UsageFaultError: It names several clusters.
+    """
+    if len(found) > 1:
+        raise UsageFaultError(
+            f"{named} has {len(found)} clusters; this command reads one.",
+            hint="Name one of them.",
+        )
+    return found[0]
+
+
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
     return directories(context, named)
 
@@ -135,7 +170,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; several "
+        "give one answer per cluster.",
         callback=_directories,
     ),
 ]

@@ -15,7 +15,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from dashboard import legible, services, state
-from dashboard.components import labels
+from dashboard.components import fleet_views, labels
 from dashboard.components.systems import SYSTEMS, system_of
 from dashboard.presenters.search import Hit
 from dashboard.queries import runs
@@ -35,6 +35,7 @@ _KEY: Final = "palette"
 _OPENED: Final = "_palette_opened"
 _ICONS: Final = {
     "cluster": "hub",
+    "view": "bookmarks",
     "broker": "dns",
     "namespace": "folder",
     "bundle": "donut_small",
@@ -172,13 +173,23 @@ def standing(config: Config) -> list[Hit]:
         Hit(
             kind="cluster",
             name=cluster.name,
-            detail=cluster.environment,
+            detail=" ".join((cluster.environment, cluster.group, *cluster.tags)).replace("  ", " "),
             page=system_of(cluster.kind).finding_links.overview,
             params={state.CLUSTER: cluster.name},
         )
         for cluster in config.clusters
     ]
-    return [*pages, *actions, *_COMMON, *clusters]
+    views = [
+        Hit(
+            kind="view",
+            name=name,
+            detail="Saved view of Fleet",
+            page="fleet",
+            params={fleet_views.SAVED: name},
+        )
+        for name in fleet_views.of_person(config)
+    ]
+    return [*pages, *actions, *_COMMON, *views, *clusters]
 
 
 _COMMON: Final = (

@@ -16,12 +16,19 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.parts import FIRST
-from dashboard.cli.source import check_kind, directories, is_path, labeled, unknown_source
+from dashboard.cli.source import (
+    check_kind,
+    directories,
+    is_path,
+    labeled,
+    only_one,
+    unknown_source,
+)
 from dashboard.services import pulsar
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return directories(context, [named], FIRST)[0]
+    return only_one(named, directories(context, [named], FIRST))
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
@@ -40,7 +47,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, or snapshot directories; several give one answer per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; several "
+        "give one answer per cluster.",
         callback=_directories,
     ),
 ]
