@@ -37,7 +37,7 @@ def given_name(directory: Path) -> str:
 
 @contextlib.contextmanager
 def snapshot_directories(
-    sources: Sequence[str], config: Path | None, kind: str = ""
+    sources: Sequence[str], config: Path | None, kind: str = "", *, is_single: bool = False
 ) -> Iterator[list[Path]]:
     """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
 
@@ -45,15 +45,22 @@ def snapshot_directories(
         sources: Snapshot directories, and names of clusters of the configuration.
         config: The configuration; ``None``: the usual one.
         kind: System that the clusters must be of; empty: any.
+        is_single: The command reads one snapshot.
 
     Raises:
         UnknownNameError: There is neither such a directory nor such a cluster.
-        UsageFaultError: A cluster is of another system.
+        UsageFaultError: A cluster is of another system, or a group has several.
         RemoteError: A cluster cannot be read.
     """
     with contextlib.ExitStack() as stack:
         directories = []
-        for source in _spelled_out(sources, config, kind):
+        named = list(_spelled_out(sources, config, kind))
+        if is_single and len(named) > 1:
+            raise UsageFaultError(
+                f"{sources[0]} has {len(named)} clusters; this command reads one.",
+                hint="Name one of them.",
+            )
+        for source in named:
             directory = Path(source)
             if not is_path(source):
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
@@ -139,27 +146,17 @@ def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
     return snapshot
 
 
-def directories(context: typer.Context, named: list[Path], kind: str = "") -> list[Path]:
+def directories(
+    context: typer.Context, named: list[Path], kind: str = "", *, is_single: bool = False
+) -> list[Path]:
     """Return the directory of each snapshot that an argument names, until the command ends."""
     if context.resilient_parsing:  # only completed
         return named
-    given = snapshot_directories(list(map(str, named)), context.params.get("config"), kind)
+    given = snapshot_directories(
+        list(map(str, named)), context.params.get("config"), kind, is_single=is_single
+    )
     found: list[Path] = context.with_resource(given)
     return found
-
-
-def only_one(named: Path, found: Sequence[Path]) -> Path:
-    """Return the directory of the one snapshot that an argument names.
-
-    Raises:
-        UsageFaultError: It names several clusters.
-    """
-    if len(found) > 1:
-        raise UsageFaultError(
-            f"{named} has {len(found)} clusters; this command reads one.",
-            hint="Name one of them.",
-        )
-    return found[0]
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:

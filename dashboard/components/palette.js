@@ -6,7 +6,6 @@ const WAIT_MS = 120
 const RETRY_MS = 1500
 const ATTEMPTS = 5
 const panels = new WeakMap()
-const THEME = "action:theme:"
 
 // Streamlit keeps a theme per path that a tab was opened with: it is set for all of them
 function setTheme(name, pages) {
@@ -60,7 +59,7 @@ function setUp(root, panel) {
     }
   }
   const choose = (item) => {
-    if (item.id.startsWith(THEME)) return setTheme(item.detail, panel.data.pages)
+    if (item.kind === "theme") return setTheme(item.detail, panel.data.pages)
     opener = null // what opens takes the focus
     document.openedAt = Date.now()
     dialog.close()

@@ -36,6 +36,7 @@ _OPENED: Final = "_palette_opened"
 _ICONS: Final = {
     "cluster": "hub",
     "view": "bookmarks",
+    "theme": "contrast",
     "broker": "dns",
     "namespace": "folder",
     "bundle": "donut_small",
@@ -198,7 +199,7 @@ _COMMON: Final = (
     Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
     Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
     *(
-        Hit(kind="action", name=f"{name} theme", detail=name, page="theme")
+        Hit(kind="theme", name=f"{name} theme", detail=name, page="fleet")
         for name in ("Light", "Dark", "System")
     ),
 )

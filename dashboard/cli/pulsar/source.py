@@ -21,14 +21,13 @@ from dashboard.cli.source import (
     directories,
     is_path,
     labeled,
-    only_one,
     unknown_source,
 )
 from dashboard.services import pulsar
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return only_one(named, directories(context, [named], FIRST))
+    return directories(context, [named], FIRST, is_single=True)[0]
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
