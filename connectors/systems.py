@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from connectors.access.key import key_path, signature_check
@@ -25,6 +25,30 @@ def connectors_of(config: TrimtabConfig) -> tuple[Connector, ...]:
 def systems_of(config: TrimtabConfig) -> tuple[KnownSystem, ...]:
     """Return the systems whose clusters a configuration may name."""
     return tuple(connector.system for connector in connectors_of(config))
+
+
+def target_ratio(config: TrimtabConfig, cluster: ClusterConfig) -> float:
+    """Return the deviation from the mean that a cluster may have, as configured or by default.
+
+    Raises:
+        ConfigError: No system has the cluster's kind.
+    """
+    own = cluster.target_ratio
+    return connector_of(config, cluster).system.default_target_ratio if own is None else own
+
+
+def target_of(config: TrimtabConfig, names: Iterable[str]) -> float | None:
+    """Return the target that some clusters share; ``None`` where they share none, or are unknown.
+
+    Args:
+        config: The configuration.
+        names: Of the clusters; none: all that are configured.
+    """
+    chosen = set(names)
+    found = {
+        target_ratio(config, one) for one in config.clusters if one.name in chosen or not chosen
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def open_journal(config: TrimtabConfig) -> SqlJournal:

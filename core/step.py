@@ -272,6 +272,16 @@ class Step:
         return False
 
     @property
+    def copied_replicas(self) -> int:
+        """Replicas that it copies to another node."""
+        return 0
+
+    @property
+    def copied_mb(self) -> float | None:
+        """Data that it copies between nodes; ``None``: unknown."""
+        return 0.0
+
+    @property
     def emptied_node(self) -> str | None:
         """Node that loses many replicas at once; ``None``: there is none."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from core.errors import SnapshotError
@@ -24,6 +24,11 @@ class KnownSystem(System[Any], Protocol):
         """How its snapshots are stored in directories and in the history."""
         ...
 
+    @property
+    def default_target_ratio(self) -> float:
+        """Deviation from the mean that a cluster may have where its configuration is silent."""
+        ...
+
     def gauges(self, snapshot: Any) -> Iterable[Gauge]:
         """Return the figures of a snapshot for monitoring systems."""
         ...
@@ -32,9 +37,12 @@ class KnownSystem(System[Any], Protocol):
         """Return the brokers or nodes by name, with the failure domain of each."""
         ...
 
-    def verdict(self, snapshot: Any) -> Verdict:
+    def verdict(self, snapshot: Any, earlier: Callable[[], Sequence[Any]] = tuple) -> Verdict:
         """Return the verdict on a cluster: findings, worst first, and what was examined.
 
+        Args:
+            snapshot: Of the cluster.
+            earlier: Returns snapshots before it, the newest last, where something may last.
         Raises:
             SnapshotError: It has too little.
         """

@@ -67,6 +67,7 @@ PLAY: Final = "play"
 WITHIN: Final = "within"
 MOST: Final = "most"
 RELIEF: Final = "relief"
+ALL_MOVES: Final = "all_moves"
 LOAD: Final = "load"
 DROP: Final = "drop"
 PIN: Final = "pin"
@@ -114,7 +115,6 @@ FROZEN: Final = "_frozen"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
-_VISITED: Final = "_visited"
 _SENT: Final = "_sent"
 
 
@@ -193,6 +193,17 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
         st.query_params[key] = value
     elif key in st.query_params:
         del st.query_params[key]
+
+
+def follow_in_address(key: str, value: str) -> None:
+    """Keep an address true that names a choice of the session; call it after the widget is drawn.
+
+    It is not written into an address without it: that would be another step of the browser's
+    history on every page.
+    """
+    if key in st.query_params and st.query_params[key] != value:
+        st.query_params[key] = value
+    st.session_state[f"_address_{key}"] = value
 
 
 def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
@@ -346,7 +357,6 @@ def note_page(page: str) -> None:
         st.session_state.pop(FROZEN, None)
         _stop_ticks()
     st.session_state[_PAGE] = page
-    st.session_state[_VISITED] = visited() | {page}
     _note_drawn()
 
 
@@ -354,11 +364,6 @@ def _note_drawn() -> None:
     """Note the page of this run with its parameters."""
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
-
-
-def visited() -> frozenset[str]:
-    """Return the pages that were drawn in this session."""
-    return cast("frozenset[str]", st.session_state.get(_VISITED, frozenset()))
 
 
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:
@@ -375,6 +380,8 @@ def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str
     if dropped:
         st.query_params.update(dropped)
     _forget({**left, **{key: [] for key in st.query_params}}, is_in_address=False)
+    if REFRESH in st.session_state:  # of the session, whatever an older address names
+        st.session_state[f"_address_{REFRESH}"] = st.query_params.get(REFRESH)
     for key in (CLUSTER, AT):
         if key not in st.query_params:  # the default, which addresses leave out
             st.session_state.pop(key, None)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from connectors.journal.engine import Database
 from connectors.journal.errors import translated
 from core.alerts.model import Alert, AlertChange, AlertKey, Silence
+from core.alerts.thresholds import ThresholdChange
 from core.errors import InputError, UnknownNameError
 from core.units import datetime_to_ms, ms_to_datetime, one_line
 
@@ -60,6 +61,18 @@ SILENCES: Final = sa.Table(
     sa.Column("person", sa.String(255), nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
 )
+
+THRESHOLDS: Final = sa.Table(
+    "trimtab_alert_thresholds",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("field", sa.String(64), nullable=False),
+    sa.Column("value", sa.Float),  # null: as configured again
+    sa.Column("person", sa.String(255), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+)
+"""Every change of a threshold; none is ever deleted, the latest of a field is in effect."""
 
 
 class AlertStore:
@@ -190,6 +203,50 @@ class AlertStore:
         with translated(self._database.place, "silence"), self._database.writing() as writer:
             made = writer.execute(SILENCES.insert().values(row)).inserted_primary_key
         return int(made[0]) if made else 0
+
+    def threshold_changes(self) -> list[ThresholdChange]:
+        """Return every change of a threshold, the oldest first.
+
+        Raises:
+            RemoteError: The database cannot be read.
+        """
+        with self._database.reading("read alert thresholds") as connection:
+            query = sa.select(THRESHOLDS).order_by(THRESHOLDS.c.number)
+            rows = connection.execute(query).mappings().all()
+        return [
+            ThresholdChange(
+                at=ms_to_datetime(row["at_ms"]),
+                field=row["field"],
+                value=row["value"],
+                by=row["person"],
+                reason=row["reason"],
+            )
+            for row in rows
+        ]
+
+    def change_thresholds(self, changes: Iterable[ThresholdChange]) -> None:
+        """Record changes of thresholds; they are in effect from the next look on.
+
+        Raises:
+            InputError: No reason.
+            RemoteError: The database cannot be written.
+        """
+        rows = [
+            {
+                "at_ms": datetime_to_ms(one.at),
+                "field": one.field,
+                "value": one.value,
+                "person": one.by,
+                "reason": one_line(one.reason)[:2_000],
+            }
+            for one in changes
+        ]
+        if not all(row["reason"] for row in rows):
+            raise InputError("A change of thresholds needs a reason.", hint="Give --reason.")
+        place = self._database.place
+        with translated(place, "change thresholds"), self._database.writing() as writer:
+            for row in rows:
+                writer.execute(THRESHOLDS.insert().values(row))
 
     def end_silence(self, number: int) -> None:
         """End a silence.

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -24,17 +26,18 @@ from connectors.alerts.targets import send
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
-from connectors.systems import connector_of, open_journal, systems_of
+from connectors.systems import connector_of, open_journal, systems_of, target_ratio
 from connectors.transport.deadline import unless
 from core.actions.approval import waits_for_approval
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.alerts.model import Alert, AlertKey, Facts
 from core.alerts.progress import looked, message, to_tell
+from core.alerts.thresholds import effective
 from core.errors import InvariantError, OpsError
 from core.findings.finding import Finding
 from core.gauges import Gauge
-from core.snapshot.store import SnapshotStore
+from core.snapshot.store import SnapshotStore, Storable
 from core.systems import record_of
 
 _LOG: Final = logging.getLogger("trimtab.alerts")
@@ -133,7 +136,8 @@ class _Watch:
             store = AlertStore(journal.database)
             before = store.alerts()
             facts = [self._facts(cluster, journal) for cluster in self._config.clusters]
-            after = looked(before, facts, self._rules.limits())
+            limits = effective(self._rules.limits(), store.threshold_changes())
+            after = looked(before, facts, limits)
             now = datetime.now(UTC)
             stored_for = timedelta(days=self._config.history.max_age_days)
             store.save(before, after, now, stored_for)
@@ -168,6 +172,7 @@ class _Watch:
             runs=runs,
             waiting=[view for view in runs if waits_for_approval(view, rules, now)],
             returned=self._returned(cluster.name, now),
+            target_ratio=target_ratio(self._config, cluster),
         )
 
     def _of_snapshot(
@@ -178,13 +183,26 @@ class _Watch:
         if seen is None or seen[0] != path:
             system: Any = connector_of(self._config, cluster).system
             try:
-                snapshot = record_of(cluster.kind, systems_of(self._config)).load(path)
-                seen = (path, tuple(system.gauges(snapshot)), system.verdict(snapshot).findings)
+                load = record_of(cluster.kind, systems_of(self._config)).load
+                snapshot = load(path)
+                earlier = partial(self._before, cluster, snapshot.manifest.taken_at, load)
+                verdict = system.verdict(snapshot, earlier)
+                seen = (path, tuple(system.gauges(snapshot)), verdict.findings)
             except OpsError as error:
                 self._say(str(error))
                 seen = (path, (), ())
             self._seen[cluster.name] = seen
         return seen[1], seen[2]
+
+    def _before(
+        self, cluster: ClusterConfig, moment: datetime, load: Callable[[Path], Storable]
+    ) -> list[Storable]:
+        """Return saved snapshots before a moment, the newest last, as the pages read them."""
+        found = []
+        for one in self._snapshots.before(cluster.name, moment):
+            with suppress(OpsError):  # dropped meanwhile
+                found.append(load(one.path))
+        return found
 
     def _runs(self, cluster: ClusterConfig, journal: SqlJournal) -> Iterator[RunView]:
         for run_id in journal.run_ids(cluster=cluster.name, limit=_RUNS):

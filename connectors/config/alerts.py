@@ -63,9 +63,10 @@ class Alerts(Strict):
 
     every_s: float = Field(default=15.0, ge=1, le=3_600)
     repeat_hours: float = Field(default=4.0, gt=0)
-    deviation_ratio: float = Field(default=0.5, gt=0)
+    deviation_ratio: float | None = Field(default=None, gt=0)
     deviation_min: float = Field(default=30.0, ge=0)
     unhealthy_min: float = Field(default=10.0, ge=0)
+    error_min: float = Field(default=0.0, ge=0)
     lively_min: float = Field(default=120.0, ge=0)
     stale_min: float = Field(default=5.0, gt=0)
     returned_per_hour: int = Field(default=5, ge=0)
@@ -87,6 +88,7 @@ class Alerts(Strict):
             deviation_ratio=self.deviation_ratio,
             deviation_min=self.deviation_min,
             unhealthy_min=self.unhealthy_min,
+            error_min=self.error_min,
             lively_min=self.lively_min,
             stale_min=self.stale_min,
             returned_per_hour=self.returned_per_hour,

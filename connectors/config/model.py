@@ -328,6 +328,8 @@ class ClusterConfig(Strict):
         tags: Further words by which clusters are chosen.
         labels: Address or host of a broker or node, or a pattern of it, to the label that is shown
             for it; see :func:`core.labels.labels_of`.
+        target_percent: Deviation from the mean that is balanced enough, for pages, alerts, jobs
+            and commands; by default that of the system.
     """
 
     name: str
@@ -355,6 +357,7 @@ class ClusterConfig(Strict):
     group: str = ""
     tags: list[str] = Field(default_factory=list)
     labels: dict[str, str] = Field(default_factory=dict)
+    target_percent: float | None = Field(default=None, ge=1, le=100)
 
     @model_validator(mode="before")
     @classmethod
@@ -426,6 +429,11 @@ class ClusterConfig(Strict):
         if fault := fault_of(self):
             raise ValueError(fault)
         return self
+
+    @property
+    def target_ratio(self) -> float | None:
+        """The target as a ratio; ``None``: the system's default."""
+        return None if self.target_percent is None else self.target_percent / 100
 
     @property
     def has_credentials(self) -> bool:

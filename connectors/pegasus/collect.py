@@ -41,6 +41,7 @@ from core.pegasus.answers import (
     TableStatus,
 )
 from core.pegasus.ddd import ddd_text
+from core.pegasus.emptied import with_emptied
 from core.pegasus.ids import parse_node
 from core.pegasus.metrics import (
     CAPACITY_UNITS,
@@ -141,6 +142,7 @@ class PegasusCollector:
         self.config = config
         self.changed = threading.Event()
         self._orders = OrderLearner()
+        self._before: PegasusSnapshot | None = None
         self._samples: dict[str, NodeSamples] = {}
         self._client = MetaClient(
             config.meta_servers,
@@ -178,6 +180,7 @@ class PegasusCollector:
         }
         manifest = Manifest(
             cluster=self.config.name,
+            target_ratio=self.config.target_ratio,
             kind=KIND,
             taken_at=datetime.now(UTC),
             duration_s=monotonic() - began,
@@ -186,10 +189,13 @@ class PegasusCollector:
             release=_release(nodes),
             problems=problems.named(),
         )
-        return self._orders.observe(PegasusSnapshot.build(manifest, tables), leader.since)
+        built = with_emptied(PegasusSnapshot.build(manifest, tables), self._before)
+        self._before = built
+        return self._orders.observe(built, leader.since)
 
     def recall(self, snapshot: PegasusSnapshot) -> None:
-        """Take over the node order that an earlier snapshot of the cluster holds."""
+        """Take over what an earlier snapshot of the cluster holds: node order, drained nodes."""
+        self._before = snapshot
         self._orders.recall(snapshot)
 
     def close(self) -> None:

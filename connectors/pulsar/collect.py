@@ -29,6 +29,7 @@ from connectors.transport.addresses import address_fault
 from connectors.transport.deadline import is_given_up
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import AuthError, ConfigError, GivenUpError, InputError, RemoteError
+from core.pulsar.emptied import with_emptied
 from core.pulsar.lookup import TopicNames
 from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
@@ -77,6 +78,7 @@ class PulsarCollector:
         self._rest = RestCapture(config, self._client) if self._client else None
         self._reader: ZooKeeperReader | None = None
         self._znodes: ZooKeeperCapture | None = None
+        self._before: PulsarSnapshot | None = None
         self._topics = LoadTopicReader(config)
         self._metrics = MetricsReader(config)
 
@@ -115,9 +117,15 @@ class PulsarCollector:
         known = {"settings": settings} if settings is not None else {}
         tables = {**made.tables, **known, **metrics.tables}
         manifest = self._manifest(_lacking(made, metrics), tables, source, readings, problems)
-        return PulsarSnapshot.build(
+        built = PulsarSnapshot.build(
             _timed(manifest, monotonic() - began, datetime.now(UTC)), tables
         )
+        self._before = with_emptied(built, self._before)
+        return self._before
+
+    def recall(self, snapshot: PulsarSnapshot) -> None:
+        """Take over what an earlier snapshot of the cluster holds: the drained brokers."""
+        self._before = snapshot
 
     def close(self) -> None:
         """End the session and the connections; twice is harmless."""
@@ -307,6 +315,7 @@ class PulsarCollector:
             lacks.append(ZOOKEEPER_LACKS)
         return Manifest(
             cluster=self.config.name,
+            target_ratio=self.config.target_ratio,
             taken_at=datetime.now(UTC),
             tables=entries,
             pulsar_cluster=readings.pulsar_cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,12 @@ from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.pulsar.check import check_cluster
 from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.leader.observer import LeaderObserver, forecast_path, last_round
+from core.errors import OpsError
 from core.history.analysis.accuracy.pulsar import PulsarShadow
 from core.history.analysis.accuracy.shadow import Shadow
 from core.pulsar.shedding.registry import known_shedding_strategy
 from core.pulsar.system import PULSAR as SYSTEM
+from core.snapshot.store import load_snapshot
 from core.systems import KnownSystem
 
 
@@ -28,9 +31,13 @@ class PulsarConnector:
     system: KnownSystem = SYSTEM
 
     def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PulsarCollector:
-        """Return what takes the snapshots of a cluster."""
-        del latest  # every snapshot is read whole
-        return PulsarCollector(cluster)
+        """Return what takes the snapshots of a cluster; drained brokers are as in the latest."""
+        collector = PulsarCollector(cluster)
+        if latest is not None:
+            # a damaged one, or another version's: it begins from nothing
+            with contextlib.suppress(OpsError, LookupError, TypeError, ValueError):
+                collector.recall(load_snapshot(latest))
+        return collector
 
     def open(
         self,

@@ -29,9 +29,11 @@ class Limits:
     """From when on a person is told; minutes are how long it must have lasted.
 
     Attributes:
-        deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes.
+        deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes; ``None``:
+            the target of the cluster.
         deviation_min: For so long.
-        unhealthy_min: A Pegasus cluster has unhealthy partitions, or any cluster an error.
+        unhealthy_min: A Pegasus cluster has unhealthy partitions.
+        error_min: A cluster has a finding at error.
         lively_min: A Pegasus cluster is at ``lively``.
         stale_min: The newest snapshot is older.
         returned_per_hour: Moves back to a server that was left before.
@@ -39,9 +41,10 @@ class Limits:
         waiting_min: A run waits, paused or for a worker.
     """
 
-    deviation_ratio: float = 0.5
+    deviation_ratio: float | None = None
     deviation_min: float = 30.0
     unhealthy_min: float = 10.0
+    error_min: float = 0.0
     lively_min: float = 120.0
     stale_min: float = 5.0
     returned_per_hour: int = 5
@@ -62,6 +65,7 @@ class Facts:
         runs: The latest runs, newest first.
         waiting: Those of them that wait for approval.
         returned: Moves of the last hour back to a server that was left before.
+        target_ratio: Deviation that the target of the cluster allows.
     """
 
     cluster: str
@@ -72,6 +76,7 @@ class Facts:
     runs: Sequence[RunView] = ()
     waiting: Sequence[RunView] = ()
     returned: int = 0
+    target_ratio: float = 0.2
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> float | None:
         """Return a figure of the snapshot; ``None``: it has none."""

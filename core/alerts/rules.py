@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -17,24 +17,33 @@ _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 _TOLD_FOR: Final = timedelta(hours=24)
 """A failed run is an alert for so long, unless a later run ends well."""
 
+_MAX_NAMED: Final = 5
+"""Further subjects of one kind of error that an alert names."""
+
 
 def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    own = limits.deviation_ratio
+    limit, name = (facts.target_ratio, "target") if own is None else (own, "alert threshold")
     for measure, word in _MEASURES.items():
         ratio = facts.gauge("max_deviation_ratio", {"measure": measure})
-        if ratio is not None and ratio > limits.deviation_ratio:
+        if ratio is not None and ratio > limit:
             yield Condition(
                 word,
-                f"The busiest server is {format_ratio(ratio)} above the mean of {word}, limit "
-                f"{format_ratio(limits.deviation_ratio)}.",
+                f"The busiest server is {format_ratio(ratio)} above the mean of {word}; {name}: "
+                f"{format_ratio(limit)}.",
                 f"Run: trimtab diagnose {facts.cluster}",
                 measured=format_deviation(ratio),
-                limit=format_deviation(limits.deviation_ratio),
+                limit=format_deviation(limit),
             )
 
 
 def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
+    """Yield unhealthy partitions that are no error: an error is one of :func:`_problem`."""
     count = facts.gauge("unhealthy_partitions", {})
-    if count:
+    is_error = any(
+        one.severity == "error" and one.code.startswith("partition") for one in facts.findings
+    )
+    if count and not is_error:
         yield Condition(
             "",
             f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
@@ -45,24 +54,30 @@ def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
 
 
 def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
-    """Yield the errors of the verdict, one condition a kind.
-
-    Partitions that the rule of unhealthy ones counts are left to it.
-    """
-    counted = bool(facts.gauge("unhealthy_partitions", {}))
+    """Yield every error of the verdict, one condition a kind: each is named in it, or counted."""
     of_kind: dict[str, list[Finding]] = {}
     for one in facts.findings:
-        is_counted = counted and one.code.startswith("partitions_")
-        if one.severity == "error" and not is_counted:
+        if one.severity == "error":
             of_kind.setdefault(one.code, []).append(one)
     for code, found in of_kind.items():
-        more = f" And {len(found) - 1:,} more of this kind." if len(found) > 1 else ""
+        more = _others(found[1:])
         yield Condition(
             code,
             f"{found[0].sentence}{more}",
             found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
             *_quantities(found[0]),
         )
+
+
+def _others(found: Sequence[Finding]) -> str:
+    """Return the other errors of a kind, a sentence: a few by name, all of them counted."""
+    count = sum(int(one.evidence["more"]) if one.is_rest else 1 for one in found)
+    if not count:
+        return ""
+    names = [one.subject for one in found if one.subject][:_MAX_NAMED]
+    rest = " and others" if len(names) < count else ""
+    named = f": {', '.join(names)}{rest}" if names else ""
+    return f" And {count:,} more of this kind{named}."
 
 
 def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
@@ -179,9 +194,9 @@ RULES: Final = (
     ),
     Rule(
         code="problem",
-        title="Clients are hurt",
+        title="Finding at error",
         severity="critical",
-        minutes=lambda limits: limits.unhealthy_min,
+        minutes=lambda limits: limits.error_min,
         holds=_problem,
     ),
     Rule(

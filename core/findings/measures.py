@@ -36,6 +36,8 @@ class Spread:
         unit: ``ratio``, ``bytes/s``, ``msgs/s``, or what is counted, plural: ``bundles``.
         brokers: Broker ids in the order of the snapshot's rows.
         values: Shape ``(n_brokers,)``, same order; NaN where unknown.
+        set_aside: Shape ``(n_brokers,)``: empty on purpose, so no part of mean and deviation;
+            ``None``: none is.
     """
 
     name: str
@@ -43,11 +45,27 @@ class Spread:
     unit: str
     brokers: tuple[str, ...]
     values: Floats = field(repr=False)
+    set_aside: Bools | None = field(default=None, repr=False)
+
+    @cached_property
+    def is_set_aside(self) -> Bools:
+        """Shape ``(n_brokers,)``: the broker is empty on purpose."""
+        return np.zeros(len(self.brokers), np.bool_) if self.set_aside is None else self.set_aside
 
     @cached_property
     def known(self) -> Bools:
-        """Shape ``(n_brokers,)``: the value is known."""
-        return np.isfinite(self.values)
+        """Shape ``(n_brokers,)``: the value is known, and counts."""
+        return np.asarray(np.isfinite(self.values) & ~self.is_set_aside)
+
+    @cached_property
+    def unknown_count(self) -> int:
+        """Brokers whose value should be known and is not."""
+        return len(self.brokers) - int(self.is_set_aside.sum()) - self.known_count
+
+    @cached_property
+    def _counted(self) -> Floats:
+        """The values that count; NaN elsewhere."""
+        return np.where(self.known, self.values, np.nan)
 
     @cached_property
     def known_count(self) -> int:
@@ -72,12 +90,12 @@ class Spread:
     @cached_property
     def maximum(self) -> float | None:
         """Largest known value."""
-        return float(np.nanmax(self.values)) if self.known_count else None
+        return float(np.nanmax(self._counted)) if self.known_count else None
 
     @cached_property
     def minimum(self) -> float | None:
         """Smallest known value."""
-        return float(np.nanmin(self.values)) if self.known_count else None
+        return float(np.nanmin(self._counted)) if self.known_count else None
 
     @cached_property
     def deviations(self) -> Floats:
@@ -87,7 +105,7 @@ class Spread:
             return np.full(self.values.shape, np.nan)
         if mean == 0:
             return np.where(self.known, 0.0, np.nan)
-        return (self.values - mean) / mean
+        return (self._counted - mean) / mean
 
     @cached_property
     def max_deviation_ratio(self) -> float | None:
@@ -104,17 +122,17 @@ class Spread:
     @cached_property
     def worst(self) -> str | None:
         """The broker with the largest value, the first of them in row order."""
-        return self.brokers[int(np.nanargmax(self.values))] if self.known_count else None
+        return self.brokers[int(np.nanargmax(self._counted))] if self.known_count else None
 
     @cached_property
     def coolest(self) -> str | None:
         """The broker with the smallest value, the first of them in row order."""
-        return self.brokers[int(np.nanargmin(self.values))] if self.known_count else None
+        return self.brokers[int(np.nanargmin(self._counted))] if self.known_count else None
 
     @cached_property
     def ranked(self) -> tuple[int, ...]:
         """Row numbers of the known brokers, largest value first, ties in row order."""
-        order = np.argsort(-np.nan_to_num(self.values, nan=-np.inf), kind="stable")
+        order = np.argsort(-np.nan_to_num(self._counted, nan=-np.inf), kind="stable")
         return tuple(int(row) for row in order[: self.known_count])
 
     def value_of(self, broker: str) -> float | None:

@@ -11,5 +11,6 @@ class HealthRequest(Request, frozen=True, kw_only=True):
     """Show the findings of a cluster, and how even its load is."""
 
     target: Annotated[
-        Literal["vivo", "tight", "transfer"], param("Definition of balanced of Pulsar clusters")
-    ] = "vivo"
+        Literal["cluster", "vivo", "tight", "transfer"],
+        param("Target for this question; cluster: target_percent of the configuration"),
+    ] = "cluster"

@@ -1,7 +1,7 @@
 """The smallest-moves planner: fewest moves, least traffic, every constraint hard."""
 
 from core.optimize.model import Binding, CurvePoint, Move, Proposal
-from core.optimize.planner import optimize
+from core.optimize.planner import optimize, optimize_view
 from core.optimize.request import MEASURES, LoadMeasure, OptimizeRequest
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "OptimizeRequest",
     "Proposal",
     "optimize",
+    "optimize_view",
 ]

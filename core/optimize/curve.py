@@ -25,6 +25,17 @@ def deviation(fleet: Fleet, load: Floats, relief: float | None) -> float:
     return float(np.abs(values - mean).max()) / mean if mean > 0 else 0.0
 
 
+def _mean_deviation(fleet: Fleet, load: Floats, relief: float | None) -> float:
+    """Return the deviation of all brokers together; see :class:`CurvePoint`."""
+    values = load[fleet.known]
+    if not values.size:
+        return 0.0
+    if relief is not None:
+        return float(np.maximum(values / relief - 1.0, 0.0).mean())
+    mean = float(values.mean())
+    return float(np.abs(values - mean).mean()) / mean if mean > 0 else 0.0
+
+
 def best_order(balance: Balance) -> list[int]:
     """Return the moved bundles, those first that relieve the worst broker at that moment.
 
@@ -91,6 +102,7 @@ def _point(
     return CurvePoint(
         moves=cost[0],
         deviation=deviation(fleet, load, relief),
+        mean_deviation=_mean_deviation(fleet, load, relief),
         moved_bytes_per_s=cost[1],
         clients=cost[2],
     )

@@ -7,9 +7,9 @@ largest component. Bundles that may move are sorted by owner, and are numbered i
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,36 +101,67 @@ def lay_out(
         O(brokers + bundles + kinds * brokers), no Python loop over bundles.
     """
     view = LoadView.of(snapshot, settings)
-    load_measure: LoadMeasure = request.load_measure
-    load = measure(snapshot, settings).of(load_measure)
-    where = find_destinations(view, settings, load.known)
-    traffic = column_values(snapshot.bundles, "msg_throughput_in") + column_values(
-        snapshot.bundles, "msg_throughput_out"
+    load = measure(snapshot, settings).of(request.load_measure)
+    traffic, clients = (
+        column_values(snapshot.bundles, one) + column_values(snapshot.bundles, other)
+        for one, other in (
+            ("msg_throughput_in", "msg_throughput_out"),
+            ("producer_count", "consumer_count"),
+        )
     )
+    fleet = _by_traffic(view, settings, request, Known(load.values, load.known, traffic, clients))
+    if request.load_measure == "throughput":
+        return fleet
+    used, scale, amount = _usage_loads(snapshot, settings, fleet.rows)
+    used = np.where(load.known[:, None], used, 0.0)
+    return replace(fleet, measure="usage", used=used, scale=scale, amount=amount)
+
+
+def lay_out_view(view: LoadView, settings: EffectiveSettings, request: OptimizeRequest) -> Fleet:
+    """Lay the load out as a leader has it, by throughput; the clients of bundles are unknown."""
+    unknown = np.full(view.bundles.size, np.nan)
+    known = np.isfinite(view.broker_throughput) & view.has_report
+    load = Known(view.broker_throughput, known, view.bundle_throughput, unknown)
+    return _by_traffic(view, settings, request, load)
+
+
+class Known(NamedTuple):
+    """What is known of the load: of each broker, and of each bundle.
+
+    Attributes:
+        values: ``(b,)``: load, bytes/s; for usage, which replaces it later, weighted ratio.
+        known: ``(b,)``: it is known.
+        traffic: ``(n,)``: of every bundle, bytes/s; NaN where unknown.
+        clients: ``(n,)``: of every bundle; NaN where unknown.
+    """
+
+    values: Floats
+    known: Flags
+    traffic: Floats
+    clients: Floats
+
+
+def _by_traffic(
+    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: Known
+) -> Fleet:
+    traffic, clients = load.traffic, load.clients
+    where = find_destinations(view, settings, load.known)
     held = _held(view, settings, request, traffic)
     rows = _movable_rows(view, held, traffic, load.known)
-    used, scale, amount = (
-        (load.values[:, None], np.ones((len(view.brokers), 1)), traffic[rows][:, None])
-        if load_measure == "throughput"
-        else _usage_loads(snapshot, settings, rows)
-    )
-    clients = column_values(snapshot.bundles, "producer_count") + column_values(
-        snapshot.bundles, "consumer_count"
-    )
     topics = view.bundle_topics[rows]
     rates = view.bundle_msg_rate[rows]
     namespace = view.bundle_namespace[rows]
     return Fleet(
         view=view,
-        measure=load_measure,
+        measure="throughput",
         where=where,
-        used=np.where(load.known[:, None], used, 0.0),
-        scale=scale,
+        used=np.where(load.known, load.values, 0.0)[:, None],
+        scale=np.ones((len(view.brokers), 1)),
         known=load.known,
         rows=rows,
         offsets=np.searchsorted(view.owner[rows], np.arange(len(view.brokers) + 1)),
         owner=view.owner[rows],
-        amount=amount,
+        amount=traffic[rows][:, None],
         bytes_per_s=traffic[rows],
         kind=where.kind_of_namespace[namespace],
         group=view.namespace_group[namespace],

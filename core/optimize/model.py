@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from core.optimize.request import LoadMeasure
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
 """Balanced already; the goal is reached; as near as it goes, with what binds; no load is known."""
+
+SAME: Final = 5e-4
+"""Deviations that differ by less are written as the same."""
 
 BindingCode = Literal[
     "move_budget",
@@ -56,11 +60,14 @@ class CurvePoint:
 
     Attributes:
         deviation: As in :class:`Proposal`.
+        mean_deviation: Of all brokers instead of the farthest one, share of the mean; with a relief
+            line: how far they are above it, share of the line.
         clients: Sum over the moves whose clients are known.
     """
 
     moves: int
     deviation: float
+    mean_deviation: float
     moved_bytes_per_s: float
     clients: int
 
@@ -130,6 +137,44 @@ class Proposal:
         """Moved traffic over the lower bound; ``None`` unless the goal is reached by moves."""
         bound = self.lower_bound_bytes_per_s
         return self.moved_bytes_per_s / bound if bound and self.verdict == "reached" else None
+
+    @property
+    def needed(self) -> int:
+        """How many of the moves bring the worst broker as near as all of them do.
+
+        All of them where the goal is reached, and where none lowers the max deviation: then what
+        they do for the other brokers is all there is to gain.
+        """
+        if self.verdict != "best_effort" or not self.curve:
+            return len(self.moves)
+        last = self.curve[-1].deviation
+        first = next(point for point in self.curve if point.deviation <= last + SAME)
+        return first.moves or len(self.moves)
+
+    def first(self, count: int) -> Proposal:
+        """Return the proposal with its first moves only."""
+        curve = tuple(point for point in self.curve if point.moves <= count)
+        return replace(self, moves=self.moves[:count], curve=curve)
+
+    @property
+    def rest_gain(self) -> str:
+        """What the moves that are not needed would gain; empty: all are needed."""
+        rest = len(self.moves) - self.needed
+        if not rest:
+            return ""
+        start = next(point for point in self.curve if point.moves == self.needed)
+        end = self.curve[-1]
+        others = "The other one" if rest == 1 else f"The other {rest:,}"
+        clients = pluralize(end.clients - start.clients, "client")
+        moved = format_bytes_per_s(end.moved_bytes_per_s - start.moved_bytes_per_s)
+        before, after = format_ratio(start.mean_deviation), format_ratio(end.mean_deviation)
+        if before == after:
+            return f"{others} ({moved}, {clients}) would gain nothing."
+        verb = "lower" if end.mean_deviation < start.mean_deviation else "raise"
+        return (
+            f"{others} ({moved}, {clients}) would {verb} the mean deviation "
+            f"from {before} to {after}."
+        )
 
     @property
     def destinations(self) -> dict[str, str]:

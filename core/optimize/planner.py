@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from core.optimize.balance import Balance, Band
 from core.optimize.curve import best_order, deviation, efficiency
-from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out
-from core.optimize.model import Binding, CurvePoint, Move, Proposal, Verdict
+from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out, lay_out_view
+from core.optimize.model import SAME, Binding, Move, Proposal, Verdict
 from core.optimize.request import OptimizeRequest
 from core.optimize.solve import Outcome, solve
+from core.pulsar.measures import cluster_target
 from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
-
-_SAME: Final = 5e-4
-"""Deviations that differ by less read the same."""
 
 MAX_BINDINGS: Final = 20
 _WORTH_A_WORD_BYTES_PER_S: Final = 1_000.0
@@ -40,7 +41,18 @@ def optimize(
         O(bundles) to lay out, then a few NumPy steps over one broker's bundles for each move.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
+    request = request.for_target(cluster_target(snapshot.manifest).bound)
     fleet = lay_out(snapshot, chosen, request)
+    if not fleet.known.any():
+        return _unknown(fleet, request)
+    return _proposal(solve(fleet, request), request)
+
+
+def optimize_view(
+    view: LoadView, request: OptimizeRequest, settings: EffectiveSettings
+) -> Proposal:
+    """Return the smallest set of moves for the load as a leader has it, by throughput."""
+    fleet = lay_out_view(view, settings, request)
     if not fleet.known.any():
         return _unknown(fleet, request)
     return _proposal(solve(fleet, request), request)
@@ -55,13 +67,9 @@ def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
     after = deviation(fleet, balance.load, request.relief)
     verdict: Verdict = "best_effort" if binding else "reached" if order else "nothing_to_do"
     moves = _moves(balance, order)
-    curve = efficiency(balance, order, request.relief)
-    sentence = _sentence(fleet, request, moves, (before, after), verdict)
-    if verdict == "best_effort":
-        sentence += _enough(curve, request.relief)
-    return Proposal(
+    proposal = Proposal(
         verdict=verdict,
-        sentence=sentence,
+        sentence=_sentence(fleet, request, moves, (before, after), verdict),
         measure=fleet.measure,
         goal=_goal(fleet, request, band),
         low=band.low,
@@ -71,10 +79,13 @@ def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
         deviation_after=after,
         lower_bound_bytes_per_s=outcome.bounds.least_bytes_per_s,
         deviation_floor=outcome.bounds.deviation_floor,
-        curve=curve,
+        curve=efficiency(balance, order, request.relief),
         binding=binding,
         notes=_notes(fleet),
     )
+    if verdict != "best_effort":
+        return proposal
+    return replace(proposal, sentence=proposal.sentence + _enough(proposal, request.relief))
 
 
 def _moves(balance: Balance, order: list[int]) -> tuple[Move, ...]:
@@ -151,25 +162,19 @@ def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
     )
 
 
-def _enough(curve: tuple[CurvePoint, ...], relief: float | None) -> str:
+def _enough(proposal: Proposal, relief: float | None) -> str:
     """Describe how many of the moves bring the worst broker as near as all of them do."""
-    last = curve[-1]
-    first = next(point for point in curve if point.deviation <= last.deviation + _SAME)
-    rest = last.moves - first.moves
-    if not rest:
-        return ""
-    measure, after = "max deviation", last.deviation
-    if relief is not None:
-        measure, after = "max usage", relief * (1 + last.deviation)
-    even, evens = ("relieve", "relieves") if relief is not None else ("even out", "evens out")
-    if not first.moves:
+    after, needed = proposal.curve[-1].deviation, proposal.needed
+    is_useless = math.isclose(proposal.curve[0].deviation, after, abs_tol=SAME)
+    if is_useless and proposal.moves:
+        measure = "max deviation" if relief is None else "max usage"
+        even = "even out" if relief is None else "relieve"
         return f" None of them lowers the {measure}: they {even} the other brokers."
-    verb = "suffices" if first.moves == 1 else "suffice"
-    others = f"the other one {evens}" if rest == 1 else f"the other {rest:,} {even}"
-    return (
-        f" The first {first.moves:,} of them {verb} for {format_ratio(after)}; {others} "
-        "the other brokers."
-    )
+    if not proposal.rest_gain:
+        return ""
+    value = after if relief is None else relief * (1 + after)
+    verb = "suffices" if needed == 1 else "suffice"
+    return f" The first {needed:,} of them {verb} for {format_ratio(value)}. {proposal.rest_gain}"
 
 
 def _notes(fleet: Fleet) -> tuple[str, ...]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Literal
 
+import msgspec
+
 from core.errors import InputError
 from core.request import Request, param
 
 LoadMeasure = Literal["throughput", "usage"]
 MEASURES: Final[tuple[LoadMeasure, ...]] = ("throughput", "usage")
+_MAX_WITHIN: Final = 0.99
 
 
 class OptimizeRequest(Request, frozen=True, kw_only=True):
@@ -18,12 +21,17 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
     Raises:
         InputError: A number that cannot be, or a measure that relief does not go by.
 
-    By default the goal is the target by which ``health`` judges, so that both say the same.
+    By default the goal is the cluster's target, by which ``health`` judges it.
     """
 
     within: Annotated[
-        float, param("Max deviation from the mean (ratio)", metavar="SHARE", unit="ratio")
-    ] = 0.2
+        float | None,
+        param(
+            "Max deviation from the mean (ratio); default: the cluster's target",
+            metavar="SHARE",
+            unit="ratio",
+        ),
+    ] = None
     max_moves: Annotated[int | None, param("Max moves; default: unlimited")] = None
     relief: Annotated[
         float | None,
@@ -38,6 +46,12 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
         param("Excluded namespace, or tenant/*", option="--exclude", metavar="NS"),
     ] = ()
     recently_moved: Annotated[tuple[str, ...], param("Bundle in its grace period: it stays")] = ()
+
+    def for_target(self, target_ratio: float) -> OptimizeRequest:
+        """Return it with the cluster's target as the goal, where it names none."""
+        if self.within is not None:
+            return self
+        return msgspec.structs.replace(self, within=min(target_ratio, _MAX_WITHIN))
 
     @property
     def load_measure(self) -> LoadMeasure:
@@ -54,7 +68,7 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
             raise InputError(
                 f"{self.measure!r} is no measure of load.", hint=f"Known: {', '.join(MEASURES)}."
             )
-        if not (math.isfinite(self.within) and 0 < self.within < 1):
+        if self.within is not None and not (math.isfinite(self.within) and 0 < self.within < 1):
             raise InputError(
                 f"Within {self.within:g} of the mean is no goal.",
                 hint="Give a share of the mean above 0 and below 1, for example 0.05.",

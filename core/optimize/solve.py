@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from core.errors import InvariantError
 from core.optimize.balance import Balance, Band
 from core.optimize.bounds import Bounds, find_bounds
 from core.optimize.curve import deviation
@@ -128,6 +129,8 @@ def goal_band(mean: float, request: OptimizeRequest) -> Band:
     """Return the requested band."""
     if request.relief is not None:
         return Band(-np.inf, request.relief)
+    if request.within is None:
+        raise InvariantError("A request gets the cluster's target before it is solved.")
     return Band(mean * (1 - request.within), mean * (1 + request.within))
 
 

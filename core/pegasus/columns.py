@@ -31,9 +31,12 @@ from core.pegasus.view import NO_NODE, Flags, Ints
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-NodeStatus = Literal["alive", "not answering", "down"]
-"""``not answering``: alive for the failure detector, but it did not answer the capture.
-``down``: given up by the failure detector."""
+NodeStatus = Literal["alive", "excluded", "drained", "not answering", "down"]
+"""``excluded``: on the black list, it gets no new replica. ``drained``: empty since it gave up its
+replicas while alive. ``not answering``: alive for the failure detector, but it did not answer
+the capture. ``down``: given up by the failure detector."""
+
+BLACK_LIST: Final = "assign_secondary_black_list"
 
 MEASURES: Final = ("size_mb", "read_rate", "write_rate", "read_units", "write_units")
 
@@ -46,6 +49,8 @@ class PegasusColumns:
         nodes: Registered names, by host and port; a node is called by its place here.
         is_alive: Shape ``(n_nodes,)``: the failure detector's word.
         is_silent: Shape ``(n_nodes,)``: alive, but it did not answer the capture.
+        is_excluded: Shape ``(n_nodes,)``: it is on the black list.
+        is_emptied: Shape ``(n_nodes,)``: it gave up its replicas while it was alive.
         node_min_2pc: Shape ``(n_nodes,)``: ``mutation_2pc_min_replica_count`` of the server; -1:
             not reported.
         app_ids: Shape ``(n_tables,)``: available tables, ascending; called by their place here.
@@ -69,6 +74,8 @@ class PegasusColumns:
     nodes: tuple[str, ...]
     is_alive: Flags
     is_silent: Flags
+    is_excluded: Flags
+    is_emptied: Flags
     node_min_2pc: Ints
     app_ids: Counts
     app_names: tuple[str, ...]
@@ -103,6 +110,8 @@ class PegasusColumns:
             nodes=tuple(nodes["node"].to_pylist()),
             is_alive=np.asarray(nodes["is_alive"].to_numpy(), dtype=np.bool_),
             is_silent=_silent(nodes),
+            is_excluded=_excluded(nodes, tables["settings"]),
+            is_emptied=np.asarray(nodes["emptied_at"].is_valid().to_numpy(), dtype=np.bool_),
             node_min_2pc=pc.fill_null(nodes["min_2pc_replica_count"], -1)
             .to_numpy()
             .astype(np.int32),
@@ -139,10 +148,58 @@ class PegasusColumns:
     @cached_property
     def node_statuses(self) -> list[NodeStatus]:
         """The status of every node."""
-        pairs = zip(self.is_alive.tolist(), self.is_silent.tolist(), strict=True)
+        flags = (self.is_alive, self.is_silent, self.is_excluded, self.is_drained)
+        rows = zip(*(one.tolist() for one in flags), strict=True)
         return [
-            "not answering" if silent else "alive" if alive else "down" for alive, silent in pairs
+            "not answering"
+            if silent
+            else "down"
+            if not alive
+            else "excluded"
+            if excluded
+            else "drained"
+            if drained
+            else "alive"
+            for alive, silent, excluded, drained in rows
         ]
+
+    @cached_property
+    def is_drained(self) -> Flags:
+        """Living nodes that were emptied and still are, shape ``(n_nodes,)``."""
+        held = self.counts(primaries_only=False).sum(axis=0)
+        return np.asarray(self.is_alive & self.is_emptied & (held == 0))
+
+    @cached_property
+    def is_compared(self) -> Flags:
+        """Living nodes that are to carry load, shape ``(n_nodes,)``: means are over these.
+
+        Excluded and drained nodes are empty on purpose; where no other is alive all count.
+        """
+        compared = self.is_alive & ~self.is_excluded & ~self.is_drained
+        return np.asarray(compared if compared.any() else self.is_alive)
+
+    @property
+    def set_aside(self) -> list[str]:
+        """Names of the nodes that are empty on purpose, or are being emptied."""
+        return [*self.nodes_with("excluded"), *self.nodes_with("drained")]
+
+    def deviations(self, *, primaries_only: bool) -> Floats:
+        """Return how far each compared node is from their mean count, shape ``(n_nodes,)``.
+
+        NaN: it is down or set aside, or there is nothing to count.
+        """
+        counts = self.counts(primaries_only=primaries_only).sum(axis=0).astype(np.float64)
+        found = np.full(self.node_count, np.nan)
+        mean = float(counts[self.is_compared].mean()) if self.is_compared.any() else 0.0
+        if mean > 0:
+            found[self.is_compared] = counts[self.is_compared] / mean - 1.0
+        return found
+
+    def max_deviation(self, *, primaries_only: bool) -> float | None:
+        """Return the deviation that is largest either way, with its sign; ``None``: unknown."""
+        found = self.deviations(primaries_only=primaries_only)
+        known = found[np.isfinite(found)]
+        return float(known[np.abs(known).argmax()]) if known.size else None
 
     def nodes_with(self, status: NodeStatus) -> list[str]:
         """Return the names of the nodes with a status."""
@@ -270,6 +327,13 @@ def _silent(nodes: pa.Table) -> Flags:
     """Return which living nodes are known not to have answered."""
     answered = pc.fill_null(nodes["is_answering"], fill_value=True)
     return np.asarray(pc.and_not(nodes["is_alive"], answered).to_numpy(), dtype=np.bool_)
+
+
+def _excluded(nodes: pa.Table, settings: pa.Table) -> Flags:
+    """Return which nodes are on the black list of the meta server."""
+    listed = settings.filter(pc.equal(settings["name"], BLACK_LIST))["value"].to_pylist()
+    names = [name.strip() for one in listed for name in (one or "").split(",")]
+    return np.asarray(pc.is_in(nodes["node"], value_set=pa.array(names, pa.string())).to_numpy())
 
 
 def _floats(values: pa.ChunkedArray) -> Floats:

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from core.plan.options import CopyRate
 from core.units import format_age
+
+LIMIT: Final = "the limit of a disk"
+"""Basis of a rate."""
+
+
+def slower(measured: CopyRate | None, limit_mb_per_s: float | None) -> CopyRate | None:
+    """Return the rate that copies are expected to have; ``None``: nothing is known of it.
+
+    Args:
+        measured: Of the latest copies of the cluster.
+        limit_mb_per_s: What one disk may receive; ``None``: no limit, or unknown.
+    """
+    if limit_mb_per_s and (measured is None or limit_mb_per_s < measured.mb_per_s):
+        return CopyRate(limit_mb_per_s, LIMIT)
+    return measured
 
 
 class CopyTime(NamedTuple):
@@ -23,6 +39,10 @@ class CopyTime(NamedTuple):
         """Return ``14 s to 42 s``, or ``about 42 s`` where the bounds do not differ."""
         shortest, longest = (format_age(max(one, 1.0)) for one in self)
         return f"about {longest}" if shortest == longest else f"{shortest} to {longest}"
+
+    def in_turn(self) -> str:
+        """Return ``about 42 s``: a run makes one copy after the other."""
+        return f"about {format_age(max(self.longest_s, 1.0))}"
 
 
 def copy_time(

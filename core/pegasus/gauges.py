@@ -24,13 +24,13 @@ def gauges(snapshot: PegasusSnapshot) -> Iterator[Gauge]:
         known = counts[: len(names)]
         for node, count in zip(names, known.tolist(), strict=True):
             yield Gauge(name, f"Partitions of a node: {measure}.", (("node", node),), count)
-        mean = float(known.mean()) if known.size else 0.0
-        if mean:
+        off = facts.columns.max_deviation(primaries_only=is_primary)
+        if off is not None:
             yield Gauge(
                 "max_deviation_ratio",
                 "How far the busiest server is above the mean, as a share of the mean.",
                 (("measure", measure),),
-                float(known.max()) / mean - 1.0,
+                abs(off),
             )
     yield Gauge(
         "unhealthy_partitions",

@@ -32,6 +32,8 @@ DISK_MIN_AVAILABLE_RATIO: Final = 0.10
 
 Source: Pegasus ``fs_manager``, 10 percent as compiled.
 """
+DEFAULT_TARGET_RATIO: Final = 0.10
+"""Deviation from the mean replicas that a cluster may have where its configuration is silent."""
 SWITCHES: Final = ("only_primary_balancer", "only_move_primary", "balancer_in_turn")
 _MS: Final = 1000
 
@@ -146,6 +148,12 @@ class PegasusFacts:
         """Return a table's rows."""
         rows: list[dict[str, Any]] = self.snapshot.tables[table].to_pylist()
         return rows
+
+    @property
+    def target_ratio(self) -> float:
+        """Deviation from the mean that is balanced enough: the cluster's own, or the default."""
+        ratio = self.snapshot.manifest.target_ratio
+        return DEFAULT_TARGET_RATIO if ratio is None else ratio
 
     # -- for the kernels ------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class NodeSummary:
     Attributes:
         name: Registered name.
         is_alive: The failure detector's word.
-        status: ``alive``, ``not answering`` or ``down``; see :data:`NodeStatus`.
+        status: Such as ``alive``, ``drained`` or ``down``; see :data:`NodeStatus`.
         primaries: It serves.
         secondaries: It keeps.
         carried: By its replicas.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -22,7 +22,7 @@ from core.pegasus.plan.undo import UndoContext, undo_plan
 from core.pegasus.plan.verify import recheck
 from core.pegasus.record import PEGASUS_RECORD
 from core.pegasus.rules.registry import pegasus_verdict
-from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.snapshot import DEFAULT_TARGET_RATIO, PegasusFacts
 from core.pegasus.steps.registry import STEPS
 from core.plan.model import Plan
 from core.snapshot.pegasus import PegasusSnapshot
@@ -38,6 +38,7 @@ class PegasusSystem:
     unit = "partition"
     transfer_s = 0.0
     record = PEGASUS_RECORD
+    default_target_ratio = DEFAULT_TARGET_RATIO
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
         sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
@@ -49,9 +50,12 @@ class PegasusSystem:
         """Return the nodes; Pegasus has no failure domains."""
         return dict.fromkeys(one.name for one in PegasusFacts(snapshot).nodes)
 
-    def verdict(self, snapshot: PegasusSnapshot) -> Verdict:
+    def verdict(
+        self, snapshot: PegasusSnapshot, earlier: Callable[[], Sequence[PegasusSnapshot]] = tuple
+    ) -> Verdict:
         """Return the verdict on a cluster."""
-        return pegasus_verdict(PegasusFacts(snapshot))
+        may_last = snapshot.tables["partitions"]["primary"].null_count
+        return pegasus_verdict(PegasusFacts(snapshot), earlier() if may_last else ())
 
     def gauges(self, snapshot: PegasusSnapshot) -> Iterable[Gauge]:
         """Return the figures of a snapshot for monitoring systems."""

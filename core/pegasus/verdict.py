@@ -79,10 +79,10 @@ def judge_balance(
 
 def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     """Return the number with what it is of: a check adds up what rounds do one after the other."""
-    changes = pluralize(counts.total, "change")
+    counted = pluralize(counts.total, "balance operation")
     if level is FunctionLevel.LIVELY:
-        return f"{changes} of the round under way; others may follow"
-    return f"{changes}, primaries and secondaries together; lively makes them in rounds"
+        return f"{counted} of the round under way; others may follow"
+    return f"{counted} in one check; each round at lively counts again"
 
 
 def _repair(

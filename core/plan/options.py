@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.ids import PlanId
 from core.plan.model import DEFAULT_LIFETIME_S, Diagnostic
 
 _ORDER: Final = ("error", "warning", "info")
+
+
+class CopyRate(NamedTuple):
+    """How fast one copy between nodes is taken to be.
+
+    Attributes:
+        mb_per_s: Above 0.
+        basis: What says so, a noun: ``the last 8 copies here``, ``the limit of a disk``.
+    """
+
+    mb_per_s: float
+    basis: str
+
+    def describe(self) -> str:
+        """Return ``98 MB/s (the last 8 copies here)``."""
+        return f"{self.mb_per_s:,.3g} MB/s ({self.basis})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +40,7 @@ class PlanOptions:
         exclusions: Namespaces that the configuration keeps out of every plan.
         undoes: The run that it undoes.
         derived_from: Id of the plan that it was edited from.
+        copy_rate: How fast copies of the cluster were; ``None``: unknown.
     """
 
     now: datetime
@@ -32,6 +49,7 @@ class PlanOptions:
     exclusions: Collection[str] = field(default_factory=frozenset)
     undoes: str | None = None
     derived_from: PlanId | None = None
+    copy_rate: CopyRate | None = None
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

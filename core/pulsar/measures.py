@@ -10,7 +10,7 @@ A broker whose value is unknown takes no part in mean and deviation and is count
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.arrays import Floats, column_values, row_of
+from core.arrays import Bools, Floats, column_values, row_of
 from core.findings.measures import Spread
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import resource_weights, weighted_max_usage
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.snapshot import PulsarSnapshot
+from core.snapshot import Manifest, PulsarSnapshot
 from core.units import format_ratio, pluralize
 
 _TOP_SHARE_OF_BROKERS: Final = 0.25
@@ -83,6 +83,22 @@ TARGETS: Final[tuple[Target, ...]] = (
 
 DEFAULT_TARGET: Final = TARGETS[0]
 
+CLUSTER_TARGET: Final = "cluster"
+"""Code of a cluster's own target."""
+
+
+def cluster_target(manifest: Manifest) -> Target:
+    """Return the target of a cluster: ``target_percent`` of its configuration, or the default."""
+    ratio = manifest.target_ratio
+    bound = DEFAULT_TARGET.bound if ratio is None else ratio
+    return replace(
+        DEFAULT_TARGET,
+        code=CLUSTER_TARGET,
+        label=f"traffic within {format_ratio(bound)} of the mean",
+        bound=bound,
+        source="default" if ratio is None else "target_percent of the cluster",
+    )
+
 
 @dataclass(frozen=True, eq=False)
 class Measures:
@@ -93,12 +109,14 @@ class Measures:
         throughput: In plus out, bytes/s.
         msg_rate: In plus out, messages/s.
         bundle_count: Owned bundles that can move (heartbeat and SLA bundles excluded).
+        target: What the cluster is judged by where a request names nothing else.
     """
 
     usage: Spread
     throughput: Spread
     msg_rate: Spread
     bundle_count: Spread
+    target: Target = DEFAULT_TARGET
 
     def __iter__(self) -> Iterator[Spread]:
         return iter((self.usage, self.throughput, self.msg_rate, self.bundle_count))
@@ -124,19 +142,20 @@ class Measures:
         spread = self.of(target.measure)
         return spread.max_deviation_ratio if target.statistic == "max_deviation" else spread.std
 
-    def verdict(self, target: Target = DEFAULT_TARGET) -> Verdict:
-        """Return whether the fleet meets ``target``.
+    def verdict(self, target: Target | None = None) -> Verdict:
+        """Return whether the fleet meets a target, by default its own.
 
         ``unknown`` as soon as one broker's value is unknown and the known ones meet it: what is not
         known is never called balanced.
         """
+        target = target or self.target
         value = self.statistic(target)
         if value is None:
             return "unknown"
         if value > target.bound:
             return "unbalanced"
         spread = self.of(target.measure)
-        return "balanced" if spread.known_count == len(spread.brokers) else "unknown"
+        return "unknown" if spread.unknown_count else "balanced"
 
 
 def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Measures:
@@ -159,11 +178,18 @@ def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
     names = tuple(table["broker"].to_pylist())
     counts = owned_bundle_counts(snapshot)
     usage = weighted_max_usage(table, chosen)
-    return measures_of(names, usage, partial(column_values, table), counts)
+    target = cluster_target(snapshot.manifest)
+    emptied_at = column_values(snapshot.brokers, "emptied_at")
+    return measures_of(names, usage, partial(column_values, table), counts, target, emptied_at)
 
 
 def measures_of(
-    names: tuple[str, ...], usage: Floats, columns: Callable[[str], Floats], counts: Floats
+    names: tuple[str, ...],
+    usage: Floats,
+    columns: Callable[[str], Floats],
+    counts: Floats,
+    target: Target = DEFAULT_TARGET,
+    emptied_at: Floats | None = None,
 ) -> Measures:
     """Return the measures of brokers.
 
@@ -172,15 +198,29 @@ def measures_of(
         usage: Weighted maximum of each; NaN: unknown.
         columns: Returns a column of the brokers by its name; NaN where unknown.
         counts: Movable bundles that each owns.
+        target: What the cluster is judged by.
+        emptied_at: Since when each is empty, ms; NaN where it was not emptied; ``None``: none was.
     """
+    aside = None if emptied_at is None else drained(emptied_at, counts)
+    traffic, rate = _total(columns, "msg_throughput"), _total(columns, "msg_rate")
     return Measures(
-        usage=Spread("usage", "usage", "ratio", names, _finite(usage)),
-        throughput=Spread(
-            "throughput", "traffic", "bytes/s", names, _total(columns, "msg_throughput")
-        ),
-        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(columns, "msg_rate")),
-        bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts),
+        usage=Spread("usage", "usage", "ratio", names, _finite(usage), aside),
+        throughput=Spread("throughput", "traffic", "bytes/s", names, traffic, aside),
+        msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, rate, aside),
+        bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts, aside),
+        target=target,
     )
+
+
+def drained(emptied_at: Floats, counts: Floats) -> Bools | None:
+    """Return which brokers were drained and still own nothing; ``None``: none was.
+
+    Args:
+        emptied_at: Since when each is empty, ms; NaN: it was not emptied.
+        counts: Movable bundles that each owns.
+    """
+    found = np.isfinite(emptied_at) & (counts == 0)
+    return found if found.any() else None
 
 
 def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
@@ -230,6 +270,11 @@ class BundleCounts:
         return cls(bundles.num_rows - without + unclear, without - unclear, unclear)
 
     @property
+    def total(self) -> int:
+        """Assigned and unassigned."""
+        return self.assigned + self.unassigned
+
+    @property
     def text(self) -> str:
         """For example ``600 bundles, 32 unassigned``."""
         more = f", {self.unassigned:,} unassigned" if self.unassigned else ""
@@ -259,11 +304,12 @@ def _finite(values: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def balance_sentence(measures: Measures, target: Target = DEFAULT_TARGET) -> str:
+def balance_sentence(measures: Measures, target: Target | None = None) -> str:
     """Return for example ``3 of 12 brokers carry 61% of the traffic; b1:8080 is 40% above ...``.
 
     Says ``unknown`` where it is unknown; never rounds an imbalance away.
     """
+    target = target or measures.target
     spread = measures.of(target.measure)
     count = len(spread.brokers)
     if count == 0:
@@ -299,7 +345,7 @@ def _verdict_clause(measures: Measures, target: Target) -> str:
         case "unbalanced":
             return f"{worst}, the target is {target.label}"
         case "unknown":
-            missing = len(spread.brokers) - spread.known_count
+            missing = spread.unknown_count
             unknown = f"{pluralize(missing, 'broker')} without a known value"
             return f"{worst}; the balance is unknown: {unknown}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -20,7 +20,7 @@ from core.gauges import Gauge
 from core.plan.model import Plan
 from core.pulsar.gauges import gauges
 from core.pulsar.isolation import parse_failure_domains
-from core.pulsar.measures import measure
+from core.pulsar.measures import DEFAULT_TARGET, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import PlanContext
 from core.pulsar.plan.external_changes import by_lost_broker, external_changes
@@ -53,6 +53,7 @@ class PulsarSystem:
     unit = "bundle"
     transfer_s = LANDING_GRACE_S
     record = PULSAR_RECORD
+    default_target_ratio = DEFAULT_TARGET.bound
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
 
     def servers(self, snapshot: PulsarSnapshot) -> dict[str, str | None]:
@@ -61,8 +62,11 @@ class PulsarSystem:
         names, domains = (snapshot.brokers[one].to_pylist() for one in ("broker", "failure_domain"))
         return {name: stored.get(name, one) for name, one in zip(names, domains, strict=True)}
 
-    def verdict(self, snapshot: PulsarSnapshot) -> Verdict:
+    def verdict(
+        self, snapshot: PulsarSnapshot, earlier: Callable[[], Sequence[PulsarSnapshot]] = tuple
+    ) -> Verdict:
         """Return the verdict on a cluster by its own settings."""
+        del earlier  # reports and sessions have times
         return verdict_of(snapshot)
 
     def gauges(self, snapshot: PulsarSnapshot) -> Iterable[Gauge]:

@@ -55,6 +55,7 @@ NODES: Final = pa.schema(
         _field("is_answering", pa.bool_()),  # it answered this capture; null: it was not queried
         _field("disk_min_available_ratio", pa.float64()),  # its own flag: below it a disk is full
         _field("min_2pc_replica_count", pa.int64()),  # its own flag: replicas that a write needs
+        _field("emptied_at", pa.int64(), "ms"),  # it gave up its last replica while alive
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""

@@ -72,6 +72,7 @@ BROKERS: Final = pa.schema(
         # name:URL, as broker.conf writes them; null: none, or unknown
         _field("advertised_listeners", _NAMES),
         _field("protocols", _NAMES),  # of protocol handlers, the same form
+        _field("emptied_at", pa.int64(), "ms"),  # it gave up its last bundle while it ran
     ]
 )
 """One row a broker, sorted by ``broker``. A broker whose report could not be read keeps its row:
@@ -264,7 +265,7 @@ BUNDLE_METRICS: Final = pa.schema(
 ``(bundle, broker)``."""
 
 ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {
-    "brokers": ("advertised_listeners", "protocols"),
+    "brokers": ("advertised_listeners", "protocols", "emptied_at"),
     "claims": ("modified_at", "is_disabled"),
 }
 """Columns that older snapshots do not have, by table; unknown throughout they do not count in a

@@ -22,7 +22,7 @@ from core.pulsar.columns import added
 from core.pulsar.leader_rates import is_live
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, ResourceShares
-from core.pulsar.measures import Measures, measures_of
+from core.pulsar.measures import Measures, cluster_target, measures_of
 from core.pulsar.plan.load_transfer import CARRIED, Carried, amounts_of, shift_of
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings
@@ -78,6 +78,7 @@ class FleetStart:
         self.lasts = {rate: column_values(bundles, rate) for rate in RATES}
         self.seeds = seeds_of(snapshot)
         self.is_live = is_live(snapshot)
+        self.emptied_at = column_values(brokers, "emptied_at")
         self.limits = np.stack([column_values(brokers, f"{name}_limit") for name in WEIGHED], 1)
         kinds = [brokers.schema.field(name).type for name in CARRIED]
         self.is_whole = np.array([pa.types.is_integer(kind) for kind in kinds])
@@ -309,7 +310,10 @@ class ColumnFleet:
     def measures(self, settings: EffectiveSettings) -> Measures:
         """Return how even the load is."""
         usage = self._shares.weighted(settings)
-        return measures_of(self.start.names, usage, self.broker_column, self.owned_counts)
+        counts, target = self.owned_counts, cluster_target(self.start.snapshot.manifest)
+        return measures_of(
+            self.start.names, usage, self.broker_column, counts, target, self.start.emptied_at
+        )
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:

@@ -87,6 +87,8 @@ class Manifest:
         load_manager: Which load manager the brokers run.
         leader: Broker id of the leader, ``None`` when there is none or it is unknown.
         release: Most common broker version, for example ``4.2.4``; ``None`` when unknown.
+        target_ratio: Deviation from the mean that the cluster's configuration allows; ``None``
+            where it sets none: the system's default.
         tables: One entry a table.
         problems: Everything that could not be read.
         unavailable: Sentences about what this load manager or source does not have.
@@ -102,6 +104,7 @@ class Manifest:
     load_manager: LoadManager = "unknown"
     leader: str | None = None
     release: str | None = None
+    target_ratio: float | None = None
     problems: tuple[Problem, ...] = ()
     unavailable: tuple[str, ...] = ()
     format_version: int = FORMAT_VERSION

@@ -37,6 +37,11 @@ SERIES: Final = (
 
 FONT_PX: Final = 12
 
+TOOLBAR_PX: Final = 26
+"""Above the plot: for the legend at the left, and the toolbar that appears at the right."""
+
+_HAS_ROOM_PX: Final = 140
+
 
 def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure:
     """Give ``figure`` the house look in place, and return it.
@@ -46,9 +51,10 @@ def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure
         height: Pixels.
         legend: Whether to show a legend, above the plot, left.
     """
+    has_top_row = legend or height >= _HAS_ROOM_PX  # so that the toolbar covers no bar
     figure.update_layout(
         height=height,
-        margin={"l": 8, "r": 8, "t": 26 if legend else 8, "b": 8, "pad": 2},
+        margin={"l": 8, "r": 8, "t": TOOLBAR_PX if has_top_row else 8, "b": 8, "pad": 2},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": FONT_PX},

@@ -1,4 +1,4 @@
-"""``trimtab alerts``: what fires, silences, and a test of targets."""
+"""``trimtab alerts``: what fires, silences, thresholds, and a test of targets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from core.alerts.rules import RULE_BY_CODE
+from core.alerts.thresholds import ADJUSTABLE, describe, differences, fields_of, requested
 from core.units import format_age
 from dashboard import services
 from dashboard.cli.config import configured_journal
@@ -14,6 +15,8 @@ from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.services import access, alerts
+
+_MAX_CHANGES = 10
 
 app = typer.Typer()
 
@@ -162,6 +165,105 @@ def end_silence(
     alerts.end_silence(config, number, access.command_identity(config))
     note(f"Silence {number} is over.")
     return EXIT_DONE
+
+
+@app.command("limits")
+def list_limits(config_file: Config = None, as_json: Json = False) -> int:
+    """List thresholds of alerts, and who changed them.
+
+    A changed one overrides the configuration until it is reset.
+    """
+    config = configured_journal(config_file)
+    active, configured = alerts.limits(config), config.alerts.limits()
+    changes = alerts.threshold_changes(config)
+    rows = [
+        {
+            "rule": rule,
+            "field": name,
+            "value": getattr(active, name),
+            "configured": getattr(configured, name),
+        }
+        for rule in ADJUSTABLE
+        for name in fields_of(rule)
+    ]
+
+    def show() -> None:
+        table(
+            ("rule", "field", "effective", "configured"),
+            [
+                (
+                    row["rule"],
+                    row["field"],
+                    describe(active, row["field"]),
+                    describe(configured, row["field"]),
+                )
+                for row in rows
+            ],
+        )
+        for one in changes[-_MAX_CHANGES:]:
+            value = "configured" if one.value is None else f"{one.value:g}"
+            say(f"{one.at:%Y-%m-%d %H:%M} UTC {one.by}: {one.field} {value}: {one.reason}")
+
+    body = {
+        "limits": rows,
+        "changes": [
+            {
+                "at": one.at.isoformat(),
+                "field": one.field,
+                "value": one.value,
+                "by": one.by,
+                "reason": one.reason,
+            }
+            for one in changes
+        ],
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+@app.command("set")
+def set_limit(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule, such as uneven.")],
+    reason: Annotated[str, typer.Option(help="Reason (recorded).")],
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Threshold: %, min or moves/h, by the rule."),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="MIN", help="Minutes that it must last.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="As configured again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply; without, preview only.")] = False,
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Preview or change a threshold of alerts.
+
+    It holds for every cluster; who changed it, and why, is recorded.
+    """
+    config = configured_journal(config_file)
+    values: dict[str, float | None] = (
+        dict.fromkeys(fields_of(rule)) if reset else {**requested(rule, threshold, minutes)}
+    )
+    before, after = alerts.limits(config), alerts.preview_thresholds(config, values)
+    changed = differences(before, after)
+    if yes and changed:
+        alerts.change_thresholds(config, values, access.command_identity(config), reason)
+
+    def show() -> None:
+        if not changed:
+            say("Nothing changes: the threshold has this value already.")
+            return
+        table(("field", "before", "after"), changed)
+        say("Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply.")
+
+    body = {
+        "changes": [
+            {"field": name, "before": getattr(before, name), "after": getattr(after, name)}
+            for name, _, _ in changed
+        ],
+        "applied": yes and bool(changed),
+    }
+    return emit(Answer(body, show), as_json=as_json)
 
 
 @app.command("test")

@@ -18,10 +18,11 @@ from core.errors import OpsError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
 from core.history.backtest.model import AS_RECORDED, Grid
-from core.history.backtest.parsing import parse_grid
+from core.history.backtest.parsing import parse_grid, with_target
 from core.history.backtest.plan import recommended_plan, restart_words
 from core.history.backtest.results import UnitResult
 from core.history.backtest.systems import system_named
+from core.history.backtest.wording import Wording
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
@@ -81,7 +82,7 @@ def backtest(
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
     past = Past.of(uri, config)
-    grid = _grid(grid_file, tuple(clusters or ()), past.config.history.minute_s)
+    grid = _grid(grid_file, tuple(clusters or ()), past.config)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
     started = time.perf_counter()
@@ -110,8 +111,8 @@ def backtest(
     return emit(Answer(body, lambda: _show(outcome, rows, plan, (out, plan_file))), as_json=as_json)
 
 
-def _grid(file: Path, clusters: tuple[str, ...], minute_s: float) -> Grid:
-    """Return the grid of the file; a minute as the configuration says, where it says nothing."""
+def _grid(file: Path, clusters: tuple[str, ...], config: services.Config) -> Grid:
+    """Return the grid of the file; minute and target as configured, where it names none."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -120,9 +121,14 @@ def _grid(file: Path, clusters: tuple[str, ...], minute_s: float) -> Grid:
             f"{file} cannot be read: {why}.", hint="Name a file with a grid as JSON."
         ) from exc
     grid = parse_grid(text)
-    if json.loads(text).get("minute_s") is None:
-        grid = replace(grid, minute_s=minute_s)
-    return replace(grid, clusters=clusters) if clusters else grid
+    given = json.loads(text)
+    if given.get("minute_s") is None:
+        grid = replace(grid, minute_s=config.history.minute_s)
+    if clusters:
+        grid = replace(grid, clusters=clusters)
+    if given.get("target") is None:
+        grid = with_target(grid, services.target_of(config, grid.clusters or ()))
+    return grid
 
 
 def _must_be_usable(out: Path) -> None:
@@ -268,7 +274,7 @@ def _show(
         say()
         say("All clusters together" if cluster is None else f"Cluster {cluster}")
         mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
-        _show_ranking(mine, f"{nouns.moves}/day")
+        _show_ranking(mine, nouns)
     say()
     say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
     ends = ((row["unloads_per_day_low"], row["unloads_per_day_high"]) for row in rows["candidates"])
@@ -285,7 +291,8 @@ def _show(
         say(f"{plan_file} was not written: {why}.")
 
 
-def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
+def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
+    moves = f"{nouns.moves}/day"
     own, common = own_names([row["candidate"] for row in rows], AS_RECORDED)
     short = short_keys(list(own.values()))
     own = with_short_keys(own, short)
@@ -317,6 +324,11 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
         shown,
         spare=("minutes over 20%", "mean", "ping-pongs/day"),
     )
+    for count in {row["placed_again"] for row in rows if row["is_record"] and row["placed_again"]}:
+        say(
+            f"Actual: {count:,} {nouns.subject} were reassigned after the loss of their "
+            f"{nouns.server}; these are no {nouns.moves}."
+        )
     for text in not_simulated(rows):
         say(text, is_prose=True)
     if len(shown) < len(cells):

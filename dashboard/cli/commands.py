@@ -221,6 +221,16 @@ _ALERTS: Final[Mapping[str, Entry]] = {
         "Silence alerts for a while; they stay in the list.",
         "trimtab alerts silence uneven --cluster sandbox --for 2h --reason test",
     ),
+    "limits": Entry(
+        f"{_CLI}.alerts",
+        "List thresholds of alerts, and who changed them.",
+        "trimtab alerts limits",
+    ),
+    "set": Entry(
+        f"{_CLI}.alerts",
+        "Preview or change a threshold of alerts.",
+        "trimtab alerts set uneven --threshold 30 --minutes 15 --reason test",
+    ),
     "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
     "test": Entry(
         f"{_CLI}.alerts", "Send a test message to a target.", "trimtab alerts test on-call"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 import typer
 
+from core.actions.copies import CopyProgress
 from core.actions.describe import (
     EMPTY,
     count_named,
@@ -298,7 +299,9 @@ def _say_rest(view: RunView) -> None:
 
 
 def _say_nodes(view: RunView) -> None:
-    """Nodes of the plan on a Pegasus cluster: before, predicted, counted."""
+    """Nodes of the plan on a Pegasus cluster: before, predicted, counted; what was copied."""
+    value, note = CopyProgress.of(view).describe()
+    say(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
     came = {item.node: item for item in view.measured.nodes} if view.measured else {}
     say()
     columns = ("node", "primaries before", "predicted", "counted")

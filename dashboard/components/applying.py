@@ -90,6 +90,11 @@ class ApplyDialog(ABC):
         """How the cluster's own balancer can be paused; ``None``: it need not or cannot be."""
         return None
 
+    @property
+    def doubt(self) -> str:
+        """Why the plan should rather not be applied, one sentence; empty: no such reason."""
+        return presenter.doubt(self.plan)
+
     @abstractmethod
     def draw_effects(self) -> None:
         """Draw what the plan is expected to do."""
@@ -145,16 +150,17 @@ def apply_action(dialog: ApplyDialog, label: str = "") -> action_bar.Button:
 
     Args:
         dialog: The plan.
-        label: By default that of applying the plan, the primary button.
+        label: By default that of applying the plan: the primary button, unless the plan does no
+            good, which its help then says.
     """
-    refusal = _refusal(dialog)
+    refusal, doubt = _refusal(dialog), dialog.doubt
     return action_bar.Button(
-        label=label or _label(dialog.plan),
+        label=label or ("Apply anyway…" if doubt else _label(dialog.plan)),
         on_click=_begin,
         args=(dialog,),
-        is_primary=not label,
+        is_primary=not label and not doubt,
         is_disabled=refusal is not None,
-        help=refusal or "",
+        help=refusal or doubt,
         icon=":material/rocket_launch:",
         key="" if label else "_apply",
     )

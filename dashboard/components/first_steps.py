@@ -14,7 +14,7 @@ from dashboard.components.frame import FleetContext
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.presenters.pulsar.first_unload import HotSpot, hot_spot
 from dashboard.queries import runs
-from dashboard.services.demo import PAST_ACTOR, Demo, demo_of, dismiss_first_steps
+from dashboard.services.demo import PAST_ACTOR, STEPS, Demo, demo_of, dismiss_first_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,15 @@ def draw(page: FleetContext) -> None:
     spot = hot_spot(shown.reading.view)
     if spot is None:
         return
-    steps = _steps(page, spot)
-    with st.container(border=True, key="first_steps", gap="small"):
+    steps = _steps(page, demo, spot)
+    first_open = next((step for step in steps if not step.is_done), None)
+    with st.container(border=first_open is not None, key="first_steps", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center"):
             done = sum(step.is_done for step in steps)
             st.markdown(f"**First steps** · {done} of {len(steps)} done", width="stretch")
             st.caption(_note(demo), width="content")
+            if first_open is None:
+                _draw_button(steps[-1], is_next=False)
             st.button(
                 "Dismiss",
                 icon=":material/close:",
@@ -61,7 +64,8 @@ def draw(page: FleetContext) -> None:
                 on_click=dismiss_first_steps,
                 args=(page.config,),
             )
-        first_open = next((step for step in steps if not step.is_done), None)
+        if first_open is None:
+            return
         for column, (number, step) in zip(
             st.columns(len(steps), gap="medium"), enumerate(steps, 1), strict=True
         ):
@@ -74,18 +78,22 @@ def _draw_step(number: int, step: _Step, *, is_next: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", wrap=False):
         text = f"{icon} **{step.title}**  \n:small[:gray[{words.plain(step.text)}]]"
         st.markdown(text, width="stretch")
-        st.button(
-            step.label,
-            key=f"_first_steps_{step.name}",
-            type="primary" if is_next else "secondary",
-            on_click=step.open,
-        )
+        _draw_button(step, is_next=is_next)
 
 
-def _steps(page: FleetContext, spot: HotSpot) -> tuple[_Step, ...]:
+def _draw_button(step: _Step, *, is_next: bool) -> None:
+    st.button(
+        step.label,
+        key=f"_first_steps_{step.name}",
+        type="primary" if is_next else "secondary",
+        on_click=step.open,
+    )
+
+
+def _steps(page: FleetContext, demo: Demo, spot: HotSpot) -> tuple[_Step, ...]:
     cluster = page.choice.cluster.name
     has_applied = _has_applied(page, cluster)
-    done = {"broker", "unload"} if has_applied else state.visited()  # a reload forgets the visits
+    done = STEPS if has_applied else demo.done
     return (
         _Step(
             "broker",

@@ -17,6 +17,7 @@ from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.queries import access, runs
 from dashboard.queries.snapshots import SavedSnapshots, saved_snapshots
+from dashboard.services.demo import note_opened
 from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def open_page(title: str, kind: type[P]) -> P:
     if choice.stored is None:
         no_snapshot(config, choice)
         st.stop()
+    note_opened(config, state.page())
     return _page(kind, config, choice, choice.stored)
 
 

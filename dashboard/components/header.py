@@ -124,18 +124,26 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
 
 
 def _pick_refresh() -> int | None:
+    """Draw the refresh interval of the session; an address may set it, no page writes it again."""
+    state.from_address(state.REFRESH, REFRESH_S)
     text = st.selectbox(
         "Refresh",
         list(REFRESH_S),
         index=1,
         key=state.REFRESH,
-        bind="query-params",
+        on_change=_note_refresh,
         label_visibility="collapsed",
         width=92,
         help="How often the page looks for a newer snapshot",
         icon=":material/autorenew:",
     )
+    state.follow_in_address(state.REFRESH, text or "off")
     return REFRESH_S.get(text or "off")
+
+
+def _note_refresh() -> None:
+    """Write the interval that was picked into the address."""
+    st.query_params[state.REFRESH] = st.session_state[state.REFRESH]
 
 
 def _badges(config: Config, choice: Choice, every: int | None) -> None:

@@ -198,27 +198,32 @@ _BAR_STEPS: Final = 48
 
 
 def deviation_bars(
-    ratios: Iterable[float | None], tolerance_ratio: float, *, end_ratio: float | None = None
+    ratios: Iterable[float | None],
+    tolerance_ratio: float | Sequence[float],
+    *,
+    end_ratio: float | None = None,
 ) -> list[str | None]:
     """Return a picture for each deviation: a bar from the mean, to either side, and the band.
 
     Args:
         ratios: Deviations from the mean; ``None`` or NaN where unknown.
-        tolerance_ratio: Half width of the target band.
+        tolerance_ratio: Half width of the target band; a list: of each.
         end_ratio: Deviation that fills one side; ``None``: the largest, at least twice the band.
     Returns:
         Data addresses of SVG pictures; ``None`` where unknown.
     """
     values = np.array([np.nan if one is None else one for one in ratios], dtype=float)
     known = np.abs(values[np.isfinite(values)])
-    end = end_ratio or max(2 * tolerance_ratio, float(known.max()) if known.size else 0.0) or 1.0
-    band = round(min(tolerance_ratio / end, 1.0) * _BAR_STEPS)
+    targets = np.broadcast_to(np.asarray(tolerance_ratio, dtype=float), values.shape)
+    widest = 2 * float(targets.max()) if targets.size else 0.0
+    end = end_ratio or max(widest, float(known.max()) if known.size else 0.0) or 1.0
+    bands = np.rint(np.minimum(targets / end, 1.0) * _BAR_STEPS).astype(int)
     steps = np.clip(np.nan_to_num(values) / end, -1.0, 1.0) * _BAR_STEPS
     return [
-        _bar(round(float(step)), band, band_color(value, tolerance_ratio))
+        _bar(round(float(step)), int(band), band_color(value, float(target)))
         if np.isfinite(value)
         else None
-        for value, step in zip(values, steps, strict=True)
+        for value, step, band, target in zip(values, steps, bands, targets, strict=True)
     ]
 
 

@@ -67,10 +67,14 @@ STYLE = """<style>
 [data-testid="stSidebar"][data-collapsed="true"] ~ * [data-testid="stMainBlockContainer"] {
   padding-left: 4rem;
 }
-[data-testid="stMain"] h1:focus-visible { width: fit-content; padding: 0; outline-offset: 0; }
-body :is(a, button, h1, pre, [role="tab"]):focus-visible {
+[data-testid="stMain"] h1:focus-visible {
+  width: fit-content; outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: -2px;
+  margin-inline: -0.4rem; padding-inline: 0.4rem; box-shadow: none;
+}
+body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
+[data-testid="stTooltipContent"] { pointer-events: none; }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
@@ -143,6 +147,10 @@ body :is(a, button, h1, pre, [role="tab"]):focus-visible {
   [class*="st-key-columns_"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
     min-width: 460px; flex-grow: 1;
   }
+  :is(.st-key-columns_settings, .st-key-columns_server_settings)
+  > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child,
+  :is(.st-key-columns_settings, .st-key-columns_server_settings)
+  > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child { order: -1; }
   .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
   .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

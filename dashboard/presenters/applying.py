@@ -38,6 +38,7 @@ FREE_PARTITIONS: Final = 20
 MAX_REMARKS: Final = 6
 """Diagnostics of one severity that are shown one by one."""
 
+_USELESS: Final = "split_cannot_help"
 _LABEL_LENGTH: Final = 44
 _LABEL_KINDS: Final = 2
 """What a button has room for."""
@@ -93,6 +94,12 @@ def _of_cluster(context: ApplyContext) -> str | None:
         run_id, who = context.open_run
         return f"Run {run_id} of {who} has not ended: one run at a time. Wait for it, or stop it."
     return None
+
+
+def doubt(plan: Plan) -> str:
+    """Return why the plan gains nothing, as its own diagnostics say; empty: no such reason."""
+    useless = (item for item in plan.diagnostics if item.code == _USELESS)
+    return next((item.sentence for item in useless), "")
 
 
 def expiry_words(plan: Plan, now: datetime) -> str:

@@ -91,12 +91,19 @@ class Listed:
     @property
     def identity(self) -> tuple[str, str, str]:
         """What stays the same from one snapshot to the next: cluster, code, subject."""
-        return self.cluster, self.finding.code, self.finding.subject or self.object
+        return self.cluster, self.finding.code, self._thing or self.cluster
 
     @property
     def object(self) -> str:
-        """What it is about: its subject, its settings, or the whole cluster."""
-        return self.finding.subject or ", ".join(self.finding.keys[:1]) or self.cluster
+        """What it is about: its subject, its setting, its servers, or the whole cluster."""
+        first, *rest = self.finding.servers or ("",)
+        named = f"{first} +{len(rest)}" if rest else first
+        return self._thing or named or self.cluster
+
+    @property
+    def _thing(self) -> str:
+        """Its subject, or its first setting; empty: neither."""
+        return self.finding.subject or ", ".join(self.finding.keys[:1])
 
 
 def listed(

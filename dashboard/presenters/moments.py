@@ -86,3 +86,15 @@ def last_span(times: Sequence[datetime], most: timedelta) -> str:
     shown = times[-1] - times[0]
     span = most if shown >= most * _WHOLE else shown
     return f"last {format_age(span.total_seconds())}"
+
+
+def span_words(span: timedelta) -> str:
+    """Return ``6 h 12 min`` and the like."""
+    minutes = round(span.total_seconds() / 60)
+    if minutes < 90:
+        return f"{minutes} min" if minutes else format_age(span.total_seconds())
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    days, left = divmod(hours, 24)
+    return f"{days} d {left} h" if left else f"{days} d"

@@ -9,7 +9,7 @@ import os
 import secrets
 import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -674,6 +674,20 @@ def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> St
     except SnapshotError:
         return None
     return found
+
+
+def target_ratio(config: TrimtabConfig, cluster: ClusterConfig) -> float:
+    """Return the deviation from the mean that a cluster may have, as configured or by default."""
+    from connectors.systems import target_ratio as configured  # noqa: PLC0415  # the same
+
+    return configured(config, cluster)
+
+
+def target_of(config: TrimtabConfig, clusters: Iterable[str]) -> float | None:
+    """Return the target that some clusters share; ``None``: they share none."""
+    from connectors.systems import target_of as configured  # noqa: PLC0415  # the same
+
+    return configured(config, clusters)
 
 
 def system_of(config: TrimtabConfig, cluster: ClusterConfig) -> KnownSystem:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core.access import Identity
-from core.alerts.model import Alert, AlertChange, Silence
+from core.access import Identity, Role
+from core.alerts.model import Alert, AlertChange, Limits, Silence
+from core.alerts.thresholds import ThresholdChange, effective
 from core.errors import ConfigError, UnknownNameError
 from dashboard import services
 from dashboard.services import history
@@ -155,8 +156,68 @@ def end_silence(config: Config, number: int, by: Identity) -> None:
     store(config).end_silence(number)
 
 
-def _check(config: Config, by: Identity, pattern: str, action: str) -> None:
-    """Check that a person is operator of the cluster, or of all clusters, that a pattern fits.
+def limits(config: Config) -> Limits:
+    """Return the limits in effect: as configured, with what people changed since.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    return effective(config.alerts.limits(), threshold_changes(config))
+
+
+def threshold_changes(config: Config) -> list[ThresholdChange]:
+    """Return every change of a threshold, the oldest first.
+
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    return store(config).threshold_changes()
+
+
+def preview_thresholds(config: Config, values: Mapping[str, float | None]) -> Limits:
+    """Return the limits after a change, which is not made.
+
+    Args:
+        config: The configuration.
+        values: By field; ``None``: as configured again.
+    Raises:
+        RemoteError: The database cannot be read.
+    """
+    now = services.now()
+    wanted = [
+        ThresholdChange(at=now, field=name, value=value, by="", reason="")
+        for name, value in values.items()
+    ]
+    return effective(config.alerts.limits(), [*threshold_changes(config), *wanted])
+
+
+def change_thresholds(
+    config: Config, values: Mapping[str, float | None], by: Identity, reason: str
+) -> None:
+    """Change thresholds of alerts for every cluster; who did it, when and why is recorded.
+
+    Args:
+        config: The configuration.
+        values: By field; ``None``: as configured again.
+        by: Who.
+        reason: Why.
+    Raises:
+        ForbiddenError: The person is not admin of every cluster.
+        InputError: No reason.
+        RemoteError: The database cannot be written.
+    """
+    _check(config, by, "*", "change alert thresholds", role="admin")
+    now = services.now()
+    store(config).change_thresholds(
+        ThresholdChange(at=now, field=name, value=value, by=by.name, reason=reason)
+        for name, value in values.items()
+    )
+
+
+def _check(
+    config: Config, by: Identity, pattern: str, action: str, *, role: Role = "operator"
+) -> None:
+    """Check that a person has a role on the cluster, or on all clusters, that a pattern fits.
 
     A pattern also fits clusters of later, so a grant has to fit the pattern itself.
 
@@ -164,10 +225,10 @@ def _check(config: Config, by: Identity, pattern: str, action: str) -> None:
         ForbiddenError: The person is not.
     """
     rules = config.access.rules()
-    rules.check(by, "operator", pattern, action)
+    rules.check(by, role, pattern, action)
     for cluster in services.whole_config(config).clusters:
         if fnmatchcase(cluster.name, pattern):
-            rules.check(by, "operator", cluster.name, action)
+            rules.check(by, role, cluster.name, action)
 
 
 def send_test(config: Config, name: str, by: Identity) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PAST_ACTOR: Final = "demo"
 """Who requested the runs of the simulated past."""
 
+STEPS: Final = ("broker", "unload")
+"""Pages whose opening is a first step."""
+
 _FILE: Final = "demo.json"
 
 
@@ -27,11 +30,13 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
         started_at: When.
         has_past: Whether the history before it is simulated; else there is none.
         is_dismissed: Whether the user has dismissed the first steps.
+        done: Names of the pages of the first steps that were opened.
     """
 
     started_at: datetime
     has_past: bool = True
     is_dismissed: bool = False
+    done: tuple[str, ...] = ()
 
 
 def note_demo(state_dir: Path, started_at: datetime, *, has_past: bool) -> None:
@@ -50,10 +55,20 @@ def demo_of(config: Config) -> Demo | None:
 
 def dismiss_first_steps(config: Config) -> None:
     """Note that the first steps are not shown any more."""
-    demo = demo_of(config)
+    _change(config, demo_of(config), is_dismissed=True)
+
+
+def note_opened(config: Config, page: str) -> None:
+    """Note that a page was opened, where it is one of the first steps."""
+    demo = demo_of(config) if page in STEPS else None
+    if demo is not None and page not in demo.done:
+        _change(config, demo, done=(*demo.done, page))
+
+
+def _change(config: Config, demo: Demo | None, **values: object) -> None:
     if demo is not None:
-        with suppress(OSError):  # a full disk: they are shown again
-            _write(config.state_dir / _FILE, msgspec.structs.replace(demo, is_dismissed=True))
+        with suppress(OSError):  # a full disk: it is forgotten
+            _write(config.state_dir / _FILE, msgspec.structs.replace(demo, **values))
 
 
 def _write(path: Path, demo: Demo) -> None:

@@ -6,6 +6,7 @@ import pytest
 from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
 
+from dashboard import state
 from dashboard.app_pages.pulsar.ownership.model import DEATH
 from dashboard.sitemap import FILES
 
@@ -36,6 +37,36 @@ def test_what_is_chosen_is_written_and_the_default_is_left_out(site):
     assert app.button_group(key="measure").value == "cpu"
     app.button_group(key="measure").set_value("usage").run()
     assert "measure" not in app.query_params
+
+
+def test_refresh_is_of_the_session_and_no_page_appends_it(site, monkeypatch):
+    app = site.open("brokers")
+    assert "refresh" not in app.query_params
+    app.selectbox(key="refresh").set_value("off").run()
+    assert app.query_params["refresh"] == "off"
+    del app.query_params["refresh"]  # as the links of the navigation do
+    app.switch_page(FILES["bundles"]).run()
+    assert_calm(app)
+    assert app.selectbox(key="refresh").value == "off"
+    assert "refresh" not in app.query_params
+    app.query_params["refresh"] = "60 s"  # an address from before the choice
+    real = state.get_script_run_ctx
+
+    def back():
+        context = real()
+        if not context.is_history_navigation:
+            context.is_history_navigation = True
+            context.query_string = "refresh=60+s"
+        return context
+
+    monkeypatch.setattr(state, "get_script_run_ctx", back)
+    app.run()
+    assert_calm(app)
+    assert app.selectbox(key="refresh").value == "off"
+    assert app.query_params["refresh"] == "off"
+    monkeypatch.setattr(state, "get_script_run_ctx", real)
+    fresh = site.open("fleet", refresh="60 s")
+    assert fresh.selectbox(key="refresh").value == "60 s"
 
 
 def test_another_address_wins_and_an_unknown_word_is_told(site):

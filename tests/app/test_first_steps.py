@@ -47,6 +47,7 @@ def test_a_step_opens_its_page_and_is_ticked_then(site: Site) -> None:
     assert spot.broker in texts(app)
     app.switch_page("app_pages/fleet/page.py").run()
     assert "1 of 3 done" in texts(app)
+    assert "1 of 3 done" in texts(site.open())  # of another session, too
 
 
 def test_who_has_applied_has_done_what_comes_before(
@@ -56,6 +57,7 @@ def test_who_has_applied_has_done_what_comes_before(
     monkeypatch.setattr(first_steps, "_has_applied", lambda *_: True)
     app = site.open()  # a reload: no page was visited yet
     assert "3 of 3 done" in texts(app)
+    assert "Find the hot broker" not in texts(app)  # one line is left
     app.button(key="_first_steps_activity").click().run()
     assert_calm(app)
     assert "Runs" in texts(app)

@@ -11,6 +11,7 @@ from snapshot_site import Site, assert_calm, now, texts
 from connectors.config.model import TrimtabConfig
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
+from core.pulsar.shedding import strategies_run_by
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.app_pages.backtest.systems import BACKTEST
@@ -247,7 +248,10 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     app = site.open("backtest")
     assert_calm(app)
     assert not app.error
-    assert "2 candidates on" in texts(app), "as recorded is always one"
+    tried = app.multiselect(key="shedding").value
+    assert tried == [*(one.name for one in strategies_run_by("modular")), "Optimizer", "none"]
+    count = len(tried) + 1
+    assert f"{count} candidates on" in texts(app), "the recorded settings are always replayed"
     app.button(key="_preset_Settings of ThresholdShedder").click().run()
     assert_calm(app)
     assert f"grid_{KEY}" in app.session_state

@@ -237,7 +237,7 @@ def test_silent_cluster_is_unknown_and_never_balanced(site):
     app = site.open("pegasus")
     figures = figures_of(app)
     assert "Balance unknown" in texts(app)
-    assert figures["Pending changes"] == figures["Primaries"] == "unknown"
+    assert figures["Balance operations"] == figures["Primaries"] == "unknown"
     assert figures["Partitions healthy"] == "0 / 4"
 
 

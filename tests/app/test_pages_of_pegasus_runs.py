@@ -23,7 +23,9 @@ from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.pegasus.plan.build import RequestedMove, level_plan, moves_plan
 from core.plan.options import PlanOptions
 from dashboard import services
+from dashboard.cli.main import run
 from dashboard.presenters.pegasus.outcome import subject_page
+from dashboard.queries.pegasus.copies import measured_rate
 
 RUN = RunId("20261121-120000-aaaaaa")
 BEGAN_S = 60.0
@@ -117,6 +119,44 @@ def test_a_done_run_shows_nodes_before_expected_and_counted(site, plan):
     assert (first["primaries_before"], first["primaries_expected"]) == (4, 3)
     assert first["primaries_came"] == 3
     assert nodes.isna().loc[NODES[3], "primaries_came"]
+
+
+def figure(app, label):
+    """Value and note of a key figure."""
+    found = next(one for one in app.metric if one.label == label)
+    return found.value, found.delta
+
+
+def test_run_that_changes_roles_copies_nothing(site, plan):
+    done_story(site, plan)
+    app = site.open("run", run=RUN)
+    assert figure(app, "Copied") == ("0 B", "roles change only")
+
+
+def test_run_shows_what_is_copied_so_far_apart_from_what_was_predicted(site, capsys):
+    content = whole()
+    for row in content["disks"]:
+        row["available_mb"] = 900_000
+    asked = [
+        RequestedMove("2.0", "copy_pri", NODES[0], NODES[2]),
+        RequestedMove("2.1", "copy_sec", NODES[3], NODES[1]),
+    ]
+    plan = moves_plan(snapshot_of(content), asked, PlanOptions(now=now()))
+    ended = StepResult(state="DONE", code="moved", sentence="Copied.")
+    tell(
+        site,
+        RunRequested(plan=plan, options=RunOptions(), reason="make room"),
+        RunClaimed(worker="worker-1", lease="here"),
+        StepStarted(step=0, observed=seen(NODES[0], 4)),
+        StepEnded(step=0, took_ms=2_000.0, result=ended),
+    )
+    app = site.open("run", run=RUN)
+    assert_calm(app)
+    assert figure(app, "Copied so far") == ("10 MB", "20 MB predicted, 5 MB/s")
+    config = services.load_config(site.config, ())
+    assert measured_rate(config, "peg") == (5.0, "the last copy here")
+    run(["runs", RUN, "--config", str(site.config)])
+    assert "Copied so far: 10 MB, 20 MB predicted, 5 MB/s." in capsys.readouterr().out
 
 
 def test_activity_lists_runs_of_both_systems_by_cluster(site, plan):

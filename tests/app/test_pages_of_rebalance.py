@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from fleet_builder import make_snapshot
-from fleet_edit import with_manifest, with_settings
+from fleet_edit import edited, with_manifest, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
@@ -70,6 +70,27 @@ def pick(app, name):
     app.run()
     assert_calm(app)
     return app
+
+
+def test_moves_that_are_not_needed_are_not_selected(site):
+    made = make_snapshot(brokers=4, bundles=60, now=now())
+    rates, giant = (
+        ("msg_throughput_in", "msg_throughput_out"),
+        made.bundles.slice(0, 1).to_pylist()[0],
+    )
+    brokers = {row["broker"]: row for row in made.brokers.to_pylist()}
+    more = {name: brokers[giant["owner"]][name] + 2e8 - giant[name] for name in rates}
+    made = edited(made, "bundles", {giant["bundle"]: dict.fromkeys(rates, 2e8)})
+    site.put(edited(made, "brokers", {giant["owner"]: more}))
+    app = opened(site)
+    row = candidate_rows(app)["Optimizer", ""]
+    all_moves = app.toggle(key="all_moves")
+    assert 0 < row["moves"] < int(all_moves.label.split()[1])
+    assert len(moves(app)) == row["moves"]
+    assert "would lower the mean deviation" in texts(app)
+    all_moves.set_value(True).run()
+    assert_calm(app)
+    assert candidate_rows(app)["Optimizer", ""]["moves"] == int(all_moves.label.split()[1])
 
 
 def candidate_rows(app):

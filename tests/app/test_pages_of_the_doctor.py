@@ -7,6 +7,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
+from core.pulsar.settings import SETTINGS
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model
 
@@ -83,8 +84,22 @@ def test_changes_of_the_files_are_simulated_without_a_plan(site, ill):
     assert_calm(app)
     assert "With the changes:" in texts(app)
     labels = [one.label for one in app.button]
-    assert "Preview" in labels
+    assert "Preview" not in labels  # this is the preview
     assert "Apply plan…" not in labels
+
+
+def test_box_of_changes_lists_every_setting_and_opens_the_one_that_is_picked(site, ill):
+    app = site.open("settings", set=f"{HISTORY}=0.9")
+    box = app.multiselect(key=state.SET)
+    assert len(box.options) == len(SETTINGS) + 1
+    named = [one for one in box.options if "weight of outbound bandwidth" in one.lower()]
+    assert [one.partition(":")[0] for one in named] == ["loadBalancerBandwidthOutResourceWeight"]
+    box.select(named[0]).run()
+    assert_calm(app)
+    assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
+    assert app.session_state[state.VIEW] == "Settings"
+    assert app.selectbox(key=state.SETTING).value == "loadBalancerBandwidthOutResourceWeight"
+    assert "Preview" in [one.label for one in app.button]
 
 
 def test_settings_come_first_and_can_be_narrowed_to_those_that_differ(site, ill):

@@ -191,6 +191,26 @@ def test_split_is_judged_by_the_topics_that_were_fetched(site, fleet):
     assert "assumed by width" not in said
 
 
+def test_cut_that_cannot_help_is_not_what_the_primary_button_applies(site, fleet):
+    site.worker_says()
+    row = fleet.bundles.slice(3, 1).to_pylist()[0]
+    cut = {"algorithm": "specified_positions_divide", "positions": hex(row["lower"] + 1)}
+    app = site.open("splits", bundle=row["bundle"], **cut)
+    topics = make_topics(fleet.bundles, row["bundle"])
+    app.session_state["_topics"] = {("fleet", row["bundle"]): state.ReadTopics(topics, now())}
+    app.run()
+    assert_calm(app)
+    apply = app.button(key="_apply")
+    assert (apply.label, apply.proto.type, apply.disabled) == ("Apply anyway…", "secondary", False)
+    assert "cannot help" in apply.help
+    app.button(key="_better_cut").click().run()
+    assert_calm(app)
+    apply = app.button(key="_apply")
+    assert (apply.label, apply.proto.type) == ("Apply plan…", "primary")
+    assert app.text_input(key=state.POSITIONS).value != cut["positions"]
+    assert "Preview" not in [one.label for one in app.button]
+
+
 def test_position_that_is_no_number_is_refused_in_words(site, fleet):
     app = site.open("splits", algorithm="specified_positions_divide", positions="middle")
     assert_calm(app)

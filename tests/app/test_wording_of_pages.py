@@ -26,6 +26,7 @@ from snapshot_site import Site, assert_calm
 from streamlit.testing.v1 import AppTest
 
 from core.diagnosis import request
+from core.pulsar.settings import SETTING_BY_KEY
 from dashboard.app_pages.activity.model import TABS as ACTIVITY_TABS
 from dashboard.app_pages.history.model import TABS as HISTORY_TABS
 from dashboard.app_pages.pegasus.cluster.model import TABS as PEGASUS_TABS
@@ -34,8 +35,10 @@ from dashboard.app_pages.pulsar.broker.model import TABS as BROKER_TABS
 from dashboard.app_pages.pulsar.ownership.model import VIEWS as OWNERSHIP_TABS
 from dashboard.app_pages.pulsar.settings.model import TABS as SETTINGS_TABS
 from dashboard.app_pages.run.view import TABS as RUN_TABS
+from dashboard.components.pulsar.changes_box import describe
 from dashboard.queries.pulsar import explanations
 from dashboard.sitemap import FILES
+from dashboard.state import SET
 
 FOLDER = Path(__file__).parent / "wording"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -67,6 +70,9 @@ _NAMES = re.compile(
     r"|[\w.-]+/[\w.-]+/0x[0-9a-f]+_0x[0-9a-f]+"  # bundles
     r"|\b[0-9a-f]{8,}\b"  # identifiers of plans and snapshots
 )
+_CATALOGUE = frozenset(map(describe, SETTING_BY_KEY))
+"""Every setting with its meaning, as the box of changes lists them: texts of the catalogue."""
+
 _BUSY = ":material/hourglass_top:"
 
 
@@ -99,7 +105,9 @@ def _own(node: Any) -> Iterator[str]:
     for part in (proto, getattr(proto, "expandable", None), getattr(proto, "tab", None)):
         for name in _TEXTS:
             value = getattr(part, name, "")
-            yield from [value] if isinstance(value, str) else [str(one) for one in value or ()]
+            texts = [value] if isinstance(value, str) else [str(one) for one in value or ()]
+            is_box = getattr(part, "id", "").endswith(f"-{SET}")
+            yield from (one for one in texts if not is_box or one not in _CATALOGUE)
     columns = getattr(proto, "columns", "")
     if isinstance(columns, str) and columns:
         for one in json.loads(columns).values():

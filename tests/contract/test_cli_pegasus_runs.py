@@ -12,6 +12,7 @@ import pytest
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.access import Identity
+from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services
 from dashboard.cli.main import run
@@ -90,13 +91,24 @@ def test_a_primary_moves_and_undo_brings_it_back(capsys, config):
 @pytest.mark.slow
 def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     node = sandbox.nodes[2]
+    store = services.snapshot_store(services.load_config(config, ()))
+    store.put(captured(config))  # as a collector does
     applied(capsys, config, "pegasus", "drain", NAME, node, "--apply")
     after = captured(config)
+    store.put(after)
     for row in after.tables["partitions"].to_pylist():
         members = {row["primary"], *row["secondaries"]}
         assert node not in members
         assert len(members) == 3
     assert after.settings["assign_secondary_black_list"] == ""
+    assert PegasusFacts(after).columns.nodes_with("drained") == [node]
+    assert PegasusFacts(captured(config)).columns.nodes_with("drained") == [node]
+    assert run(["pegasus", "health", NAME, "--config", str(config)]) == 0
+    assert f"{node} holds no replicas: it was drained" in " ".join(capsys.readouterr().out.split())
+    plan = config.parent / "lively.json"
+    words = ("level", NAME, "set", "lively", "--plan", str(plan), "--reason", "a test")
+    run(["pegasus", *words, "--config", str(config), "--json"])
+    assert f"{node} is drained: at level lively the balancer fills it" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -169,7 +169,13 @@ def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
     result = view.steps[0].result
     assert result is not None
     assert whole.state.brokers[number].broker_id in result.sentence
-    assert result.code in ("not_sent", "moved_meanwhile", "not_owned", "owner_gone"), result
+    assert result.code in (
+        "not_sent",
+        "moved_meanwhile",
+        "not_owned",
+        "owner_gone",
+        "placement_dead",
+    ), result
     assert_sent_once(whole, view)
 
 

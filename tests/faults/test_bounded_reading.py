@@ -12,6 +12,7 @@ import os
 import struct
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,7 +237,9 @@ def tried(count: int, strategy: st.SearchStrategy[object], attempt: Callable[...
         database=None,
         phases=[Phase.generate],  # a smaller example says no more, and takes minutes
     )
-    quick(given(strategy)(attempt))()
+    with warnings.catch_warnings():  # clients of tests before, which end, draw their pauses
+        warnings.filterwarnings("ignore", "Do not use the `random` module inside strategies")
+        quick(given(strategy)(attempt))()
 
 
 SERVERS = {

@@ -25,6 +25,7 @@ from connectors.journal.engine import Database
 from core.access import Identity
 from core.actions.events import FIRST_LINK, Entry, RunEnded, RunMeasured
 from core.actions.runs import fold
+from core.alerts import thresholds
 from core.alerts.model import Alert, AlertKey, Facts, Limits, Silence
 from core.alerts.progress import looked, message, to_tell
 from core.alerts.rules import RULE_BY_CODE, RULES
@@ -88,7 +89,7 @@ UNWRITABLE = Finding(
     sentence="t1: 2 of 8 partitions are unwritable.",
 )
 HOLDS = {
-    "uneven": {"gauges": [uneven(0.51)]},
+    "uneven": {"gauges": [uneven(0.21)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
     "lively": {"gauges": [LIVELY]},
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
@@ -120,7 +121,7 @@ HOLDS = {
     },
 }
 HOLDS_NOT = {
-    "uneven": {"gauges": [uneven(0.5)]},
+    "uneven": {"gauges": [uneven(0.2)]},
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 0.0)]},
     "lively": {"gauges": [LIVELY._replace(value=0.0)]},
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
@@ -129,7 +130,7 @@ HOLDS_NOT = {
     "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
     "run_waiting": {"runs": [FAILED]},
     "approval_pending": {"runs": [view_of()]},
-    "problem": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)], "findings": [UNWRITABLE]},
+    "problem": {"findings": [replace(UNWRITABLE, severity="warning")]},
     "settings_drift": {},
 }
 
@@ -441,3 +442,72 @@ def test_alerts_come_back_from_the_database_as_they_were(tmp_path) -> None:
     store.save(made, rest, NOON)
     assert store.alerts() == rest
     database.close()
+
+
+# -- thresholds ------------------------------------------------------------------------------------
+
+
+def test_every_error_is_in_an_alert_at_once_by_name_or_in_the_count() -> None:
+    found = [
+        Finding(
+            code="broker_dead",
+            severity="error",
+            subject_kind="broker",
+            subject=f"b-{at}",
+            title="Broker is dead",
+            sentence=f"b-{at} is dead.",
+        )
+        for at in range(9)
+    ]
+    known = looked({}, [facts(findings=[*found, UNWRITABLE])], LIMITS)
+    assert {one.state for one in known.values()} == {"firing"}
+    said = {key.subject: one.sentence for key, one in known.items()}
+    assert set(said) == {"broker_dead", "partitions_unwritable"}
+    assert said["broker_dead"] == (
+        "b-0 is dead. And 8 more of this kind: b-1, b-2, b-3, b-4, b-5 and others."
+    )
+
+
+def test_the_alert_of_uneven_load_goes_by_the_target_of_the_cluster_unless_it_has_its_own() -> None:
+    rule = RULE_BY_CODE["uneven"]
+    strict = facts(gauges=[uneven(0.15)], target_ratio=0.1)
+    (found,) = rule.holds(strict, LIMITS)
+    assert "target: 10%" in found.sentence
+    assert not list(rule.holds(strict, Limits(deviation_ratio=0.5)))
+
+
+def test_a_changed_threshold_is_recorded_in_effect_and_can_be_reset(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "json://127.0.0.1:1/x")
+    admin = Identity(name="ann")
+    assert alerts.limits(config) == config.alerts.limits()
+    values = thresholds.requested("uneven", 30.0, 15.0)
+    assert alerts.preview_thresholds(config, values).deviation_ratio == 0.3
+    assert alerts.limits(config).deviation_ratio is None
+    alerts.change_thresholds(config, values, admin, "too many messages")
+    assert (alerts.limits(config).deviation_ratio, alerts.limits(config).deviation_min) == (0.3, 15)
+    recorded = [
+        (one.field, one.value, one.by, one.reason) for one in alerts.threshold_changes(config)
+    ]
+    assert ("deviation_ratio", 0.3, "ann", "too many messages") in recorded
+    alerts.change_thresholds(config, dict.fromkeys(thresholds.fields_of("uneven")), admin, "back")
+    assert alerts.limits(config) == config.alerts.limits()
+    assert len(alerts.threshold_changes(config)) == 4
+    with pytest.raises(InputError):
+        alerts.change_thresholds(config, values, admin, " ")
+    stranger = Identity(name="eve", source="users")
+    with pytest.raises(ForbiddenError):
+        alerts.change_thresholds(config, values, stranger, "x")
+
+
+@pytest.mark.parametrize(
+    ("rule", "threshold", "minutes"),
+    [("uneven", 0.0, None), ("lively", 3.0, None), ("stale", None, 3.0), ("problem", None, None)],
+)
+def test_a_threshold_that_cannot_be_is_refused(rule, threshold, minutes) -> None:
+    with pytest.raises(InputError):
+        thresholds.requested(rule, threshold, minutes)
+
+
+def test_a_rule_without_thresholds_is_unknown() -> None:
+    with pytest.raises(UnknownNameError):
+        thresholds.requested("run_failed", 1.0, None)

@@ -23,7 +23,7 @@ from fleet_builder import broker_names
 from fleet_edit import every, with_manifest
 
 from core.errors import InputError
-from core.history.backtest.model import RECORDED, Candidate
+from core.history.backtest.model import OPTIMIZER, RECORDED, Candidate
 from core.history.backtest.pulsar.engine import SimulatedRun, simulate_window
 from core.history.backtest.pulsar.fleet import Bundles, Fleet
 from core.history.backtest.pulsar.leader import Leader
@@ -31,6 +31,7 @@ from core.history.backtest.pulsar.moves import KINDS
 from core.history.backtest.pulsar.replay import predicted
 from core.history.backtest.pulsar.score import deviations, recorded_run, scores
 from core.history.backtest.pulsar.series import LoadSeries
+from core.optimize import OptimizeRequest, optimize
 from core.pulsar.settings import effective_settings
 from core.simulation import Run, simulate
 from core.simulation.records import after_reports
@@ -84,6 +85,21 @@ def test_a_constant_load_goes_as_the_simulation_has_it(shedding):
     away, _ = deviations(outcome.traffic)
     for round_ in simulated.rounds[:10]:
         assert away[int(round_.minute) + 1] == pytest.approx(round_.deviation)
+
+
+@pytest.mark.parametrize("is_extensible", [False, True])
+def test_plans_of_the_optimizer_are_applied_until_every_broker_is_near_the_mean(is_extensible):
+    snapshot = straight(fleet(bundles=120))
+    if is_extensible:
+        snapshot = with_manifest(snapshot, load_manager="extensible")
+    series = series_of(still(snapshot, 12))
+    outcome = simulate_window(series, Candidate(shedding=OPTIMIZER), 3, has_report_delays=False)
+    far, _ = deviations(outcome.traffic)
+    assert outcome.shedding == OPTIMIZER
+    assert far[0] > 0.2 >= far[-1]
+    proposal = optimize(snapshot, OptimizeRequest())
+    moved = {name: end for name, _, end in listed(series, outcome)}
+    assert moved == proposal.destinations, "once: what is balanced stays"
 
 
 def test_without_shedding_the_fleet_is_the_recorded_one_to_the_last_bit():

@@ -24,6 +24,7 @@ from core.history.backtest.advice import (
 )
 from core.history.backtest.job import run_window
 from core.history.backtest.model import (
+    OPTIMIZER,
     REPLAYED,
     Grid,
     Target,
@@ -373,6 +374,24 @@ def test_fewer_unloads_are_no_better_where_the_nodes_drift_apart(
     )
     best = chosen(ranked(runs, TIGHT, PULSAR.nouns).to_pylist(), TIGHT)
     assert (best is not None) is is_chosen
+
+
+def test_optimizer_is_ranked_and_described_but_no_setting_is_recommended_for_it():
+    runs = run_rows(
+        scored(0, 0.5, 45, settings="{}"),
+        scored(3, 0.5, 45, candidate=REPLAYED, settings="{}"),
+        scored(1, 0.1, 1, shedding=OPTIMIZER, settings="{}"),
+        scored(2, 0.2, 2, shedding="AvgShedder", settings="{}"),
+    )
+    terms = (TIGHT, PULSAR.nouns)
+    rows = ranked(runs, *terms)
+    assert rows.to_pylist()[0]["shedding"] == OPTIMIZER
+    best = chosen(rows.to_pylist(), TIGHT)
+    assert best is not None
+    assert best["shedding"] == "AvgShedder"
+    assert recommended(runs, rows, *terms, "c1").num_rows == 0
+    said = describe_advice(runs, rows, *terms)
+    assert "Plans of the Optimizer, applied by hand: deviation p95 10% with 1.0 unloads" in said
 
 
 def test_without_the_recorded_settings_played_again_nothing_is_recommended():

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from core.history.backtest.pulsar.system import PULSAR
 from core.planning.drill.request import DrillRequest
 from dashboard.cli import backtest
 from dashboard.cli.history import analysis
@@ -84,6 +85,8 @@ def ranked(candidate: str, problem: str | None = None) -> dict[str, Any]:
         "candidate": candidate,
         "rank": 1,
         "is_pareto": True,
+        "is_record": False,
+        "placed_again": 0,
         "meets_target": True,
         "problem": problem,
     } | (known if problem is None else dict.fromkeys(known))
@@ -93,9 +96,14 @@ def test_a_ranking_keeps_unloads_and_the_target(capsys: pytest.CaptureFixture[st
     setting = "loadBalancerBrokerThresholdShedderPercentage"
     rows = [ranked(f"LeastResourceUsageWithWeight · {setting}={value}") for value in (5, 10)]
     late = ranked("AvgShedder", "The time was over before all windows were simulated.")
-    backtest._show_ranking([*rows, late], "unloads/day")
+    record = {**ranked("as recorded"), "is_record": True, "placed_again": 235}
+    backtest._show_ranking([*rows, late, record], PULSAR.nouns)
     told = capsys.readouterr()
     for text in ("deviation", "unloads/day", "target", "1,275 ±63.8", "Percentage=10", "yes"):
         assert text in told.out
+    lost = (
+        "Actual: 235 bundles were reassigned after the loss of their broker; these are no unloads."
+    )
+    assert lost in " ".join(told.out.split())
     assert "Not simulated: AvgShedder. The time was over" in told.out
     assert "left out: mean, minutes over 20%, ping-pongs/day." in " ".join(told.err.split())

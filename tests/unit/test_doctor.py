@@ -151,6 +151,13 @@ def test_rule_fires_on_its_case(code):
         assert value is None or typed_value(SETTING_BY_KEY[key], value) == value
 
 
+@pytest.mark.parametrize("code", firing())
+def test_finding_about_one_broker_and_no_setting_is_about_that_broker(code):
+    for one in examine(firing()[code]).diagnoses:
+        if len(one.servers) == 1 and not one.keys:
+            assert (one.subject_kind, one.subject) == ("broker", one.servers[0]), one.code
+
+
 def near():
     group = ("resource_group", "gold", "{}")
     carried = (None, TRANSPORT, "org.apache.X", "file")

@@ -104,4 +104,4 @@ def test_commands_take_a_group_for_its_clusters(capsys: pytest.CaptureFixture[st
     assert "nowhere" in capsys.readouterr().err
     assert run(["health", "group:us"]) != 0
     assert "127.0.0.1:2 cannot be reached" in capsys.readouterr().err  # that of pay-us
-    assert run(["place", "group:eu", "--bundle", "a/b/0x0_0x1"]) == 2
+    assert run(["unload", "group:eu", "--bundle", "a/b/0x0_0x1", "--plan", "p.json"]) == 2

@@ -139,7 +139,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         lambda s: edited(s, "brokers", {B0: {"msg_throughput_in": None}}),
         "3 of 4 brokers report it",
     ),
-    "idle_broker": ("warning", moved_to_one, "owns no bundle; mean of the other brokers: 4"),
+    "idle_broker": ("warning", moved_to_one, "owns no bundle; the mean of the brokers is 3"),
     "hot_bundle": (
         "warning",
         lambda s: edited(s, "bundles", {FIRST: {"msg_throughput_in": 9e6}}),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -18,6 +19,7 @@ from fleet_edit import (
 
 from core.errors import InputError
 from core.optimize import OptimizeRequest, Proposal, optimize
+from core.optimize.model import CurvePoint
 from core.pulsar.measures import DEFAULT_TARGET, measure
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.outcomes import Scenario
@@ -237,7 +239,8 @@ def test_topic_limit_of_the_destination_holds():
         assert arrived <= limit
 
 
-def test_a_bundle_too_large_for_any_broker_is_named():
+def with_giant() -> tuple[PulsarSnapshot, str]:
+    """A fleet with a bundle that is larger than the load of all brokers together."""
     snapshot = small()
     giant = owned_by(snapshot, HOT)[0]
     huge = 5e9
@@ -246,7 +249,40 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     )
     row = next(row for row in grown.brokers.to_pylist() if row["broker"] == HOT)
     more = {name: row[name] + huge for name in ("msg_throughput_in", "msg_throughput_out")}
-    grown = edited(grown, "brokers", {HOT: more})
+    return edited(grown, "brokers", {HOT: more}), giant
+
+
+def test_moves_that_lower_the_max_deviation_no_further_are_not_needed():
+    grown, _ = with_giant()
+    proposal = optimize(grown, OptimizeRequest(within=0.05))
+    assert 0 < proposal.needed < len(proposal.moves)
+    needed = proposal.first(proposal.needed)
+    assert deviation(after(grown, needed)) == pytest.approx(
+        deviation(after(grown, proposal)), abs=5e-4
+    )
+    fewer = proposal.first(proposal.needed - 1)
+    assert deviation(after(grown, fewer)) > deviation(after(grown, proposal)) + 5e-4
+    assert "gain nothing" in proposal.rest_gain
+    assert proposal.sentence.endswith(proposal.rest_gain)
+    reached = optimize(small(), OptimizeRequest(within=0.05))
+    assert (reached.needed, reached.rest_gain) == (len(reached.moves), "")
+
+
+def test_what_the_other_moves_would_gain_is_written():
+    values = ((0, 0.5, 0.3, 0.0, 0), (1, 0.2, 0.2, 4e6, 10), (3, 0.2, 0.1, 9e6, 40))
+    names = ("moves", "deviation", "mean_deviation", "moved_bytes_per_s", "clients")
+    points = tuple(CurvePoint(**dict(zip(names, each, strict=True))) for each in values)
+    found = optimize(small(), OptimizeRequest(within=0.05))
+    proposal = replace(found, verdict="best_effort", curve=points, moves=found.moves[:3])
+    assert proposal.needed == 1
+    assert proposal.rest_gain == (
+        "The other 2 (5 MB/s, 30 clients) would lower the mean deviation from 20% to 10%."
+    )
+    assert proposal.first(1).curve == points[:2]
+
+
+def test_a_bundle_too_large_for_any_broker_is_named():
+    grown, giant = with_giant()
     proposal = optimize(grown, OptimizeRequest(within=0.05))
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
@@ -373,4 +409,9 @@ def test_a_fleet_without_bundles_is_judged_all_the_same():
 
 
 def test_the_goal_is_by_default_the_target_of_health() -> None:
-    assert OptimizeRequest().within == DEFAULT_TARGET.bound
+    snapshot = small()
+    strict = replace(snapshot, manifest=replace(snapshot.manifest, target_ratio=0.05))
+    for one, target in ((snapshot, DEFAULT_TARGET.bound), (strict, 0.05)):
+        assert measure(one).target.bound == target
+        found = optimize(one, OptimizeRequest())
+        assert found.goal == optimize(one, OptimizeRequest(within=target)).goal

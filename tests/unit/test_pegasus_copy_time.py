@@ -9,11 +9,11 @@ import pytest
 from pegasus_snapshots import NODES, snapshot_of, whole
 
 from core.pegasus.balance.model import BalancePlan, PlanKind
-from core.pegasus.copy_time import copy_time
+from core.pegasus.copy_time import copy_time, slower
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.plan.build import RequestedMove, moves_plan
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,35 @@ def test_copies_take_between_all_at_once_and_one_after_the_other(
     found = copy_time(total, node_mb=nodes, largest_mb=largest, rate_mb_per_s=100.0, disks=disks)
     assert found == pytest.approx(expected)
     assert found.describe() == words
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit", "expected"),
+    [
+        (CopyRate(98.4, "the last 8 copies here"), 500.0, "98.4 MB/s (the last 8 copies here)"),
+        (CopyRate(98.4, "the last 8 copies here"), 20.0, "20 MB/s (the limit of a disk)"),
+        (None, 20.0, "20 MB/s (the limit of a disk)"),
+        (CopyRate(98.4, "the last copy here"), None, "98.4 MB/s (the last copy here)"),
+    ],
+)
+def test_rate_is_that_of_the_latest_copies_unless_the_limit_is_lower(measured, limit, expected):
+    found = slower(measured, limit)
+    assert found is not None
+    assert found.describe() == expected
+
+
+def test_plan_names_one_time_and_what_its_rate_is_based_on():
+    content = whole()
+    for row in content["disks"]:
+        row["available_mb"] = 900
+    asked = [
+        RequestedMove("2.0", "copy_pri", NODES[0], NODES[2]),
+        RequestedMove("2.1", "copy_sec", NODES[3], NODES[1]),
+    ]
+    terms = PlanOptions(now=datetime.now(UTC), copy_rate=CopyRate(0.5, "the last 8 copies here"))
+    plan = moves_plan(snapshot_of(content), asked, terms)
+    (note,) = [item.sentence for item in plan.diagnostics if item.code == "copies"]
+    assert note.endswith("about 40 s at 0.5 MB/s (the last 8 copies here).")
 
 
 def test_a_plan_and_a_page_give_one_copy_the_same_time_and_size():

@@ -166,3 +166,18 @@ def test_a_secondary_heavier_than_its_primary_is_refused():
         rate_weights(VIEW, "odd", "1/s", RATES, secondary_share=2.0)
     with pytest.raises(InputError, match="3 numbers"):
         disk_weights(VIEW, np.ones(3))
+
+
+def test_steps_that_lower_the_max_deviation_no_further_are_left_out_and_said():
+    room_mb = np.full(12, 3_000.0)
+    goal = EvenGoal(within=0.001, sizes_mb=SIZES_MB, room_mb=room_mb)
+    plan = even_out(VIEW, MEASURES["disk"], goal)
+    whole = even_out(VIEW, MEASURES["disk"], replace(goal, keeps_all=True))
+    rest = len(whole.steps) - len(plan.steps)
+    assert rest > 1
+    assert plan.steps == whole.steps[: len(plan.steps)]
+    assert plan.deviation_after == pytest.approx(whole.deviation_after, abs=5e-4)
+    assert plan.rest_gain == whole.rest_gain
+    assert plan.rest_gain.startswith(f"The other {rest} (")
+    assert "would lower the mean deviation from" in plan.rest_gain
+    assert plan.deviation_after == pytest.approx(deviation(plan.after))

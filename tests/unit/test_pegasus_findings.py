@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
-from pegasus_snapshots import NODES, part_row, snapshot_of, whole
+from pegasus_snapshots import NODES, part_row, setting_rows, snapshot_of, table_row, whole
 
 from core.findings.finding import overall_state
+from core.pegasus.emptied import with_emptied
 from core.pegasus.rules.registry import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot import Problem
 
 BALANCED = {"balance_operation_count": json.dumps({"total": 0})}
 FULL = [NODES[0], [NODES[1], NODES[3]]]
+EVEN = [part_row(2, at, NODES[at], [NODES[(at + 1) % 4], NODES[(at + 2) % 4]]) for at in range(4)]
 
 
 def found(content, **more):
@@ -30,7 +33,7 @@ def parts(*first):
 
 
 def test_a_whole_balanced_cluster_has_no_finding_but_its_disks():
-    content = whole(settings=BALANCED)
+    content = whole(EVEN, settings=BALANCED)
     for row in content["disks"]:
         row["available_mb"] = 500
     assert found(content) == {}
@@ -106,7 +109,7 @@ def test_the_count_of_changes_is_believed_only_where_it_can_be(total, policy, co
     ("available", "code"), [(90, "disk_short"), (150, "disk_scarce"), (250, None)]
 )
 def test_a_disk_without_space_is_named_once_a_node(available, code):
-    content = whole(settings=BALANCED)
+    content = whole(EVEN, settings=BALANCED)
     for row in content["disks"]:
         row["available_mb"] = available if row["node"] == NODES[1] else 500
     findings = found(content)
@@ -132,3 +135,48 @@ def test_what_could_not_be_read_is_unknown_and_not_fine():
     assert "reading_problem" in {one.code for one in findings}
     nothing = assess_pegasus(PegasusFacts(snapshot_of({})))
     assert overall_state(nothing) == "unknown"
+
+
+def test_every_node_outside_the_target_band_is_named_and_one_on_purpose_is_not():
+    parts = [part_row(2, at, NODES[at // 5], [NODES[2]], max_replica_count=2) for at in range(10)]
+    content = whole(parts, tables=[table_row(2, "temp", 10, max_replica_count=2)])
+    codes = [
+        (one.code, one.subject)
+        for one in assess_pegasus(PegasusFacts(snapshot_of(content)))
+        if one.code.startswith("node_")
+    ]
+    off = {subject for code, subject in codes if code == "node_deviation"}
+    assert off == set(NODES[:4])
+    content["nodes"][3]["emptied_at"] = 1
+    content["settings"] += setting_rows({"assign_secondary_black_list": NODES[2]})
+    facts = PegasusFacts(snapshot_of(content))
+    found = {(one.code, one.subject) for one in assess_pegasus(facts)}
+    assert ("node_drained", NODES[3]) in found
+    assert ("node_excluded", NODES[2]) in found
+    assert not {subject for code, subject in found if code == "node_deviation"}
+    assert facts.columns.node_statuses == ["alive", "alive", "excluded", "drained"]
+    assert facts.columns.max_deviation(primaries_only=True) == 0.0
+
+
+def test_a_node_that_gave_up_its_replicas_while_alive_is_drained_and_a_new_one_is_not():
+    taken = datetime(2026, 11, 28, 12, tzinfo=UTC)
+    rows = [part_row(2, at, NODES[0], [NODES[1]]) for at in range(4)]
+
+    def of(first, **more):
+        content = whole([first, *rows[1:]], **more)
+        return snapshot_of(content, taken_at=taken)
+
+    def marks(before, after):
+        nodes = with_emptied(after, before).tables["nodes"]
+        return nodes["emptied_at"].to_pylist()
+
+    at = int(taken.timestamp() * 1000)
+    full, empty = of(part_row(2, 0, NODES[2], [NODES[1]])), of(rows[0])
+    assert marks(None, empty) == [None] * 4
+    assert marks(full, empty) == [None, None, at, None]
+    assert marks(of(part_row(2, 0, NODES[2], [NODES[1]]), dead=[NODES[2]]), empty) == [None] * 4
+    drained = with_emptied(empty, full)
+    assert marks(drained, of(rows[0], dead=[NODES[2]]))[2] == at
+    assert marks(drained, full) == [None] * 4
+    assert drained.snapshot_id != empty.snapshot_id
+    assert with_emptied(empty, empty).snapshot_id == empty.snapshot_id

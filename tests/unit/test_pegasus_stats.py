@@ -79,6 +79,7 @@ def test_the_columns_of_the_schema_are_those_that_are_measured():
         "is_answering",
         "disk_min_available_ratio",
         "min_2pc_replica_count",
+        "emptied_at",
     }
     assert set(operation_stats((told, told), ONE)) == set(OPERATIONS.names) - {"app_id", "index"}
     assert set(ADDED_LATER["nodes"]) <= set(NODES.names)

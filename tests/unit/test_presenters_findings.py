@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
@@ -51,6 +52,13 @@ def test_rows_are_worst_first_with_measured_limit_and_since():
     assert (first["since"], first["action"]) == ("41 min", "Unload…")
     last = frame.iloc[1]
     assert (last["object"], last["measured"], last["since"]) == ("c", NONE, NONE)
+
+
+def test_finding_of_several_servers_names_them_and_not_the_cluster():
+    several = replace(NOTE, servers=("b1:8080", "b2:8080", "b3:8080"))
+    (one,) = listed("c", (several,), LINKS)
+    assert one.object == "b1:8080 +2"
+    assert one.identity == ("c", "no_shedding", "c")  # the same when another broker joins
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from dashboard.app_pages.history.events import (
 from dashboard.app_pages.history.model import by_time
 from dashboard.app_pages.pegasus.history import PEGASUS
 from dashboard.app_pages.pulsar.history import PULSAR
-from dashboard.presenters.moments import parse_stamp, stamp
+from dashboard.presenters.moments import parse_stamp, span_words, stamp
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 AT = round(NOON.timestamp() * 1000)
@@ -79,7 +79,7 @@ def test_second_halves_of_moves_and_first_owners_are_no_moves():
 
 def figures(system, events_seen, even, *, hours):
     """The key figures of a period, by their labels."""
-    found = presenter.key_figures(system, events_seen, even, timedelta(hours=hours))
+    found = presenter.key_figures(system, events_seen, even, timedelta(hours=hours), 0.2)
     return {one.label: one for one in found}
 
 
@@ -89,7 +89,9 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
     assert (found["Bundle moves"].value, found["Recorded"].value) == ("12", "6 h")
     assert found["Bundle moves"].note == "2.0 an hour, 3 by Trimtab"
     assert found["Mean deviation"].value == "+20%"
-    assert found["Minutes over target"].value == "50%"
+    assert found["Recorded"].note == "4 snapshots"
+    assert found["Time over target"].value == "50%"
+    assert found["Time over target"].note == "3 h of 6 h"
     assert found["Splits and merges"].value == "1"
     assert found["Settings changed"].value == "2"
     assert "Leader changes" not in found
@@ -99,7 +101,7 @@ def test_figures_of_a_quiet_cluster_that_told_nothing():
     found = figures(PULSAR, presenter.EventCounts.of(counts()), evenness(NAN), hours=1)
     assert found["Bundle moves"].value == "0"
     assert (found["Mean deviation"].value, found["Mean deviation"].status) == ("unknown",) * 2
-    assert found["Minutes over target"].value == "unknown"
+    assert found["Time over target"].value == "unknown"
 
 
 def test_figures_of_a_pegasus_cluster_are_about_primaries():
@@ -195,6 +197,7 @@ def test_hottest_on_average_are_drawn_and_all_count_in_the_range():
         PULSAR,
         lanes=lanes(MOVES),
         period=Period(NOON, NOON + timedelta(minutes=1)),
+        target_ratio=0.2,
     )
     assert len(data.rows) == presenter.MAX_ROWS
     assert data.rows[0] == "b1"
@@ -213,6 +216,7 @@ def test_picture_without_events_still_has_its_time_axis():
         PEGASUS,
         lanes=[],
         period=Period(NOON, NOON + timedelta(hours=1)),
+        target_ratio=0.2,
     )
     assert any(
         trace.y is not None and "no event" in trace.y for trace in history_timeline(data).data
@@ -229,6 +233,7 @@ def test_many_minutes_of_evenness_are_drawn_by_their_worst():
         PULSAR,
         lanes=[],
         period=Period(NOON, NOON + timedelta(hours=1)),
+        target_ratio=0.2,
     )
     assert len(data.even_times) <= 600
     assert np.nanmax(data.even) == 0.9
@@ -295,4 +300,4 @@ def test_axis_names_days_where_it_spans_them():
     ],
 )
 def test_spans_are_told_in_the_units_people_use(span, words):
-    assert presenter.span_words(span) == words
+    assert span_words(span) == words

@@ -56,7 +56,7 @@ MOVABLE = BUNDLES.filter(pa.compute.invert(BUNDLES["is_broker_bound"]))
 
 @pytest.mark.parametrize("chosen", BROKER_MEASURES, ids=lambda one: one.key)
 def test_heatmap_has_a_row_a_broker_and_a_column_a_snapshot(chosen):
-    data = brokers.heatmap_data(HISTORY, chosen, SETTINGS)
+    data = brokers.heatmap_data(HISTORY, chosen, SETTINGS, 0.2)
     assert data.values.shape == (12, 6)
     assert np.isfinite(data.values).all()
     last = data.values[:, -1]
@@ -65,7 +65,7 @@ def test_heatmap_has_a_row_a_broker_and_a_column_a_snapshot(chosen):
 
 
 def test_heatmap_of_many_brokers_draws_the_hottest_and_means_over_all():
-    data = brokers.heatmap_data(HISTORY, broker_measure("throughput"), SETTINGS, max_rows=3)
+    data = brokers.heatmap_data(HISTORY, broker_measure("throughput"), SETTINGS, 0.2, max_rows=3)
     assert len(data.rows) == 3
     assert data.fleet_mean[-1] == pytest.approx(MEASURES.throughput.mean)
     assert "3 hottest of 12" in brokers.heatmap_note(data, total=12)
@@ -74,14 +74,14 @@ def test_heatmap_of_many_brokers_draws_the_hottest_and_means_over_all():
 def test_broker_that_joined_late_is_unknown_before():
     late = HISTORY[-1][1]
     early = [(moment, table.slice(1)) for moment, table in HISTORY[:-1]]
-    data = brokers.heatmap_data([*early, HISTORY[-1]], broker_measure("usage"), SETTINGS)
+    data = brokers.heatmap_data([*early, HISTORY[-1]], broker_measure("usage"), SETTINGS, 0.2)
     row = data.rows.index(late["broker"][0].as_py())
     assert np.isnan(data.values[row, :-1]).all()
     assert np.isfinite(data.values[row, -1])
 
 
 def test_heatmap_without_any_snapshot_is_empty():
-    data = brokers.heatmap_data([], broker_measure("usage"), SETTINGS)
+    data = brokers.heatmap_data([], broker_measure("usage"), SETTINGS, 0.2)
     assert data.rows == []
     assert broker_heatmap(data).data
 
@@ -121,7 +121,7 @@ def test_brokers_table_names_the_limiting_resource_hottest_first():
 def test_brokers_table_is_judged_by_the_measure_that_the_chart_shows(measure):
     table = brokers.brokers_table(SNAPSHOT, MEASURES, SETTINGS, measure)
     history = [(SNAPSHOT.manifest.taken_at, SNAPSHOT.brokers)]
-    data = brokers.heatmap_data(history, measure, SETTINGS)
+    data = brokers.heatmap_data(history, measure, SETTINGS, 0.2)
     assert table["broker"].tolist() == data.rows
     colors = distance_colors(data.values[:, -1], data.fleet_mean[-1], data.tolerance_ratio)
     is_within = [one[0].startswith("●") for one in table["band"]]
@@ -140,7 +140,7 @@ def test_brokers_with_equal_load_are_in_the_order_of_their_numbers():
     names = ["b-10", "b-2", "b-1"]
     table = pa.table({"broker": names, "cpu_ratio": [0.5, 0.5, 0.5]})
     data = brokers.heatmap_data(
-        [(SNAPSHOT.manifest.taken_at, table)], brokers.broker_measure("cpu"), SETTINGS
+        [(SNAPSHOT.manifest.taken_at, table)], brokers.broker_measure("cpu"), SETTINGS, 0.2
     )
     assert data.rows == ["b-1", "b-2", "b-10"]
 
@@ -355,8 +355,9 @@ def test_every_place_counts_the_same_bundles():
     assert uncounted == {"heartbeat/SLA": 12, "unassigned": 30}
     assert counts.text == "570 bundles, 30 unassigned"
     found = ownership.key_figures(ownership_of(snapshot, SETTINGS), None, counts, 12)
-    held = next(one for one in found if one.label == "Held")
-    assert held.note == "of 570 + 12 heartbeat/SLA"
+    figures = {one.label: (one.value, one.note) for one in found}
+    assert figures["Assigned"] == ("570", "and 12 heartbeat/SLA")
+    assert figures["Unassigned"][0] == "30"
 
 
 # -- one bundle ------------------------------------------------------------------------------------

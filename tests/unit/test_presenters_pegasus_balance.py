@@ -22,11 +22,10 @@ from core.pegasus.plan.build import RequestedMove, level_plan
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.presenters.pegasus.copies import time_words
 from dashboard.queries.pegasus.balance import Basis
 
@@ -45,6 +44,7 @@ def ground_of(view, **more):
         "copy_rate_mb_per_s": 50.0,
         "obstacles": (),
         "orders": KnownOrders((view.nodes,), 0, is_complete=False, leader=None),
+        "target_ratio": 0.07,
     }
     return Basis(**{**known, **more})
 
@@ -95,7 +95,9 @@ def test_copies_tell_bytes_time_and_room():
     ]
     cost = copy_cost(view, copies, basis.sizes_mb)
     assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
-    assert time_words(cost, basis, 50.0) != "-"
+    rate = CopyRate(50.0, "the limit of a disk")
+    assert time_words(cost, basis, rate) != "-"
+    assert time_words(cost, basis, rate, is_in_turn=True).startswith("about ")
     lacking, tightest = changes.headroom(view, basis, cost.received_mb)
     assert not lacking
     assert "gets tightest" in tightest
@@ -151,7 +153,7 @@ def test_why_a_change_is_made_is_what_both_nodes_hold():
 
 def test_the_chart_of_the_nodes_has_the_band_of_the_target():
     view = make_view(4, 16, 5)
-    assert changes.bars(view, view, ground_of(view), "replicas").tolerance_ratio == TARGET_RATIO
+    assert changes.bars(view, view, ground_of(view), "replicas").tolerance_ratio == 0.07
 
 
 def test_at_freezed_no_node_may_take_anything_and_the_reason_is_the_level():
@@ -193,9 +195,10 @@ def test_the_line_of_a_policy_names_only_what_stands_differently():
 
 
 def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes():
-    request = EvenRequest(measure="qps", max_moves=20, copy=False)
+    request = EvenRequest(measure="qps", within_percent=5, max_moves=20, copy=False)
     even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
     assert model.even_command("peg", request) == even
+    assert "--within" not in model.even_command("peg", EvenRequest())
     asked = RequestedMove("2.1", "move_pri", "n1:1", "n2:1")
     assert model.move_command("peg", asked, is_held=True) == (
         "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"

@@ -9,9 +9,10 @@ from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from connectors.systems import target_of
 from core.errors import InputError
 from core.history.backtest.job import TABLES, Backtest, Outcome, run_here
-from core.history.backtest.parsing import grid_of
+from core.history.backtest.parsing import grid_of, with_target
 from core.units import pluralize
 
 
@@ -39,7 +40,10 @@ class BacktestJob(Strict):
 
 def _backtest(context: JobContext, job: BacktestJob) -> JobAnswer:
     minute_s = job.grid.get("minute_s") or context.config.history.minute_s
-    work = Backtest.prepared(context.history(), grid_of({**job.grid, "minute_s": minute_s}))
+    grid = grid_of({**job.grid, "minute_s": minute_s})
+    if job.grid.get("target") is None:
+        grid = with_target(grid, target_of(context.config, grid.clusters or ()))
+    work = Backtest.prepared(context.history(), grid)
     if job.engine == "spark":
         from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
 

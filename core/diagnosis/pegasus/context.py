@@ -20,7 +20,7 @@ from core.diagnosis.pegasus.trials import (
     Trials,
     deviation_of_node,
     deviation_of_table,
-    node_deviation,
+    deviation_without,
     outcome_of,
 )
 from core.errors import UnknownNameError
@@ -372,7 +372,12 @@ class PegasusDiagnosisContext:
     @cached_property
     def measure(self) -> Measure:
         """The deviation that is judged: of all nodes, or of the one that is asked about."""
-        return node_deviation if self.node is None else deviation_of_node(self.node)
+        return self.over_nodes if self.node is None else deviation_of_node(self.node)
+
+    @cached_property
+    def over_nodes(self) -> Measure:
+        """The deviation over the nodes that are to carry load."""
+        return deviation_without(self.facts.columns.set_aside)
 
     @property
     def baseline(self) -> Trial:

@@ -29,9 +29,8 @@ from core.diagnosis.pegasus.patterns.policy import (
 )
 from core.diagnosis.pegasus.patterns.switches import switches_hold
 from core.diagnosis.pegasus.patterns.tables import bulk_loading, too_few_partitions
-from core.diagnosis.pegasus.trials import node_deviation
+from core.diagnosis.pegasus.trials import compared_nodes
 from core.errors import IncompleteSnapshotError, UnknownNameError
-from core.pegasus.even.request import EvenRequest
 from core.pegasus.rules.registry import pegasus_verdict
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
@@ -63,14 +62,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 OF_DISKS: Final = (disks_uneven,)
 """Patterns that say nothing of one partition."""
 
-TARGET_RATIO: Final = EvenRequest().within_percent / 100
-"""Even enough: the same as for the moves that Trimtab plans."""
-
-UNEVEN_RATIO: Final = 0.1
-"""A deviation above this is a problem even where nothing that was tried makes it smaller ..."""
-
 EXPLAINED: Final = Explained(
-    symptoms=("not_balanced",),
+    symptoms=("not_balanced", "node_deviation", "node_drained", "node_excluded"),
     by_cause={
         "level_freezed_by_nodes": ("level_low", "node_dead"),
         "level_freezed": ("level_low",),
@@ -86,7 +79,8 @@ EXPLAINED: Final = Explained(
 """What is the unevenness itself, and what a proven cause says already."""
 
 UNEVEN_COUNT: Final = 2.0
-"""... if the farthest node has so many replicas more or less than the mean."""
+"""Replicas that the farthest node has more or less than the mean, from which a deviation above the
+target is a problem even where nothing that was tried makes it smaller."""
 
 
 def diagnose(
@@ -129,7 +123,7 @@ def diagnose(
             causes=known,
             problem=headline(known, str(exc)),
             notes=("Nothing was simulated.",),
-            target_ratio=TARGET_RATIO,
+            target_ratio=facts.target_ratio,
             verdict=verdict,
         )
     proven = one_per_fix(sorted(_found(context), key=lambda cause: _rank(context, cause)))
@@ -143,7 +137,7 @@ def diagnose(
     problem = headline(causes, problem)
     subject = _farthest(context) if context.node in context.view.nodes else ""
     return Diagnosis(
-        target_ratio=TARGET_RATIO,
+        target_ratio=facts.target_ratio,
         causes=causes,
         problem=problem,
         subject="" if subject and subject in problem else subject,
@@ -201,8 +195,8 @@ def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     if not has_causes:
         return _farthest(context) if _is_uneven(context) else ""
     baseline = context.baseline
-    start, end = node_deviation(baseline.start) or 0.0, node_deviation(baseline.end) or 0.0
-    if context.node is not None or start > UNEVEN_RATIO:
+    start, end = (context.over_nodes(one) or 0.0 for one in (baseline.start, baseline.end))
+    if context.node is not None or start > context.facts.target_ratio:
         return _farthest(context)
     if end > start + MIN_GAIN_RATIO:
         return (
@@ -215,24 +209,29 @@ def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
 def _is_uneven(context: PegasusDiagnosisContext) -> bool:
     end = context.baseline.end
     deviation = context.measure(end) or 0.0
-    held = end.replica_counts.sum(axis=0)
+    held = end.replica_counts.sum(axis=0)[compared_nodes(end, context.facts.columns.set_aside)]
     off = float(np.abs(held - held.mean()).max()) if held.size else 0.0
-    return deviation > UNEVEN_RATIO and off >= UNEVEN_COUNT
+    return deviation > context.facts.target_ratio and off >= UNEVEN_COUNT
 
 
 def _farthest(context: PegasusDiagnosisContext) -> str:
     """Return the worst of both countings, of the node in question or of the farthest one."""
     view = context.view
+    set_aside = context.facts.columns.set_aside
+    if context.node in set_aside:
+        return ""  # empty on purpose; a note names it
+    compared = compared_nodes(view, set_aside)
     found: list[tuple[float, str]] = []
     for counts, what in ((view.replica_counts, "replicas"), (view.primary_counts, "primaries")):
         held = counts.sum(axis=0)
-        if not held.sum():
+        average = float(held[compared].mean())
+        if not average:
             continue
-        shares = np.abs(held - held.mean()) / held.mean()
-        at = int(shares.argmax())
+        shares = np.abs(held - average) / average
+        at = int(np.where(compared, shares, -1.0).argmax())
         if context.node in view.nodes:
             at = view.nodes.index(context.node)
-        mean = f"the mean of {held.mean():,.1f} over {pluralize(len(view.nodes), 'node')}"
+        mean = f"the mean of {average:,.1f} over {pluralize(int(compared.sum()), 'node')}"
         far = format_ratio(float(shares[at]))
         found.append(
             (float(shares[at]), f"{view.nodes[at]} has {held[at]:,} {what}, {far} from {mean}.")
@@ -242,6 +241,8 @@ def _farthest(context: PegasusDiagnosisContext) -> str:
 
 def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     yield from context.notes
+    if names := context.facts.columns.nodes_with("drained"):
+        yield f"Drained: {', '.join(names)}. Level lively fills drained nodes again."
     yield from black_listed(context)
     if len(context.blockers) > 1:
         yield (
@@ -252,7 +253,7 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
         yield from partition_notes(context, context.row)
         return
     baseline = context.baseline
-    before, after = node_deviation(baseline.start), node_deviation(baseline.end)
+    before, after = context.over_nodes(baseline.start), context.over_nodes(baseline.end)
     if baseline.moves and baseline.converges:
         yield (
             f"The balancer is at work: {pluralize(baseline.moves, 'move')} in "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,7 +22,7 @@ from core.diagnosis.pegasus.repair import Repair, repaired, unhealthy_rows, with
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
 from core.pegasus.balance.rounds import apply_plans, balance_round, pick_by_seed, pick_first
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.view import NO_NODE, ClusterView, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 MAX_ROUNDS: Final = 2_000
 """Rounds after which a simulation counts as one that does not converge."""
@@ -376,9 +376,25 @@ def outcome_of(trial: Trial, measure: Measure) -> Outcome:
 # -- measures -----------------------------------------------------------------------------------
 
 
-def node_deviation(view: ClusterView) -> float | None:
-    """Return the deviation over all tables: of the farthest node, replicas or primaries."""
-    return _worst(view.replica_counts.sum(axis=0), view.primary_counts.sum(axis=0))
+def deviation_without(set_aside: Collection[str]) -> Measure:
+    """Return the measure over all tables: of the farthest node, replicas or primaries.
+
+    Args:
+        set_aside: Nodes that are empty on purpose: they are not compared.
+    """
+
+    def measure(view: ClusterView) -> float | None:
+        counts = view.replica_counts.sum(axis=0), view.primary_counts.sum(axis=0)
+        compared = compared_nodes(view, set_aside)
+        return _worst(*(one[compared] for one in counts))
+
+    return measure
+
+
+def compared_nodes(view: ClusterView, set_aside: Collection[str]) -> Flags:
+    """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+    found = np.array([name not in set_aside for name in view.nodes], np.bool_)
+    return found if found.any() else ~found
 
 
 def deviation_of_node(name: str) -> Measure:

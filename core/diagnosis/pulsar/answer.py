@@ -29,7 +29,7 @@ from core.errors import InputError, OpsError
 from core.findings.finding import Fix
 from core.progress import Progress
 from core.pulsar.load import usage_sources
-from core.pulsar.measures import DEFAULT_TARGET
+from core.pulsar.measures import cluster_target, measure
 from core.pulsar.owners import ORPHANED, STUCK
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.verdict import verdict_of
@@ -41,8 +41,8 @@ from core.units import format_ratio, pluralize
 ROOM_POINTS: Final = 30.0
 """So far over the usual usage, an overloaded broker is a problem though traffic is even."""
 
-UNEVEN_RATIO: Final = 0.25
-"""Load that ends farther from the mean is a problem; the target of 20% leaves some room to it."""
+UNEVEN_TIMES: Final = 1.25
+"""Load that ends farther from the mean than so many times the target is a problem."""
 
 MAX_CAUSES: Final = 6
 _RESOLVED_SHARE: Final = 0.5
@@ -121,9 +121,11 @@ def diagnose(
         return Diagnosis(
             causes=facts,
             problem=fact_headline(facts),
+            target_ratio=cluster_target(snapshot.manifest).bound,
             notes=("The snapshot has no brokers or no bundles: its load is not judged.",),
             verdict=verdict,
         )
+    target_ratio = cluster_target(snapshot.manifest).bound
     trials = Trials(
         snapshot,
         budget_s=request.budget_s,
@@ -143,6 +145,7 @@ def diagnose(
         return Diagnosis(
             causes=facts,
             problem=fact_headline(facts),
+            target_ratio=target_ratio,
             subject=subject,
             notes=(str(exc),),
             verdict=verdict,
@@ -153,8 +156,9 @@ def diagnose(
         return Diagnosis(
             causes=_concerning(facts, about),
             problem=fact_headline(facts),
+            target_ratio=target_ratio,
             subject=subject,
-            notes=_brevity(context.trials),
+            notes=(*_drained(context), *_brevity(context.trials)),
             verdict=verdict,
             outlook=_outlook(context),
             untried=int(context.trials.baseline.is_cut_short),
@@ -167,6 +171,7 @@ def diagnose(
         causes = with_facts(causes, verdict, EXPLAINED)
     return Diagnosis(
         causes=_concerning(causes, about),
+        target_ratio=target_ratio,
         problem=headline(causes, f"{unserved} {problem}".strip()),
         subject=subject,
         tried=search.tried,
@@ -174,10 +179,17 @@ def diagnose(
         untried_pairs=search.untried_pairs,
         cut_short=search.cut_short,
         refuted=search.refuted,
-        notes=search.notes(),
+        notes=(*_drained(context), *search.notes()),
         verdict=verdict,
         seconds=request.budget_s,
     )
+
+
+def _drained(context: DiagnosisContext) -> tuple[str, ...]:
+    """Return that brokers are empty on purpose, one sentence; nothing where none is."""
+    spread = measure(context.snapshot, context.settings).throughput
+    names = [spread.brokers[row] for row in np.flatnonzero(spread.is_set_aside)]
+    return (f"Drained, and not compared: {', '.join(names)}.",) if names else ()
 
 
 def _outlook(context: DiagnosisContext) -> str:
@@ -242,7 +254,11 @@ def _problem(context: DiagnosisContext) -> str:
     harm = _harm_of_moves(context)
     if harm:
         return harm
-    if end.deviation is not None and end.deviation > UNEVEN_RATIO and context.hurts:
+    if (
+        end.deviation is not None
+        and end.deviation > UNEVEN_TIMES * context.target_ratio
+        and context.hurts
+    ):
         measure = context.load.label
         after = f" after {pluralize(end.moves, 'move')}" if end.moves else ""
         why = _why_no_more(context)
@@ -342,6 +358,12 @@ class _Search:
         self._unproven: list[Candidate] = []
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
+    def _is_resolved(self, effect: Effect) -> bool:
+        return _is_resolved(effect, self._context.target_ratio)
+
+    def _merit(self, one: _Proven) -> tuple[Any, ...]:
+        return _merit(one, self._context.target_ratio)
+
     @property
     def tried(self) -> int:
         """Changes that were simulated."""
@@ -386,11 +408,11 @@ class _Search:
         is_shown = any(not one.effect.is_more_complete for one in proven)
         pairs = () if is_shown else self._pairs()
         for further in (later, self._singles(), pairs) if self._patterns is PATTERNS else ():
-            if any(_is_resolved(one.effect) and self._is_confirmed(one) for one in proven):
+            if any(self._is_resolved(one.effect) and self._is_confirmed(one) for one in proven):
                 break
             known = {key for one in proven for key in one.candidate.keys}
             proven += (one for one in further if not known.intersection(one.candidate.keys[:1]))
-        confirmed = list(self._confirmed(sorted(proven, key=_merit)))
+        confirmed = list(self._confirmed(sorted(proven, key=self._merit)))
         self._hasty = sum(self._draws.is_hasty(one.change) for one in confirmed)
         # a switch or a filter is a fact, whether or not there was time to simulate its fix
         facts = [self._fact(one) for one in self._unproven]
@@ -457,7 +479,7 @@ class _Search:
                     self._trials.leave_time_for(change)
             elif own.before != own.after and change.edit is None and not is_pair:
                 self._turning.setdefault(change.key, (candidate, change))
-        return min(found, key=_merit) if found else None
+        return min(found, key=self._merit) if found else None
 
     def _own_effect(self, change: Change, effect: Effect) -> Effect:
         base = self._context.base
@@ -509,7 +531,7 @@ class _Search:
                 found = self._best(pair, is_pair=True)
                 if found is not None:
                     yield found
-                    if _is_resolved(found.effect):
+                    if self._is_resolved(found.effect):
                         break
 
     def _placed_by_load(self) -> Iterator[_Proven]:
@@ -527,7 +549,7 @@ class _Search:
             found = self._best(pair, is_pair=True)
             if found is not None:
                 yield found
-                if _is_resolved(found.effect):
+                if self._is_resolved(found.effect):
                     return
 
     def _fact(self, candidate: Candidate) -> Cause:
@@ -623,7 +645,7 @@ class _Search:
         elif untried_pairs:
             notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not tried: {budget}.")
         if self._promising:
-            best = min(self._promising, key=_merit)
+            best = min(self._promising, key=self._merit)
             notes.append(
                 f"Promising, but cut short: {_assignments(best.change) or best.change.data}. "
                 "Give --seconds more time."
@@ -653,21 +675,21 @@ def _assignments(change: Change) -> str:
     return " and ".join(f"{key}={_text(value)}" for key, value in change.settings.items())
 
 
-def _is_resolved(effect: Effect) -> bool:
+def _is_resolved(effect: Effect, target_ratio: float) -> bool:
     """Whether the trouble is over: even enough, or much nearer; and calm."""
     before, after = effect.before.deviation, effect.after.deviation
-    if after is None or before is None or after <= DEFAULT_TARGET.bound:
+    if after is None or before is None or after <= target_ratio:
         return not effect.after.returned
     return not effect.after.returned and effect.gain >= _RESOLVED_SHARE * before
 
 
-def _merit(one: _Proven) -> tuple[Any, ...]:
+def _merit(one: _Proven, target_ratio: float) -> tuple[Any, ...]:
     """Sort key: what the snapshot itself shows first, then what resolves it, then the effect."""
     after = one.effect.after
-    off = max((after.deviation or 0.0) - DEFAULT_TARGET.bound, 0.0)
+    off = max((after.deviation or 0.0) - target_ratio, 0.0)
     return (
         max(-1, min(one.candidate.tier, 1)),
-        not _is_resolved(one.effect),
+        not _is_resolved(one.effect, target_ratio),
         one.candidate.tier,
         after.returned,
         round(off / 0.05),

@@ -17,7 +17,7 @@ from core.diagnosis.pulsar.trials import NOTHING, Change, Trials
 from core.findings.measures import Spread
 from core.pulsar.explain import Explanation
 from core.pulsar.load import percent_usage, usage_sources
-from core.pulsar.measures import measure
+from core.pulsar.measures import cluster_target, measure
 from core.pulsar.owners import unserved_rows
 from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -91,6 +91,11 @@ class DiagnosisContext:
     def settings(self) -> EffectiveSettings:
         """The active settings."""
         return self.trials.settings
+
+    @property
+    def target_ratio(self) -> float:
+        """Deviation from the mean that is even enough, of this cluster."""
+        return cluster_target(self.snapshot.manifest).bound
 
     @cached_property
     def strategy(self) -> AnyStrategy:

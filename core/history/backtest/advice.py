@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.backtest.model import MINUTES_PER_DAY, NO_SHEDDING, REPLAYED, Target
+from core.history.backtest.model import MINUTES_PER_DAY, NO_SHEDDING, OPTIMIZER, REPLAYED, Target
 from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.wording import Wording
@@ -54,7 +54,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
         return None  # nothing to compare with
     most = min(one["deviation_p95"] for one in (again, really(rows)) if _is_known(one)) + WORSE_BY
     for row in rows:
-        if row["rank"] is None or row["is_rejected"]:
+        if row["rank"] is None or row["is_rejected"] or row["shedding"] == OPTIMIZER:
             continue
         if order_of(row, target) >= order_of(again, target):
             return None
@@ -195,7 +195,7 @@ def wanted_settings(
     wanted: dict[str, Any] = {}
     if best["shedding"] == NO_SHEDDING:
         wanted["loadBalancerSheddingEnabled"] = False
-    elif best["shedding"] != record["shedding"]:
+    elif best["shedding"] not in (record["shedding"], OPTIMIZER):
         wanted |= dict.fromkeys(SHEDDING_SWITCHES, True)
         wanted |= _class(_SHEDDING, best["shedding"], force)
     if best["placement"] != record["placement"]:
@@ -232,6 +232,7 @@ def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns:
         sentences = [
             _model_words(mine, nouns),
             _choice_words(mine, target, nouns),
+            *_optimizer_words(mine, nouns),
             *_gap_words(runs, cluster),
             *_length_words(runs, cluster, nouns),
         ]
@@ -271,6 +272,17 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
         f"replayed, without leaving the farthest {nouns.server} farther off than they do or "
         f"than it really was.{refused}"
     )
+
+
+def _optimizer_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> Iterator[str]:
+    """Describe what the optimizer's plans reach: no setting makes the cluster do so."""
+    row = next((one for one in rows if one["shedding"] == OPTIMIZER), None)
+    if _is_known(row):
+        yield (
+            f"Plans of the Optimizer, applied by hand: deviation p95 "
+            f"{format_ratio(row['deviation_p95'])} with {row['unloads_per_day']:,.1f} "
+            f"{nouns.moves} a day."
+        )
 
 
 def _length_words(runs: pa.Table, cluster: str, nouns: Wording) -> Iterator[str]:

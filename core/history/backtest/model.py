@@ -24,6 +24,10 @@ RECORDED: Final = "recorded"
 NO_SHEDDING: Final = "none"
 """How a grid and the result tables write a candidate that sheds nothing."""
 
+OPTIMIZER: Final = "Optimizer"
+"""In place of a strategy: the optimizer's plan, applied whenever a round is due. No setting of a
+cluster makes it so: it is never recommended as one."""
+
 AS_RECORDED: Final = "as recorded"
 """Label of what really happened."""
 
@@ -80,7 +84,7 @@ class Target:
 
 TARGETS: Final[Mapping[str, Target]] = {
     "vivo": Target(name="vivo", deviation=0.2, unloads_per_day=10.0),
-    "pegasus": Target(name="pegasus", deviation=0.2, unloads_per_day=100_000.0),
+    "pegasus": Target(name="pegasus", deviation=0.1, unloads_per_day=100_000.0),
 }
 """Targets by name. vivo: what a large operator of Pulsar reported to have reached. pegasus: as
 even; a new primary copies nothing, so about one move a second is allowed: evenness decides."""

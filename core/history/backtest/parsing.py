@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from core.errors import InputError, UnknownNameError
-from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS, Grid, Target
+from core.history.backtest.model import NO_SHEDDING, OPTIMIZER, RECORDED, TARGETS, Grid, Target
 from core.history.backtest.systems import check_fields, system_of
 from core.pulsar.catalogue import Setting, Value
 from core.pulsar.placement import find_strategy
@@ -46,6 +46,14 @@ def parse_grid(text: str) -> Grid:
             hint='Write for example {"shedding": ["AvgShedder"]}.',
         )
     return grid_of(values)
+
+
+def with_target(grid: Grid, target_ratio: float | None) -> Grid:
+    """Return a grid that is judged by the target of its cluster; ``None``: the system's."""
+    if target_ratio is None or target_ratio == grid.target.deviation:
+        return grid
+    target = replace(grid.target, name="cluster", deviation=target_ratio)
+    return replace(grid, target=target)
 
 
 def grid_of(values: Mapping[str, Any]) -> Grid:
@@ -149,7 +157,7 @@ def _shedding(key: str, value: object) -> tuple[str | None, ...]:
 def _strategy(name: str, find: Callable[[str], Any]) -> str | None:
     if name == NO_SHEDDING:
         return None
-    return RECORDED if name == RECORDED else str(find(name).name)
+    return name if name in (RECORDED, OPTIMIZER) else str(find(name).name)
 
 
 def _placement(key: str, value: object) -> tuple[str | None, ...]:

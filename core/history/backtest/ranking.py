@@ -165,6 +165,7 @@ def _candidate(
         "seeds": len(seeds),
         "minutes": sum(row["minutes"] for row in by_seed[0]) if by_seed else 0,
         "problem": problem,
+        "placed_again": sum(row["placed_again"] or 0 for row in by_seed[0]) if by_seed else None,
     }
     for name in METRICS:
         bars = _over_seeds(name, by_seed)

@@ -106,6 +106,7 @@ CANDIDATES: Final = pa.schema(
         _field("converged_returned", pa.int64()),  # of these, back to where it had been
         _field("converged_deviation", pa.float64(), "ratio"),
         _field("converges", pa.bool_()),
+        _field("placed_again", pa.int64()),  # after their server was lost; no unloads, one seed
     ]
 )
 """One row a candidate and cluster, best first, what really happened in its place in that order."""

@@ -8,7 +8,7 @@ balancer's own kinds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,8 +20,12 @@ from core.pegasus.balance.rounds import apply_plans
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.weights import Floats, Weights, node_loads
 from core.pegasus.view import NO_NODE, ClusterView
+from core.units import format_mb, format_ratio
 
 _TINY = 1e-9
+_SAME = 5e-4
+"""Deviations that differ by less are written as the same."""
+
 Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
 
 
@@ -37,6 +41,8 @@ class EvenGoal:
         room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
+        keeps_all: Steps that lower the max deviation no further are kept, too.
+        set_aside: Nodes that are empty on purpose: they are given nothing and not compared.
     """
 
     within: float = 0.05
@@ -45,6 +51,13 @@ class EvenGoal:
     sizes_mb: Floats | None = None
     room_mb: Floats | None = None
     suspected: Collection[str] = ()
+    keeps_all: bool = False
+    set_aside: Collection[str] = ()
+
+    def compared(self, view: ClusterView) -> NDArray[np.bool_]:
+        """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+        found = np.array([name not in self.set_aside for name in view.nodes], np.bool_)
+        return found if found.any() else ~found
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,8 @@ class EvenPlan:
         bound: What no plan that reaches the goal undercuts.
         unknown_count: Partitions of unknown weight: they stay, and count nothing.
         end: The state when all steps are done.
+        rest_gain: What the steps that lower the max deviation no further gain or, where they were
+            left out, would gain; empty: there are none.
     """
 
     verdict: Verdict
@@ -74,6 +89,7 @@ class EvenPlan:
     bound: LowerBound
     unknown_count: int
     end: ClusterView
+    rest_gain: str = ""
 
 
 def deviation(loads: Floats) -> float:
@@ -96,26 +112,61 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
     before = node_loads(view, weights)
     search = _Search(view, weights, goal, before.copy())
     steps: list[BalancePlan] = []
-    while deviation(search.loads) > goal.within:
+    compared = goal.compared(view)
+    deviations = [deviation(before[compared])]
+    while deviations[-1] > goal.within:
         if goal.max_steps is not None and len(steps) >= goal.max_steps:
             break
         step = search.next_step()
         if step is None:
             break
         steps.append(step)
+        deviations.append(deviation(search.loads[compared]))
     sizes = goal.sizes_mb if goal.sizes_mb is not None else np.full(view.partition_count, np.nan)
-    plans = tuple(steps)
+    verdict = _verdict(before[compared], search.loads[compared], goal, len(steps))
+    needed = _needed(deviations) if verdict == "best_effort" else len(steps)
+    plans, after = tuple(steps[:needed]), search.loads
+    end = apply_plans(view, plans)
+    gain = ""
+    if needed < len(steps):
+        after = node_loads(end, weights)
+        rest = copy_cost(view, steps[needed:], sizes)
+        gain = _gain(rest, len(steps) - needed, (after[compared], search.loads[compared]))
+    if gain and goal.keeps_all:
+        plans, after = tuple(steps), search.loads
+        end = apply_plans(view, plans)
     return EvenPlan(
-        verdict=_verdict(before, search.loads, goal, len(steps)),
+        verdict=verdict,
         steps=plans,
         before=before,
-        after=search.loads,
-        deviation_before=deviation(before),
-        deviation_after=deviation(search.loads),
+        after=after,
+        deviation_before=deviations[0],
+        deviation_after=deviation(after[compared]),
         cost=copy_cost(view, plans, sizes),
-        bound=lower_bound(view, weights, goal.within, sizes),
+        bound=lower_bound(view, weights, goal.within, sizes, compared),
         unknown_count=int((~weights.is_known).sum()),
-        end=apply_plans(view, plans),
+        end=end,
+        rest_gain=gain,
+    )
+
+
+def _needed(deviations: Sequence[float]) -> int:
+    """Return after how many steps the farthest node is as near as after all of them.
+
+    All of them, where none brings it nearer: then what they do for the other nodes is the gain.
+    """
+    first = next(at for at, one in enumerate(deviations) if one <= deviations[-1] + _SAME)
+    return first or len(deviations) - 1
+
+
+def _gain(cost: CopyCost, count: int, loads: tuple[Floats, Floats]) -> str:
+    """Return what the last steps gain for the nodes together."""
+    before, after = (float(np.abs(one - one.mean()).mean() / one.mean()) for one in loads)
+    copied = f" ({format_mb(cost.copy_mb)} copied)" if cost.copy_count else ""
+    others = "The other one" if count == 1 else f"The other {count:,}"
+    return (
+        f"{others}{copied} would lower the mean deviation "
+        f"from {format_ratio(before)} to {format_ratio(after)}."
     )
 
 
@@ -152,13 +203,16 @@ class _Search:
         self._usual_mb = max(float(known.mean()) if len(known) else 1.0, 1.0)
         self._room = None if goal.room_mb is None else goal.room_mb.copy()
         self._may_copy = goal.may_copy
+        self._compared = goal.compared(view)
         self._receives = np.array([name not in goal.suspected for name in view.nodes], np.bool_)
+        self._receives &= self._compared
         self._counts = view.replica_counts.sum(axis=0)
 
     def next_step(self) -> BalancePlan | None:
         """Return the next step and book it; ``None`` when none helps."""
-        mean = self.loads.mean()
-        for source in np.argsort(-self.loads, kind="stable"):
+        mean = self.loads[self._compared].mean()
+        order = np.argsort(-self.loads, kind="stable")
+        for source in order[self._compared[order]]:
             if self.loads[source] <= mean:
                 return None
             best = self._role_change(int(source))
@@ -248,7 +302,13 @@ class LowerBound:
     copy_mb: float | None
 
 
-def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Floats) -> LowerBound:
+def lower_bound(
+    view: ClusterView,
+    weights: Weights,
+    within: float,
+    sizes_mb: Floats,
+    compared: NDArray[np.bool_] | None = None,
+) -> LowerBound:
     """Return bounds for bringing every node within ``mean * (1 +- within)``.
 
     Args:
@@ -256,11 +316,13 @@ def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Fl
         weights: The measure.
         within: Tolerance, share of the mean.
         sizes_mb: Shape ``(n_partitions,)``; NaN: unknown.
+        compared: Shape ``(n_nodes,)``: nodes that count; ``None``: all.
     """
     loads = node_loads(view, weights)
-    mean = float(loads.mean()) if len(loads) else 0.0
-    excess = np.maximum(loads - mean * (1 + within), 0.0)
-    missing = np.maximum(mean * (1 - within) - loads, 0.0)
+    counts = np.ones(len(loads), np.bool_) if compared is None else compared
+    mean = float(loads[counts].mean()) if counts.any() else 0.0
+    excess = np.where(counts, np.maximum(loads - mean * (1 + within), 0.0), 0.0)
+    missing = np.where(counts, np.maximum(mean * (1 - within) - loads, 0.0), 0.0)
     known = weights.is_known
     is_sized = not bool(np.isnan(sizes_mb[known]).any())
     steps, copy_mb = 0, 0.0

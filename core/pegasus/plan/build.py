@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
 from core.pegasus.plan.draft import Draft
-from core.pegasus.plan.maintenance_checks import note_balance_waits, refuse_split
+from core.pegasus.plan.maintenance_checks import note_balance_waits, note_refill, refuse_split
 from core.pegasus.proposal import MOVE_KINDS, Change, Move
 from core.pegasus.view import ClusterView
 from core.plan.model import Plan
@@ -249,10 +249,11 @@ def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
 def _note_lively(draft: Draft) -> None:
     counts = draft.facts.operations
     note_balance_waits(draft)
+    note_refill(draft)
     if counts is not None and counts.total >= 0:
-        sentence = f"The balancer counts {pluralize(counts.total, 'change')} now"
+        sentence = f"The balancer counts {pluralize(counts.total, 'balance operation')} now"
         sentence += ", primaries and secondaries together." if counts.total else "."
-        hint = "Its first round moves primaries, so it makes fewer; other rounds follow."
+        hint = "Its first round moves primaries, so it makes fewer changes; other rounds follow."
         draft.note("info", "forecast", sentence, hint=hint if counts.total else "")
     if draft.facts.snapshot.settings.get("balance_cluster") == "true" and any(
         table.max_replica_count == 1 for table in draft.facts.tables.values()

@@ -15,7 +15,7 @@ from msgspec import structs
 from core.errors import GuardRefusedError, InputError, OpsError, UnknownNameError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, ProposalAction
-from core.pegasus.copy_time import copy_time
+from core.pegasus.copy_time import copy_time, slower
 from core.pegasus.ids import parse_node
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, effective_level
 from core.pegasus.partition import PartitionConfig
@@ -409,9 +409,9 @@ def _note_time(draft: Draft, disks: int) -> None:
     total_mb, nodes = sum(known), pluralize(len(draft.course.received_mb), "node")
     unknown = len(draft.course.received_mb) - len(known)
     about = f"{format_mb(total_mb)}{' or more' if unknown else ''} is copied onto {nodes}"
-    rate = _slowest_rate(draft)
+    rate = slower(draft.terms.copy_rate, _slowest_rate(draft))
     if rate is None:
-        sentence = f"{about}; how long that takes is unknown, since the copying has no limit."
+        sentence = f"{about}; how long that takes is unknown: no limit is set, no copy was timed."
     else:
         sent: Counter[str] = Counter()
         largest_mb = 0.0
@@ -424,10 +424,14 @@ def _note_time(draft: Draft, disks: int) -> None:
             total_mb,
             node_mb=[*known, *sent.values()],
             largest_mb=largest_mb,
-            rate_mb_per_s=rate,
+            rate_mb_per_s=rate.mb_per_s,
             disks=disks,
         )
-        sentence = f"{about}: {took.describe()} at {rate:g} MB/s a disk."
+        # the guardian repairs many partitions at once; the steps of a run come one after the other
+        own = (step for step in draft.steps if isinstance(step, PegasusStep))
+        is_repair = any(step.removed_replicas for step in own)
+        took_words = took.describe() if is_repair else took.in_turn()
+        sentence = f"{about}: {took_words} at {rate.describe()}."
     draft.note("info", "copies", sentence)
 
 

@@ -24,6 +24,7 @@ from core.pegasus.plan.maintenance_checks import (
     check_policy,
     check_whole,
     note_balance_waits,
+    note_refill,
     unfreeze,
     warn_of_freezing,
 )
@@ -239,6 +240,7 @@ def rebalance_plan(
     if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
         draft.check_level()
     note_balance_waits(draft)
+    note_refill(draft)
     if draft.course.unhealthy:
         _await(draft, "healthy")
     _await(draft, "balanced")

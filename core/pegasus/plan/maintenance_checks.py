@@ -111,6 +111,23 @@ def note_balance_waits(draft: Draft) -> None:
             draft.note("warning", "balance_waits", sentence)
 
 
+def note_refill(draft: Draft) -> None:
+    """Warn that the balancer fills nodes that are empty on purpose."""
+    columns = draft.facts.columns
+    for status in ("drained", "excluded"):
+        names = columns.nodes_with(status)
+        if names:
+            draft.note(
+                "warning",
+                "fills_set_aside",
+                f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {status}: at level "
+                f"lively the balancer fills {'it' if len(names) == 1 else 'them'} again.",
+                subject=names[0],
+                hint="Leave the level at steady to keep nodes empty, or take them out of service "
+                "first.",
+            )
+
+
 def refuse_split(draft: Draft) -> bool:
     """Refuse to change members while a partition split is in progress: it would begin again."""
     children = draft.course.children

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow.compute as pc
 
 from core.findings.finding import FREE, Finding
 from core.findings.quantity import Quantity
+from core.pegasus.columns import BLACK_LIST
 from core.pegasus.rules.context import PegasusContext, partitions_cost
 from core.pegasus.snapshot import DISK_MIN_AVAILABLE, DISK_MIN_AVAILABLE_RATIO
-from core.units import format_ratio
+from core.units import format_band, format_deviation, format_ratio, pluralize
+
+MIN_OFF_COUNT: Final = 2.0
+"""Replicas that a node has more or less than the mean before its deviation is a finding."""
 
 SCARCE_FACTOR: Final = 2.0
 """Free space below so many times the limit is scarce."""
@@ -46,6 +51,85 @@ def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
             "answer; its disks, sizes and rates are unknown. No plan gives it anything.",
             hint="Check its process and load. The failure detector gives up a node that sends no "
             "beacon for its grace period (22 s by default).",
+        )
+
+
+def set_aside_nodes(context: PegasusContext) -> Iterator[Finding]:
+    """Nodes that are empty on purpose, or are being emptied; no mean counts them."""
+    columns = context.facts.columns
+    held = dict(zip(columns.nodes, columns.counts(primaries_only=False).sum(axis=0), strict=True))
+    for name in columns.nodes_with("drained"):
+        yield _of_node(
+            "node_drained",
+            "Node is drained",
+            name,
+            0,
+            f"{name} holds no replicas: it was drained. It is not compared with the other nodes.",
+            "Level lively, or a balance plan that names it, fills it again.",
+        )
+    for name in columns.nodes_with("excluded"):
+        count = int(held[name])
+        yield _of_node(
+            "node_excluded",
+            "Node is excluded",
+            name,
+            count,
+            f"{name} is on the {BLACK_LIST} and holds {pluralize(count, 'replica')}: it gets no "
+            "new secondary. It is not compared with the other nodes.",
+            f"Remove it from meta.lb.{BLACK_LIST} when its maintenance is over.",
+        )
+
+
+def _of_node(code: str, title: str, name: str, count: int, sentence: str, hint: str) -> Finding:
+    return Finding(
+        code=code,
+        title=title,
+        measured=Quantity(count, "replicas"),
+        severity="info",
+        subject_kind="node",
+        subject=name,
+        sentence=sentence,
+        hint=hint,
+    )
+
+
+def nodes_off_target(context: PegasusContext) -> Iterator[Finding]:
+    """Nodes whose primaries or replicas are farther from the mean than the target allows.
+
+    Not while partitions are unhealthy: a repair moves replicas. Not for less than
+    :data:`MIN_OFF_COUNT` replicas: a small cluster cannot be more even.
+    """
+    columns, target = context.facts.columns, context.facts.target_ratio
+    if context.ill_count or not columns.is_read.all() or not columns.is_compared.any():
+        return
+    found: list[tuple[float, str, str, int, float]] = []
+    counts = {
+        "primaries": columns.counts(primaries_only=True).sum(axis=0),
+        "replicas": columns.counts(primaries_only=False).sum(axis=0),
+    }
+    offs = {
+        "primaries": columns.deviations(primaries_only=True),
+        "replicas": columns.deviations(primaries_only=False),
+    }
+    means = {name: float(one[columns.is_compared].mean()) for name, one in counts.items()}
+    for at in np.flatnonzero(columns.is_compared).tolist():
+        what = max(offs, key=lambda name: abs(np.nan_to_num(offs[name][at])))
+        off, count = float(offs[what][at]), int(counts[what][at])
+        if abs(off) > target and abs(count - means[what]) >= MIN_OFF_COUNT:
+            found.append((off, columns.nodes[at], what, count, means[what]))
+    for off, name, what, count, mean in sorted(found, key=lambda one: -abs(one[0])):
+        yield Finding(
+            code="node_deviation",
+            title="Node outside the target band",
+            measured=Quantity(off, "deviation"),
+            limit=Quantity(target, "band"),
+            severity="warning",
+            subject_kind="node",
+            subject=name,
+            sentence=f"{name} has {count:,} {what}, {format_deviation(off)} from the mean of "
+            f"{mean:,.1f}; the target is {format_band(target)}.",
+            evidence={"measure": what, "count": count, "mean": mean, "deviation": off},
+            hint="Balance shows the moves that even the nodes out.",
         )
 
 

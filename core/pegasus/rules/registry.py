@@ -17,7 +17,13 @@ from core.pegasus.rules.cluster import (
     unusual_level,
 )
 from core.pegasus.rules.context import PegasusContext
-from core.pegasus.rules.nodes import dead_nodes, disks_short_of_space, silent_nodes
+from core.pegasus.rules.nodes import (
+    dead_nodes,
+    disks_short_of_space,
+    nodes_off_target,
+    set_aside_nodes,
+    silent_nodes,
+)
 from core.pegasus.rules.partitions import (
     lost_partitions,
     partitions_by_state,
@@ -46,10 +52,10 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[PegasusContext], ...]]] = {
         duplications,
         backup_policies,
     ),
-    "nodes": (dead_nodes, silent_nodes),
+    "nodes": (dead_nodes, silent_nodes, set_aside_nodes),
     "level": (unusual_level,),
     "disks": (disks_short_of_space,),
-    "balance": (balance,),
+    "balance": (balance, nodes_off_target),
     "reading": (coverage, problems),
     "settings": (switches_left_on,),
 }

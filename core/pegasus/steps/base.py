@@ -153,18 +153,8 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
         return False
 
     @property
-    def copied_mb(self) -> float | None:
-        """Data that it copies between nodes; ``None``: unknown."""
-        return 0.0
-
-    @property
     def moved_primaries(self) -> int:
         """Primaries that it moves without a copy."""
-        return 0
-
-    @property
-    def copied_replicas(self) -> int:
-        """Replicas that it moves by a copy."""
         return 0
 
     @property

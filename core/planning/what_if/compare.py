@@ -134,18 +134,19 @@ def compared(
         active_shedding_strategy(manager, settings).name,
         active_placement(settings, manager),
     )
-    rows = [_as_it_is(now, request)]
+    target = now.target.bound if request.target is None else request.target
+    rows = [_as_it_is(now, target)]
     for pair in pairs_of(brokers, settings, request):
         done = simulate_pair(
             Run(shedding=pair[0], rounds=request.rounds, seed=request.seed), pair[1]
         )
-        rows.append(_pair_row(done, pair, request) | {"is_effective": pair == effective})
+        rows.append(_pair_row(done, pair, target) | {"is_effective": pair == effective})
     ranked = sorted(rows, key=_merit)
     numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
     return pa.Table.from_pylist(numbered, schema=PAIRS)
 
 
-def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
+def _as_it_is(now: Measures, target: float) -> dict[str, Any]:
     spread = now.throughput
     known = spread.deviations[spread.known]
     deviation = float(abs(known).max()) if known.size else None
@@ -153,7 +154,7 @@ def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
         "shedding": NOTHING,
         "placement": NOTHING,
         "is_effective": False,
-        "meets_target": None if deviation is None else deviation <= request.target,
+        "meets_target": None if deviation is None else deviation <= target,
         "is_converged": True,
         "rounds_to_converge": 0,
         "moves": 0,
@@ -166,12 +167,12 @@ def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
     }
 
 
-def _pair_row(done: Simulation, pair: tuple[str, str], request: WhatIfRequest) -> dict[str, Any]:
+def _pair_row(done: Simulation, pair: tuple[str, str], target: float) -> dict[str, Any]:
     after = done.deviation_after
     return {
         "shedding": pair[0],
         "placement": pair[1],
-        "meets_target": None if after is None else after <= request.target,
+        "meets_target": None if after is None else after <= target,
         "is_converged": done.ending == "converged",
         "rounds_to_converge": done.rounds_to_converge,
         "moves": done.move_count,

@@ -21,8 +21,12 @@ class WhatIfRequest(Request, frozen=True, kw_only=True):
     rounds: Annotated[int, param("Max shedding rounds for each pair", ge=1, le=10_000)] = 60
     seed: Annotated[int, param("Seed of all random draws", ge=0)] = 1
     target: Annotated[
-        float, param("Max deviation of the busiest broker (ratio)", unit="ratio", gt=0)
-    ] = 0.20
+        Annotated[float, msgspec.Meta(gt=0)] | None,
+        param(
+            "Max deviation of the busiest broker (ratio); default: each cluster's target",
+            unit="ratio",
+        ),
+    ] = None
     settings: Annotated[
         dict[str, Any],
         param(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from core.pulsar.liveness import Liveness, liveness_of
-from core.pulsar.measures import DEFAULT_TARGET, Measures, Target
+from core.pulsar.measures import Measures, Target
 from core.pulsar.rules.bundle_facts import BundleFacts, BundleTable
 from core.pulsar.rules.recorded_past import RecordedPast
 from core.pulsar.settings import EffectiveSettings
@@ -20,11 +20,17 @@ class HealthContext:
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
     measures: Measures
-    target: Target = DEFAULT_TARGET
+    requested: Target | None = None
+    """What counts as balanced; ``None``: the cluster's own target."""
     elsewhere: BundleFacts | None = None
     """Who holds the bundles, where the snapshot does not."""
     past: RecordedPast | None = None
     """What was recorded of the cluster; ``None``: no history was read."""
+
+    @property
+    def target(self) -> Target:
+        """What counts as balanced."""
+        return self.requested or self.measures.target
 
     @cached_property
     def liveness(self) -> Liveness:

@@ -92,7 +92,9 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
         "brokers": len(spread.brokers),
     }
     missing = {
-        name for name, is_known in zip(spread.brokers, spread.known, strict=True) if not is_known
+        name
+        for name, is_known in zip(spread.brokers, np.isfinite(spread.values), strict=True)
+        if not is_known
     }
     if verdict == "unknown" and missing and missing <= context.liveness.dead.keys():
         return  # those that live are balanced, and the others have findings of their own
@@ -114,22 +116,27 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
         )
         return
     is_deviation = target.statistic == "max_deviation"
-    yield Finding(
-        code="traffic_deviation" if is_deviation else "usage_spread",
-        title="Traffic above the target band" if is_deviation else "Usage spread above the target",
-        measured=Quantity(value, "deviation" if is_deviation else ""),
-        limit=Quantity(target.bound, "band" if is_deviation else ""),
-        severity="warning",
-        subject_kind="broker",
-        subject=spread.worst or "",
-        sentence=(
-            f"{spread.worst} carries {spread.text_of(spread.maximum)}, "
-            f"{format_ratio(spread.max_deviation_ratio)} above the mean of "
-            f"{spread.text_of(spread.mean)}; the target is {target.label}."
-        ),
-        evidence=evidence,
-        hint="Preview an unload of one of its bundles.",
-    )
+    over = [row for row in spread.ranked if spread.deviations[row] > target.bound]
+    for row in over if is_deviation else spread.ranked[:1]:
+        broker, off = spread.brokers[row], float(spread.deviations[row])
+        yield Finding(
+            code="traffic_deviation" if is_deviation else "usage_spread",
+            title="Traffic above the target band"
+            if is_deviation
+            else "Usage spread above the target",
+            measured=Quantity(off if is_deviation else value, "deviation" if is_deviation else ""),
+            limit=Quantity(target.bound, "band" if is_deviation else ""),
+            severity="warning",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} carries {spread.text_of(float(spread.values[row]))}, "
+                f"{format_ratio(off)} above the mean of "
+                f"{spread.text_of(spread.mean)}; the target is {target.label}."
+            ),
+            evidence=evidence if row == spread.ranked[0] else {"deviation": off},
+            hint="Preview an unload of one of its bundles.",
+        )
 
 
 def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:
@@ -148,7 +155,7 @@ def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:
     usage = context.measures.usage
     mean, lowest = usage.mean, usage.minimum
     margin = context.settings.number(_DIFFERENCE) / 100.0
-    if mean is None or lowest is None or usage.known_count < len(usage.brokers):
+    if mean is None or lowest is None or usage.unknown_count:
         return
     busy = [usage.brokers[row] for row in usage.ranked if usage.values[row] > mean + margin]
     if lowest <= mean - margin or not busy:
@@ -183,8 +190,25 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         return
     started = column_values(context.snapshot.brokers, "started_at")
     now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
-    others = counts.total / max(counts.known_count - 1, 1)
-    for row in np.flatnonzero(counts.values == 0):
+    aside = (
+        np.zeros(len(counts.brokers), np.bool_) if counts.set_aside is None else counts.set_aside
+    )
+    idle = np.flatnonzero((counts.values == 0) & ~aside)
+    mean = counts.mean or 0.0
+    for row in np.flatnonzero(aside):
+        broker = counts.brokers[row]
+        yield Finding(
+            code="broker_drained",
+            title="Broker is drained",
+            measured=Quantity(0, "bundles"),
+            severity="info",
+            subject_kind="broker",
+            subject=broker,
+            sentence=f"{broker} owns no bundle: it was drained. It is not compared with the other "
+            "brokers.",
+            hint="The next unload may place bundles on it; an isolation policy keeps them off.",
+        )
+    for row in idle:
         broker = counts.brokers[row]
         if broker in context.liveness.dead:
             continue
@@ -194,16 +218,16 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             code="idle_broker",
             title="Broker owns no bundles",
             measured=Quantity(0),
-            limit=Quantity(others, "mean"),
+            limit=Quantity(mean, "mean"),
             since=None if age_s is None else ms_to_datetime(int(started[row])),
             severity="warning",
             subject_kind="broker",
             subject=broker,
             sentence=(
-                f"{broker} owns no bundle; mean of the other brokers: {others:.0f} bundles{since}."
+                f"{broker} owns no bundle; the mean of the brokers is {mean:,.0f} bundles{since}."
             ),
             evidence={
-                "mean_bundles": others,
+                "mean_bundles": mean,
                 "started_seconds_ago": age_s,
             },
             hint="A new or restarted broker gets bundles only when some are unloaded.",

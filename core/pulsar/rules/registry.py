@@ -8,7 +8,7 @@ from typing import Final
 
 from core.findings.engine import Rule, run_rules, worst_first
 from core.findings.finding import Finding
-from core.pulsar.measures import DEFAULT_TARGET, Target, measure
+from core.pulsar.measures import Target, measure
 from core.pulsar.rules import measurements
 from core.pulsar.rules.addresses import (
     lacking_addresses,
@@ -152,7 +152,7 @@ def assess(
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings | None = None,
     *,
-    target: Target = DEFAULT_TARGET,
+    target: Target | None = None,
     bundles: BundleFacts | None = None,
 ) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
@@ -160,7 +160,7 @@ def assess(
     Args:
         snapshot: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
         settings: The active settings; by default those of the snapshot.
-        target: What counts as balanced.
+        target: What counts as balanced; by default the cluster's own target.
         bundles: Who holds the bundles, where the snapshot does not.
     Returns:
         Worst first, then in the order of the rules; at most

@@ -14,7 +14,7 @@ from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS, Area, Verdict
 from core.pulsar.leader_activity import leader_activity
 from core.pulsar.liveness import liveness_of
-from core.pulsar.measures import DEFAULT_TARGET, Measures, Target, measure
+from core.pulsar.measures import Measures, Target, measure
 from core.pulsar.rules.bundle_facts import BundleFacts
 from core.pulsar.rules.doctor.examine import examine
 from core.pulsar.rules.fleet import is_from_files, leader_is_unread
@@ -48,7 +48,7 @@ def verdict_of(
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings | None = None,
     *,
-    target: Target = DEFAULT_TARGET,
+    target: Target | None = None,
     bundles: BundleFacts | None = None,
     past: RecordedPast | None = None,
 ) -> Verdict:
@@ -59,11 +59,11 @@ def verdict_of(
     Args:
         snapshot: Any snapshot; an area that it lacks the data of is named as not examined.
         settings: The active settings; by default those of the snapshot.
-        target: What counts as balanced.
+        target: What counts as balanced; by default the cluster's own target.
         bundles: Who holds the bundles, where the snapshot does not.
         past: What was recorded of the cluster.
     """
-    if settings is None and target == DEFAULT_TARGET and bundles is None and past is None:
+    if settings is None and target is None and bundles is None and past is None:
         known: Verdict = snapshot.derived.get(
             "verdict", lambda: _judged(snapshot, effective_settings(snapshot), target, None, None)
         )
@@ -75,7 +75,7 @@ def verdict_of(
 def _judged(
     snapshot: PulsarSnapshot,
     chosen: EffectiveSettings,
-    target: Target,
+    target: Target | None,
     bundles: BundleFacts | None,
     past: RecordedPast | None,
 ) -> Verdict:
@@ -135,7 +135,7 @@ class _Case:
         """Brokers without a load report, and bundles without rates."""
         spread = self._measures.throughput
         total = len(spread.brokers)
-        lacking = total - spread.known_count
+        lacking = spread.unknown_count
         if lacking == total:
             return "no broker gave a load report"
         if lacking:

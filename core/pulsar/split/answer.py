@@ -168,6 +168,7 @@ def _refused(case: _Case) -> SplitVerdict | None:
             sentence=f"The brokers answer {BY_FLOW} with an error (500) while "
             f"defaultNamespaceBundleSplitAlgorithm is {default}.",
             hint=f"{by_hand} the default to {BY_FLOW}.",
+            better=case.positions.values,
         )
     why = refusal((case.subject.lower, case.subject.upper), case.positions.values)
     if why:
@@ -212,11 +213,16 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
     largest = max(shares)
     is_useless = largest >= _USELESS_RATIO
     start = "A split there cannot help: it makes" if is_useless else "It is cut into"
+    better = _better_cut(case, largest)
     return SplitVerdict(
         code="cannot_help" if is_useless else "helps",
         sentence=f"{start} {len(parts)} parts; the largest keeps {format_ratio(largest)} of "
         "the load.",
-        hint=_better_cut(case, largest),
+        hint=""
+        if better is None
+        else f"{BY_HAND} at 0x{better[0]:08x} would leave the largest part with "
+        f"{format_ratio(better[1])}.",
+        better=() if better is None else better[:1],
     )
 
 
@@ -234,15 +240,13 @@ def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     )
 
 
-def _better_cut(case: _Case, largest: float) -> str:
-    """Name the one position that halves the load best, when it is clearly better."""
+def _better_cut(case: _Case, largest: float) -> tuple[int, float] | None:
+    """Return the position that halves the load best, and the share of its largest part.
+
+    ``None`` if it is not clearly better than the cut in question.
+    """
     best = None if case.topics is None else most_even_position(case.topics)
-    if best is None or largest - best[1] < _CLEARLY_RATIO:
-        return ""
-    return (
-        f"specified_positions_divide at 0x{best[0]:08x} would leave the largest part with "
-        f"{format_ratio(best[1])}."
-    )
+    return None if best is None or largest - best[1] < _CLEARLY_RATIO else best
 
 
 def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | None) -> str:

@@ -132,11 +132,13 @@ class SplitVerdict:
             error; ``unknown``.
         sentence: With numbers.
         hint: What to do instead; may be blank.
+        better: Positions of the cut that the hint names, for ``specified_positions_divide``.
     """
 
     code: VerdictCode
     sentence: str
     hint: str = ""
+    better: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ import pandas as pd
 
 from core.alerts.model import Alert, Limits, Severity, Silence
 from core.alerts.rules import RULE_BY_CODE, RULES
-from core.units import format_age, format_ago, format_deviation
+from core.alerts.thresholds import describe
+from core.units import format_age, format_ago
 from dashboard.presenters.figures import KeyFigure, Status
 
 SPANS: Final = {
@@ -116,7 +117,7 @@ def thresholds_table(
     """
     firing = Counter(one.key.rule for one in alerts if is_open(one, silences, now))
     fires_above = {
-        "uneven": format_deviation(limits.deviation_ratio),
+        "uneven": describe(limits, "deviation_ratio"),
         "unhealthy": "0 partitions",
         "problem": "0 errors",
         "lively": "level steady",

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import services
-from dashboard.app_pages.alerts import model, view
+from dashboard.app_pages.alerts import model, thresholds, view
 from dashboard.components import figures, frame, words
 from dashboard.services import alerts
 
@@ -29,5 +29,6 @@ with left:
     words.section("Pending, silenced, resolved", "last 24 h")
     view.draw_others(config, others, silences, now)
 with right:
-    words.section("Thresholds", "[alerts] in the configuration")
-    view.draw_thresholds(model.thresholds_table(config.alerts.limits(), every, silences, now))
+    words.section("Thresholds")
+    view.draw_thresholds(model.thresholds_table(alerts.limits(config), every, silences, now))
+    thresholds.draw(config)

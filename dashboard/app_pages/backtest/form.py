@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import state
+from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.components import choice, jobs, misnamed, words
@@ -41,6 +41,7 @@ ENGINE: Final = "engine"
 STRETCH: Final = "stretch"
 WINDOW, MINUTE_S, OFF, UNLOADS = "window", "minute_s", "off", "unloads"
 OWN_TARGET: Final = "own"
+CLUSTER_TARGET: Final = "cluster"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ def draw(about: Editing) -> None:
     with second:
         shedding, placement = about.system.strategies(about.page.page)
     with third:
-        deviation, unloads = _target(about.system)
+        deviation, unloads = _target(about)
     values, problems = _values(about)
     advanced = _advanced(about)
     form = model.GridForm(
@@ -266,25 +267,27 @@ def begin_with(key: str, values: Sequence[str]) -> None:
         st.session_state[key] = list(values)
 
 
-def _target(system: BacktestPages) -> tuple[float | None, float | None]:
-    """Draw what is good enough; ``None``: the preset."""
+def _target(about: Editing) -> tuple[float, float]:
+    """Draw what is good enough: the cluster's target, or another for this back-test."""
+    system, page = about.system, about.page
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
-    words = f"≤ {preset.deviation:.0%} deviation, ≤ {preset.unloads_per_day:,g} {noun} a day"
+    own = services.target_ratio(page.config, page.choice.cluster)
+    words = f"≤ {own:.0%} deviation, ≤ {preset.unloads_per_day:,g} {noun} a day"
     chosen = choice.segmented(
         "Target",
-        ["vivo", OWN_TARGET],
+        [CLUSTER_TARGET, OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == "vivo" else "Custom",
+        say=lambda one: words if one == CLUSTER_TARGET else "Custom",
         has_label=True,
     )
     st.caption(system.target_caption)
     if chosen != OWN_TARGET:
-        return None, None
+        return own * 100, preset.unloads_per_day
     with st.container(horizontal=True):
         deviation = st.number_input(
             "Deviation, %",
             min_value=0.0,
-            value=preset.deviation * 100,
+            value=own * 100,
             format="%g",
             key=OFF,
             bind="query-params",
@@ -397,7 +400,7 @@ def _widgets(form: GridForm, engine: str) -> dict[str, Any]:
         WINDOW: form.window_minutes,
         MINUTE_S: float(form.minute_s),
         STRETCH: WHOLE,
-        TARGET: "vivo",
+        TARGET: CLUSTER_TARGET,
         **{value_key(key): list(texts) for key, texts in form.values.items()},
     }
     if form.system.placement:

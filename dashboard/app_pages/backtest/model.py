@@ -28,7 +28,7 @@ from core.units import format_age, format_ratio, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.jobs import moment
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.moments import span_words, stamp
 
 if TYPE_CHECKING:
     from core.history.backtest.job import Backtest
@@ -372,7 +372,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
     if span is not None:
         recorded = KeyFigure(
             label="Recorded",
-            value=format_age((span[1] - span[0]).total_seconds()),
+            value=span_words(span[1] - span[0]),
             note=f"{span[0]:%m-%d %H:%M} to {span[1]:%m-%d %H:%M} UTC",
         )
     return [
@@ -389,7 +389,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
-    record = _row(ranking[ranking["is_record"].eq(other=True)])
+    record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
     compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
@@ -408,7 +408,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             label=f"{moves} a day, rank 1",
             value=_amount(best, "unloads_per_day"),
             note=_compared(again, record, "unloads_per_day", _amount),
-            help=compared,
+            help=f"{compared} {reassigned_words(record, shown.nouns)}".rstrip(),
             status=_judged(
                 best, "unloads_per_day", None if target is None else target.unloads_per_day
             ),
@@ -429,6 +429,11 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     ]
 
 
+def record_of(ranking: pd.DataFrame) -> Mapping[Hashable, Any]:
+    """Return the row of what happened; empty: there is none."""
+    return _row(ranking[ranking["is_record"].eq(other=True)])
+
+
 def _row(rows: pd.DataFrame) -> Mapping[Hashable, Any]:
     return rows.iloc[0].to_dict() if len(rows) else {}
 
@@ -441,6 +446,17 @@ def _compared(
 ) -> str:
     """Return the figure of the recorded settings, replayed, and the actual one."""
     return f"replayed {written(again, name)} · actual {written(record, name)}"
+
+
+def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
+    """Return how many subjects were reassigned after a loss, one sentence; empty: none."""
+    count = record.get("placed_again")
+    if count is None or pd.isna(count) or not count:
+        return ""
+    return (
+        f"Reassigned after the loss of a {nouns.server}: {int(count):,} {nouns.subject}; these are "
+        f"no {nouns.moves}."
+    )
 
 
 def _ratio(row: Mapping[Hashable, Any], name: str) -> str:
@@ -517,7 +533,7 @@ class GridForm:
         values: Texts of values by upstream key.
         seeds: How many.
         window_minutes: Longest stretch that is simulated at once.
-        deviation_pct: Own target; ``None``: that of vivo.
+        deviation_pct: Max deviation; ``None``: the default of the system.
         unloads_per_day: Own target.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """

@@ -108,7 +108,8 @@ def draw_pareto(view: Shown) -> None:
     )
     span = model.span_note(view.ranking, view.nouns.moves)
     note = "Labels: ranks. Bars: range over the seeds."
-    st.caption(words.plain(f"{note} {span}".strip()))
+    lost = model.reassigned_words(model.record_of(view.ranking), view.nouns)
+    st.caption(words.plain(" ".join(filter(None, (note, span, lost)))))
 
 
 def draw_references(sentence: str) -> None:

@@ -38,9 +38,6 @@ UP: Final = "● Running"
 DOWN: Final = "✖ Down"
 NONE: Final = "\u2013"
 
-TOLERANCE: Final = 0.2
-"""Half width of the target band that clusters are compared by."""
-
 HIGH_USAGE: Final = 0.85
 """Usage from which a broker counts as overloaded, unless its cluster is set otherwise."""
 
@@ -58,6 +55,7 @@ class FleetRow:
         verdict: What is wrong, and what was examined; ``None``: there is no snapshot.
         deviation_ratio: Of the busiest broker from the mean traffic, or the largest of the nodes'
             primaries either way.
+        target_ratio: Deviation that its target allows; 0: there is no snapshot.
         trend: The same over the last hours, percent, oldest first.
         usage_ratio: Of the fullest broker.
         hottest: That broker, and what limits it.
@@ -78,6 +76,7 @@ class FleetRow:
     group: str = ""
     verdict: Verdict | None = None
     deviation_ratio: float | None = None
+    target_ratio: float = 0.0
     trend: Sequence[float] = ()
     usage_ratio: float | None = None
     hottest: str = ""
@@ -283,16 +282,23 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
 
 def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     known = [one for one in rows if one.deviation_ratio is not None]
-    worst = max(known, key=lambda one: abs(one.deviation_ratio or 0.0), default=None)
+    worst = max(known, key=_times_over, default=None)
     value = None if worst is None else worst.deviation_ratio
     return KeyFigure(
         label="Max deviation",
         value=format_deviation(value),
-        note=f"target {format_band(TOLERANCE)}" + (f" · {worst.cluster}" if worst else ""),
-        status=band_status(None if value is None else abs(value), TOLERANCE),
+        note=f"target {format_band(worst.target_ratio)} · {worst.cluster}" if worst else "",
+        status=band_status(
+            None if value is None else abs(value), worst.target_ratio if worst else 0.0
+        ),
         trend=() if worst is None else worst.trend,
         help="Of the busiest broker, or the node with most or fewest primaries, from the mean.",
     )
+
+
+def _times_over(row: FleetRow) -> float:
+    """Return how many times of its target a cluster deviates."""
+    return abs(row.deviation_ratio or 0.0) / (row.target_ratio or 1.0)
 
 
 def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
@@ -356,7 +362,7 @@ def recent(
         {
             "at": one.ended_at or one.started_at or one.requested_at,
             "cluster": one.cluster,
-            "what": f"Run {one.state.lower()}, {pluralize(len(one.steps), 'step')}",
+            "what": f"Run {one.state.lower()}",
             "run": one.run_id,
         }
         for one in runs[:max_events]

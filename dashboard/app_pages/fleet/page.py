@@ -106,7 +106,7 @@ figures.key_figures(
 view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
 if shown is None:
     no_snapshot(page.config, page.choice, is_answer=False)
-left, right = frame.columns([0.8, 0.2], key="fleet")
+left, right = frame.columns([0.75, 0.25], key="fleet")
 with right:
     panel = st.container()
     view.activity(rows, known_runs or ())

@@ -88,7 +88,9 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
 
     frame = model.clusters_table(rows, services.now())
     highest = max((max(one.trend, default=0.0) for one in rows), default=0.0)
-    frame["bar"] = tables.deviation_bars([one.deviation_ratio for one in rows], model.TOLERANCE)
+    frame["bar"] = tables.deviation_bars(
+        [one.deviation_ratio for one in rows], [one.target_ratio for one in rows]
+    )
     trend = tables.sparkline(
         "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
     )
@@ -105,7 +107,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 "The worst findings, and how many; unknown is never healthy.",
                 width_px=108,
             ),
-            "bar": tables.deviation("Deviation from mean", "Grey: the target band of ±20%."),
+            "bar": tables.deviation("Deviation from mean", "Grey: the cluster's target band."),
             "deviation": tables.signed_percent("Max", width_px=66),
             "usage": tables.percent(
                 "Usage",
@@ -153,9 +155,14 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
         {
             "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=52),
             "what": st.column_config.ButtonColumn(
-                "What", type="tertiary", alignment="left", on_click=open_row, key="_open_event"
+                "What",
+                type="tertiary",
+                alignment="left",
+                on_click=open_row,
+                key="_open_event",
+                width=118,
             ),
-            "cluster": tables.words("Cluster"),
+            **({"cluster": tables.words("Cluster")} if len(rows) > 1 else {}),
         },
         key="fleet_activity",
         alt="Latest runs and moves, the newest first",

@@ -19,12 +19,12 @@ from core.history.queries.query import Evenness, Grid, event_step_of
 from core.history.queries.sql import Period
 from core.history.store.events import events_between
 from core.history.store.store import KINDS
-from core.units import format_age, format_ratio, ms_to_datetime, pluralize
+from core.units import format_ratio, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import scale_of
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.moments import span_words, stamp
 from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
@@ -114,7 +114,11 @@ class EventCounts:
 
 
 def key_figures(
-    system: HistorySystem, counts: EventCounts, evenness: Evenness, recorded: timedelta
+    system: HistorySystem,
+    counts: EventCounts,
+    evenness: Evenness,
+    recorded: timedelta,
+    target_ratio: float,
 ) -> list[KeyFigure]:
     """Return what happened in a period, and how even the load was.
 
@@ -122,7 +126,8 @@ def key_figures(
         system: Of the cluster.
         counts: What happened.
         evenness: How even the load was.
-        recorded: From the first to the last recorded minute of the period.
+        recorded: From the first to the last snapshot of the period.
+        target_ratio: Of the cluster.
     """
     moves = counts.number(system.move_kind)
     others = [
@@ -131,8 +136,13 @@ def key_figures(
         if counts.number(*kinds)
     ]
     return [
-        KeyFigure(label="Recorded", value=span_words(recorded) if recorded else "1 minute"),
-        *system.even_figures(evenness),
+        KeyFigure(
+            label="Recorded",
+            value=span_words(recorded),
+            note=pluralize(evenness.at_ms.size, "snapshot"),
+            help="From the first to the last snapshot of the range.",
+        ),
+        *system.even_figures(evenness, recorded, target_ratio),
         KeyFigure(
             label=f"{system.move.capitalize()}s",
             value=f"{moves:,}",
@@ -166,18 +176,6 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     return ", ".join(parts)
 
 
-def span_words(span: timedelta) -> str:
-    """Return ``6 h 12 min`` and the like."""
-    minutes = round(span.total_seconds() / 60)
-    if minutes < 90:
-        return f"{minutes} min" if minutes else format_age(span.total_seconds())
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    days, left = divmod(hours, 24)
-    return f"{days} d {left} h" if left else f"{days} d"
-
-
 # -- the picture -----------------------------------------------------------------------------------
 
 
@@ -189,6 +187,7 @@ def timeline(
     *,
     lanes: Sequence[Lane],
     period: Period,
+    target_ratio: float,
 ) -> Timeline:
     """Return what the picture shows: the servers that were hottest on average, and all events."""
     order = np.argsort(-_over(grid.mean.T, np.nanmean), kind="stable")[:MAX_ROWS]
@@ -205,7 +204,7 @@ def timeline(
         even=even,
         even_unit=system.even_unit,
         even_label=system.even_label,
-        bound=system.bound,
+        bound=system.bound(target_ratio),
         unit=measure.unit,
         label=measure.label,
         lanes=lanes,

@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import OpsError, SnapshotError
 from core.history.queries.query import servers_of
 from core.units import datetime_to_ms
-from dashboard import state
+from dashboard import services, state
 from dashboard.app_pages.history import minute, model, states, view
 from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
@@ -55,11 +55,14 @@ if not len(shown.minutes):
         words.answer("Nothing was recorded in this range.")
     states.outside(span)
     st.stop()
+target = services.target_ratio(config, choice.cluster)
 words.title("History", model.subtitle(shown.grid, period, system))
 recorded = timedelta(milliseconds=int(shown.minutes.at_ms[-1] - shown.minutes.at_ms[0]))
 with figures_place:
     seen = model.EventCounts.of(shown.counts)
-    figures.key_figures(model.key_figures(system, seen, shown.evenness, recorded), key="history")
+    figures.key_figures(
+        model.key_figures(system, seen, shown.evenness, recorded, target), key="history"
+    )
     states.tell_gap(config, choice, span[1])
 with lanes_place:
     lanes = pick_lanes(shown)
@@ -67,7 +70,7 @@ with export_place:
     view.draw_export(config, query)
 
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
-draw_picture(query, shown, system, measure, looked, lanes)
+draw_picture(query, shown, system, measure, looked, lanes, target)
 
 minute_s = config.history.minute_s
 DRAWN: dict[str, Callable[[], None]] = {

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from dashboard import services
-from dashboard.app_pages.history.model import span_words
 from dashboard.components import words
 from dashboard.components.header import Choice
-from dashboard.presenters.moments import stamp
+from dashboard.presenters.moments import span_words, stamp
 from dashboard.queries.history import ClusterHistory, history_of
 
 if TYPE_CHECKING:

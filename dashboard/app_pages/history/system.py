@@ -10,6 +10,8 @@ from core.errors import UnknownNameError
 from dashboard.charts.scale import Unit
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import numpy as np
     import pandas as pd
     import pyarrow as pa
@@ -74,8 +76,9 @@ class HistorySystem:
         even_unit: Of these values.
         even_label: What they are, in a few words.
         even_caption: The same, as the caption of the picture explains it.
-        bound: From where on a value is too large; NaN: nowhere.
-        even_figures: Returns how even the load was, as key figures.
+        bound: From where on a value is too large, of the cluster's target; NaN: nowhere.
+        even_figures: Returns how even the load was, as key figures, of the evenness, the recorded
+            time and the cluster's target.
         describe_moves: Returns what moved between two minutes, as a clause.
         with_load: Adds the load of what moved to the rows of two minutes, where it is recorded.
         read_pair: Returns two snapshots, and how evenness changed from one to the other.
@@ -98,8 +101,8 @@ class HistorySystem:
     even_unit: Unit
     even_label: str
     even_caption: str
-    bound: float
-    even_figures: Callable[[Evenness], list[KeyFigure]]
+    bound: Callable[[float], float]
+    even_figures: Callable[[Evenness, timedelta, float], list[KeyFigure]]
     describe_moves: Callable[[pd.DataFrame], str]
     with_load: Callable[[pd.DataFrame, Storable], pd.DataFrame]
     read_pair: Callable[[CachedSnapshot, CachedSnapshot], tuple[Storable, Storable, str]]

@@ -134,6 +134,7 @@ def draw_picture(
     measure: HistoryMeasure,
     looked: Looked,
     wanted: list[str],
+    target_ratio: float,
 ) -> None:
     """Draw the picture, the minute that is looked at marked."""
     data = model.timeline(
@@ -143,6 +144,7 @@ def draw_picture(
         system,
         lanes=lanes(picture.counts, wanted),
         period=query.period,
+        target_ratio=target_ratio,
     )
     figure = history_timeline(replace(data, marked=looked.moment))
     figures.plot(

@@ -283,7 +283,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "idlest_flow": "Idlest carried",
     "deviation_p95": "Deviation, 95th percentile",
     "deviation_max": "Deviation at worst",
-    "uneven_share": "Uneven minutes",
+    "uneven_share": "Minutes over 20%",
     "change_ratio": "Relative change",
     "dwell_ms": "Stayed away",
     "shortest_dwell_ms": "Shortest away",
@@ -488,7 +488,7 @@ MEASURES: Final[Mapping[str, MeasureLabel]] = {
     "gap": MeasureLabel("gap between busiest and idlest", "bytes/s"),
     "request_gap": MeasureLabel("gap between busiest and idlest", "req/s"),
     "usage_spread": MeasureLabel("highest usage over the mean", "ratio"),
-    "uneven": MeasureLabel("uneven minutes", "ratio"),
+    "uneven": MeasureLabel("minutes over 20%", "ratio"),
 }
 """What trends tell, by the name that they are recorded under."""
 

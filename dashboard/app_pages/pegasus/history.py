@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def _even_figures(evenness: Evenness) -> list[KeyFigure]:
+def _even_figures(evenness: Evenness, recorded: timedelta, target_ratio: float) -> list[KeyFigure]:
+    del recorded, target_ratio  # it counts primaries, and the target is a share of the mean
     spread = evenness.spread[np.isfinite(evenness.spread)]
     return [
         KeyFigure(
@@ -29,7 +31,7 @@ def _even_figures(evenness: Evenness) -> list[KeyFigure]:
             value=f"{spread.mean():.1f}" if spread.size else "unknown",
             note=f"max {spread.max():.0f}" if spread.size else "",
             trend=spread.tolist(),
-            help="Most minus fewest primaries of a node, averaged over the minutes.",
+            help="Most minus fewest primaries of a node, averaged over the snapshots.",
         )
     ]
 
@@ -86,7 +88,7 @@ PEGASUS: Final = HistorySystem(
     even_unit="count",
     even_label="primaries apart",
     even_caption="most minus fewest primaries",
-    bound=float("nan"),
+    bound=lambda _: float("nan"),
     even_figures=_even_figures,
     describe_moves=_describe_moves,
     with_load=_as_they_are,

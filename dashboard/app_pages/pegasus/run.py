@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
+from core.actions.copies import CopyProgress
 from core.actions.views import RunView
 from core.pegasus.steps.level import LEVEL_KEY
-from core.units import format_mb
 from dashboard import state
 from dashboard.app_pages.run.charts import Outcome, outcome_bars
 from dashboard.components import figures, tables, words
@@ -29,17 +29,12 @@ class PegasusOutcome:
         return bool(view.plan.expected.nodes or (view.measured and view.measured.nodes))
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return how much the plan copies."""
-        expected = view.plan.expected
+        """Return how much was copied so far, of what the plan predicted."""
         if not self.is_predicted(view):
             return []
-        return [
-            KeyFigure(
-                label="Copied",
-                value=format_mb(expected.copied_mb),
-                note=f"predicted, {len(expected.nodes)} nodes",
-            )
-        ]
+        value, note = CopyProgress.of(view).describe()
+        label = "Copied" if view.is_ended else "Copied so far"
+        return [KeyFigure(label=label, value=value, note=note)]
 
     def draw_links(self, view: RunView) -> None:
         """Draw the link to the cluster, whose balancer works at the level that was set."""

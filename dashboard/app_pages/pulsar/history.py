@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +12,6 @@ import pyarrow as pa
 from core.errors import SnapshotError
 from core.history.queries.query import Evenness
 from core.pulsar.load import WEIGHED, resource_weights
-from core.pulsar.measures import DEFAULT_TARGET
 from core.schemas.pulsar import RATES
 from core.snapshot.store import CachedSnapshot, Storable
 from core.units import (
@@ -27,6 +27,7 @@ from dashboard.components import words
 from dashboard.components.frame import bundle_link
 from dashboard.components.pulsar import leader_round
 from dashboard.presenters.figures import KeyFigure, band_status
+from dashboard.presenters.moments import span_words
 from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.pulsar import leader
 
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def _even_figures(evenness: Evenness) -> list[KeyFigure]:
+def _even_figures(evenness: Evenness, recorded: timedelta, bound: float) -> list[KeyFigure]:
     known = evenness.deviation[np.isfinite(evenness.deviation)]
-    bound = DEFAULT_TARGET.bound
     mean = float(known.mean()) if known.size else None
     share = evenness.share_over(bound)
     return [
@@ -47,12 +47,13 @@ def _even_figures(evenness: Evenness) -> list[KeyFigure]:
             note=f"target {format_band(bound)}",
             status=band_status(mean, bound),
             trend=known.tolist(),
-            help="Of the busiest broker's traffic from the mean, averaged over the minutes.",
+            help="Of the busiest broker's traffic from the mean, averaged over the snapshots.",
         ),
         KeyFigure(
-            label="Minutes over target",
+            label="Time over target",
             value=format_ratio(share if known.size else None),
-            note=f"of {pluralize(int(known.size), 'minute')}" if known.size else "",
+            note=f"{span_words(share * recorded)} of {span_words(recorded)}" if known.size else "",
+            help="Share of the snapshots in which the max deviation was above the target.",
             status="unknown" if not known.size else "warning" if share > 0 else "ok",
         ),
     ]
@@ -126,19 +127,19 @@ PULSAR: Final = HistorySystem(
     move_kind="move",
     by_hand="manual unloads (pulsar-admin)",
     measures=(
-        HistoryMeasure("usage", "Weighted maximum", "ratio"),
+        HistoryMeasure("usage", "Usage", "ratio"),
         HistoryMeasure("cpu", "CPU", "ratio"),
         HistoryMeasure("bandwidth_in", "NIC in", "ratio"),
         HistoryMeasure("bandwidth_out", "NIC out", "ratio"),
         HistoryMeasure("rate", "Message rate", "msgs/s"),
-        HistoryMeasure("throughput", "Throughput", "bytes/s"),
+        HistoryMeasure("throughput", "Traffic", "bytes/s"),
         HistoryMeasure("bundles", "Bundles", "bundles"),
     ),
     evenness=lambda evenness: evenness.deviation,
     even_unit="ratio",
     even_label="deviation of traffic",
     even_caption="deviation of the busiest broker",
-    bound=DEFAULT_TARGET.bound,
+    bound=lambda target_ratio: target_ratio,
     even_figures=_even_figures,
     describe_moves=_describe_moves,
     with_load=_with_load,
@@ -162,7 +163,7 @@ PULSAR: Final = HistorySystem(
         names="tenant/namespace/range",
         measures=(
             HistoryMeasure("rate", "Message rate", "msgs/s"),
-            HistoryMeasure("throughput", "Throughput", "bytes/s"),
+            HistoryMeasure("throughput", "Traffic", "bytes/s"),
         ),
         read=_bundle_series,
     ),

@@ -85,7 +85,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "least loaded", "deviation", "at worst", "uneven minutes"),
+        ("cluster", "from", "busiest", "least loaded", "deviation", "at worst", "minutes over 20%"),
         [
             (
                 row["cluster"],

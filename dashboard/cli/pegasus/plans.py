@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from core.errors import PlanError, UnknownNameError
+from core.actions.copies import recent_copy_rate
+from core.errors import OpsError, PlanError, UnknownNameError
 from core.pegasus.even.measures import Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.even.request import EvenRequest
@@ -41,7 +42,7 @@ from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic, Plan
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_ratio, is_whole, pluralize
 from dashboard import services
@@ -58,6 +59,9 @@ from dashboard.cli.requests import takes
 from dashboard.services.run_queue import in_the_way
 
 app = typer.Typer()
+
+_MAX_RUNS: Final = 100
+"""Runs that are searched for copies."""
 
 _MOVES: Final[tuple[Move, ...]] = get_args(Move)
 _CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -150,7 +154,11 @@ def act(
     options = PlanOptions(now=services.now(), reason=reason)
     loaded = None if is_snapshot else configured(config)
     if loaded is not None:
-        options = replace(options, exclusions=frozenset(loaded.cluster(source).exclusions))
+        options = replace(
+            options,
+            exclusions=frozenset(loaded.cluster(source).exclusions),
+            copy_rate=_measured_rate(loaded, source),
+        )
     plan = make(snapshot, options)
     note_problems(snapshot)
     if isinstance(plan, Diagnostic):
@@ -175,6 +183,14 @@ def act(
         detach=detach,
         as_json=as_json,
     )
+
+
+def _measured_rate(config: services.Config, cluster: str) -> CopyRate | None:
+    """Return how fast the latest copies of a cluster were; ``None``: no run tells."""
+    try:
+        return recent_copy_rate(services.runs(config, cluster, limit=_MAX_RUNS))
+    except OpsError:
+        return None
 
 
 def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool) -> None:
@@ -480,12 +496,14 @@ def even(request: EvenRequest) -> Make:
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
         measured = Measured.of(PegasusFacts(snapshot))
         goal = EvenGoal(
-            within=request.within_percent / 100,
+            within=request.goal_ratio(measured.facts.target_ratio),
             max_steps=request.max_moves,
             may_copy=request.copy,
             sizes_mb=measured.sizes_mb(),
             room_mb=measured.room_mb(),
             suspected=measured.facts.columns.nodes_with("not answering"),
+            keeps_all=request.all_moves,
+            set_aside=measured.facts.columns.set_aside,
         )
         found = even_out(measured.view, measured.weights(request.measure), goal)
         note(_even_sentence(found, request))
@@ -537,5 +555,5 @@ def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
         f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
         f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
         f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
-        f"{unknown if found.unknown_count else ''}."
-    )
+        f"{unknown if found.unknown_count else ''}. {found.rest_gain}"
+    ).rstrip()

@@ -116,6 +116,12 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         "answer": headline,
         **answers.verdict(judged),
         "balance": asdict(verdict),
+        "target_percent": round(facts.target_ratio * 100, 3),
+        "max_deviation": {
+            name: facts.columns.max_deviation(primaries_only=name == "primaries")
+            for name in ("primaries", "replicas")
+        },
+        "nodes_set_aside": facts.columns.set_aside,
         "nodes_down": down,
         "nodes_not_answering": silent,
         "states": {one.name: one.states for one in found},

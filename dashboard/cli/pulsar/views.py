@@ -17,7 +17,14 @@ from core.findings.verdict import Verdict
 from core.plan.model import Plan
 from core.progress import Progress
 from core.pulsar.load import usage_sources
-from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
+from core.pulsar.measures import (
+    TARGETS,
+    Measures,
+    Target,
+    balance_sentence,
+    cluster_target,
+    measure,
+)
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import OtherPreview, Preview, preview_plan
 from core.pulsar.presets import set_command
@@ -43,8 +50,8 @@ if TYPE_CHECKING:
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     """Show how even the load is, and the findings."""
-    target = target_of(target_code)
     snapshot = load_snapshot(directory)
+    target = target_of(target_code, snapshot.manifest)
     settings = active_settings(snapshot)
     measures = measure(snapshot, settings)
     verdict = verdict_of(snapshot, settings, target=target)
@@ -80,7 +87,7 @@ def _large_health(
 ) -> int:
     from core.spark.pulsar.large import health as kernel  # noqa: PLC0415  # commands start fast
 
-    target = target_of(target_code)
+    target = target_of(target_code, cluster.manifest)
     found = kernel.large_health(cluster, target)
     identity = load_manifest(directory)
     source = _source_of_worst(cluster.skeleton, found.measures, cluster.settings())
@@ -114,6 +121,7 @@ def show_health(
         "answer": balance_sentence(measures, target),
         **answers.verdict(verdict),
         "target": target.code,
+        "target_percent": _percent(target, measures),
         "measures": pulsar_answers.measures(measures),
         "usage_source": source or None,
         "problems": [answers.problem(item) for item in manifest.problems],
@@ -121,6 +129,11 @@ def show_health(
 
     def show() -> None:
         say(body["answer"])
+        if target.code != measures.target.code:
+            say(
+                f"Judged for this question by target {target.code} ({target.label}); "
+                f"the cluster's own target is {measures.target.label}."
+            )
         say(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
         say()
         table(
@@ -148,16 +161,23 @@ def show_health(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def target_of(code: str) -> Target:
-    """Return a target by its code.
+def _percent(target: Target, measures: Measures) -> float | None:
+    """Return the allowed deviation from the mean, percent; ``None``: the target is another one."""
+    is_share = target.statistic == measures.target.statistic
+    return round(target.bound * 100, 3) if is_share else None
+
+
+def target_of(code: str, manifest: Manifest) -> Target:
+    """Return a target by its code: the cluster's own, or another for this question.
 
     Raises:
         UsageFaultError: There is none of that name.
     """
-    for target in TARGETS:
+    known = (cluster_target(manifest), *TARGETS)
+    for target in known:
         if target.code == code:
             return target
-    unknown = UnknownNameError.of("target", code, [target.code for target in TARGETS])
+    unknown = UnknownNameError.of("target", code, [target.code for target in known])
     raise UsageFaultError(unknown.message, hint=unknown.hint)
 
 

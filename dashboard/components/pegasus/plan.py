@@ -222,7 +222,7 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
             action_bar.Effect(
                 label="Replicas copied" if copied else "Replicas taken off",
                 value=f"{copied or taken:,}",
-                note=format_mb(preview.copied_mb),
+                note=f"{format_mb(preview.copied_mb)} copied",
             )
         )
     if plan.expected.nodes and not plan.by_severity("error"):

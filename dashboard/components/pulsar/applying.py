@@ -32,6 +32,7 @@ class PulsarDialog(ApplyDialog):
         preview: Its preview, as shown.
         is_shedding: The cluster sheds by itself, as far as its snapshot tells.
         sentence: What the page says the plan would do; blank: that of the unload preview.
+        caveat: Why the plan should rather not be applied; blank: its diagnostics decide.
     """
 
     example: ClassVar[str] = "10.1.0.3 runs hot since the release of 14:00"
@@ -39,6 +40,12 @@ class PulsarDialog(ApplyDialog):
     preview: Preview
     is_shedding: bool
     sentence: str = ""
+    caveat: str = ""
+
+    @property
+    def doubt(self) -> str:
+        """What the diagnostics say against the plan, else the page."""
+        return super().doubt or self.caveat
 
     @property
     def pause(self) -> PauseOption | None:

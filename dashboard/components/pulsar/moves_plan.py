@@ -46,7 +46,13 @@ def draw_bars(preview: Preview) -> None:
         label_visibility="collapsed",
     )
     figures.chart(
-        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
+        before_after_bars(
+            presenter.before_after(
+                preview.before_after,
+                quantity or "traffic",
+                preview.measures_before.target.bound,
+            )
+        ),
         key="plan_before_after",
         alt=f"{quantity} of the brokers before and after the moves",
     )
@@ -102,9 +108,17 @@ def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str 
 
 
 def dialog_of(
-    page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = ""
+    page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "", caveat: str = ""
 ) -> PulsarDialog:
-    """Return what is about to be applied; ``sentence`` says what it would do."""
+    """Return what is about to be applied.
+
+    Args:
+        page: The page.
+        plan: The plan.
+        preview: Of the plan.
+        sentence: What it would do.
+        caveat: Why it should rather not be applied.
+    """
     return PulsarDialog(
         config=page.config,
         cluster=page.cluster,
@@ -113,6 +127,7 @@ def dialog_of(
         is_past=page.is_past,
         is_shedding=is_shedding(page.reading.settings),
         sentence=sentence,
+        caveat=caveat,
     )
 
 
@@ -124,6 +139,7 @@ def draw_bar(
     effects: Sequence[action_bar.Effect] = (),
     more: Sequence[action_bar.Button] = (),
     preview: action_bar.Button | None = None,
+    is_preview: bool = False,
     part: str = "",
 ) -> None:
     """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
@@ -135,15 +151,17 @@ def draw_bar(
         effects: Instead of those of the unloads.
         more: Buttons before the others.
         preview: Opens the page's own preview; ``None``: a dialog with before and after.
+        is_preview: The page is a preview itself: there is no button for one.
         part: Which part of all moves the plan has: ``next round``; empty: they are all.
     """
     shown = action_bar.Button(label="Preview", on_click=_show, args=(_PREVIEW,), shortcut="p")
+    previews = [] if is_preview else [preview or shown]
     action_bar.show(
         effects or _effects(dialog.preview, part),
         [
             *more,
             action_bar.Button(label="Copy pulsar-admin", on_click=_show, args=(_COMMANDS,)),
-            preview or shown,
+            *previews,
             applying.apply_action(dialog),
         ],
         key=key,
@@ -228,7 +246,7 @@ def _preview_body(dialog: PulsarDialog) -> None:
     if st.button(
         action.label,
         icon=action.icon,
-        type="primary",
+        type="primary" if action.is_primary else "secondary",
         disabled=action.is_disabled,
         help=words.plain(action.help) or None,
         on_click=_hide_and,

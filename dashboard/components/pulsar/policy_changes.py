@@ -152,12 +152,21 @@ def draw_bar(
         *effects,
     ]
     clear = action_bar.Button(label="Clear", on_click=_clear)
+    is_preview = st.session_state.get(state.VIEW) == TAB
     shown = action_bar.Button(label="Preview", on_click=_preview, shortcut="p")
     if not preview.others or plan.errored:
-        action_bar.show(figures, [clear, shown], key="policies")
+        action_bar.show(figures, [clear] if is_preview else [clear, shown], key="policies")
         return
     dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
-    moves_plan.draw_bar(page, dialog, key="policies", effects=figures, more=[clear], preview=shown)
+    moves_plan.draw_bar(
+        page,
+        dialog,
+        key="policies",
+        effects=figures,
+        more=[clear],
+        preview=shown,
+        is_preview=is_preview,
+    )
 
 
 def _preview() -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.pegasus.columns import Floats, PegasusColumns
-from core.pegasus.even.planner import deviation
-from core.pegasus.even.request import EvenRequest
+from core.pegasus.columns import Floats, NodeStatus, PegasusColumns
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
@@ -25,6 +23,7 @@ from dashboard.presenters.pegasus.headline import (
     NODE_STATUS_WORDS,
     minus_one,
     node_status_words,
+    set_aside_words,
     unhealthy_count,
     waits,
 )
@@ -55,14 +54,12 @@ NODE_VIEWS: Final = {
 }
 """Sets of columns, and which command of the shell they are of."""
 
+_SET_ASIDE: Final[tuple[NodeStatus, ...]] = ("drained", "excluded")
 MAX_BARS: Final = 24
 """Nodes in the chart; of more, those that are farthest from the mean."""
 
 MAX_TRENDS: Final = 200
 """Nodes with a sparkline; more would be as many bytes as the rest of the page."""
-
-TARGET_RATIO: Final = EvenRequest().within_percent / 100
-"""Half width of the band around the mean: the goal of the optimizer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +95,7 @@ def subtitle(facts: PegasusFacts) -> str:
 
 
 def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[KeyFigure]:
-    """Return health, nodes, deviations, requests and pending changes; unknown is said.
+    """Return health, nodes, deviations, requests and balance operations; unknown is said.
 
     Args:
         facts: The snapshot.
@@ -113,8 +110,8 @@ def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[K
     return [
         _partitions_figure(facts),
         _alive_figure(columns),
-        _deviation_figure(columns, "Primaries", trends.primaries, primaries_only=True),
-        _deviation_figure(columns, "Replicas", trends.replicas, primaries_only=False),
+        _deviation_figure(facts, "Primaries", trends.primaries, primaries_only=True),
+        _deviation_figure(facts, "Replicas", trends.replicas, primaries_only=False),
         KeyFigure(
             label="Requests",
             value=format_per_s(float(requests), "op"),
@@ -122,7 +119,7 @@ def key_figures(facts: PegasusFacts, trends: NodeTrends | None = None) -> list[K
             trend=trends.requests,
             help="Of the primaries.",
         ),
-        KeyFigure(label="Pending changes", value=value, note=note, help=help_text),
+        KeyFigure(label="Balance operations", value=value, note=note, help=help_text),
     ]
 
 
@@ -163,6 +160,9 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
     named = node_status_words(columns)
     silent = int(columns.is_silent.sum())
     parts = [f"{total - alive:,} down"] if alive < total else []
+    parts += [
+        f"{len(names):,} {status}" for status in _SET_ASIDE if (names := columns.nodes_with(status))
+    ]
     if silent:
         parts.append(f"{silent:,} not answering")
     return KeyFigure(
@@ -170,28 +170,31 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
         value=f"{alive:,} / {total:,}",
         note=", ".join(parts),
         status="bad" if alive < total else "warning" if silent else "",
-        help=". ".join((*named, "By the meta server's failure detector.")),
+        help=". ".join(
+            (*named, *set_aside_words(columns), "By the meta server's failure detector.")
+        ),
     )
 
 
 def _deviation_figure(
-    columns: PegasusColumns, label: str, trend: Sequence[float], *, primaries_only: bool
+    facts: PegasusFacts, label: str, trend: Sequence[float], *, primaries_only: bool
 ) -> KeyFigure:
-    found = max_deviation(columns, primaries_only=primaries_only)
+    found = max_deviation(facts.columns, primaries_only=primaries_only)
     return KeyFigure(
         label=label,
         value=format_band(found),
-        note=f"target {format_band(TARGET_RATIO)}",
-        status=band_status(found, TARGET_RATIO),
+        note=f"target {format_band(facts.target_ratio)}",
+        status=band_status(found, facts.target_ratio),
         trend=trend,
-        help=f"{label} of the living node that is farthest from their mean.",
+        help=f"{label} of the node that is farthest from the mean; drained, excluded and dead "
+        "nodes do not count.",
     )
 
 
 def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | None:
-    """Return how far the farthest living node is from their mean, 0..1; ``None``: unknown."""
-    counts = columns.counts(primaries_only=primaries_only).sum(axis=0)[columns.is_alive]
-    return deviation(counts.astype(np.float64)) if counts.any() else None
+    """Return how far the farthest node is from the mean, 0..1; ``None``: unknown."""
+    found = columns.max_deviation(primaries_only=primaries_only)
+    return None if found is None else abs(found)
 
 
 def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
@@ -220,8 +223,8 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
             number,
             "counted at steady",
             (
-                f"{by_kind} A check counts primaries and secondaries of the unchanged "
-                "state together; rounds at lively do primaries first."
+                f"{by_kind} A check counts primaries and secondaries of the unchanged state "
+                "together (balance_operation_count); each round at lively counts again."
             ),
         )
     return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."
@@ -250,8 +253,8 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
-            "primaries_deviation": _deviations(columns, led) * 100,
-            "replicas_deviation": _deviations(columns, held) * 100,
+            "primaries_deviation": columns.deviations(primaries_only=True) * 100,
+            "replicas_deviation": columns.deviations(primaries_only=False) * 100,
             "memory_mb": rows["resident_memory_mb"].astype(float),
             "disk_free_pct": np.full(columns.node_count, np.nan),
             "fullest_free_pct": np.full(columns.node_count, np.nan),
@@ -274,15 +277,6 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
     order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def _deviations(columns: PegasusColumns, counts: NDArray[np.int64]) -> Floats:
-    """Return how far each living node is from their mean, as a ratio; NaN: unknown, or down."""
-    mean = mean_of_living(columns, counts.astype(np.float64))
-    found = np.full(columns.node_count, np.nan)
-    if mean > 0:
-        found[columns.is_alive] = (counts[columns.is_alive] - mean) / mean
-    return found
 
 
 def node_trends(trends: NodeTrends, nodes: Sequence[str]) -> list[Sequence[float]]:
@@ -382,8 +376,8 @@ def node_labels(columns: PegasusColumns) -> list[str]:
 
 
 def mean_of_living(columns: PegasusColumns, values: Floats) -> float:
-    """Return the mean over nodes that are alive; NaN where none is, or one is unknown."""
-    living = values[columns.is_alive]
+    """Return the mean over the nodes that are compared; NaN: there is none, or one is unknown."""
+    living = values[columns.is_compared]
     return float(living.mean()) if living.size else float("nan")
 
 

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from core.pegasus.copy_time import slower
 from core.pegasus.even.cost import CopyCost
+from core.plan.options import CopyRate
 from core.units import format_mb
 
 if TYPE_CHECKING:
     from dashboard.queries.pegasus.balance import Basis
 
-ASSUMED_RATE: Final = 500.0
-"""MB/s a disk where the cluster reports no limit: what the scripts of Pegasus leave behind."""
+ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
+"""Where the cluster reports no limit and no copy was timed."""
+
+
+def expected_rate(measured: CopyRate | None, basis: Basis) -> CopyRate:
+    """Return the rate that copies are expected to have, and what says so.
+
+    Args:
+        measured: Of the latest copies of the cluster; ``None``: there are none.
+        basis: Has the limit of its disks.
+    """
+    return slower(measured, basis.copy_rate_mb_per_s) or ASSUMED_RATE
 
 
 def copied_words(copies: int, size_mb: float, unknown: int) -> str:
@@ -25,18 +37,21 @@ def copied_words(copies: int, size_mb: float, unknown: int) -> str:
     return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
 
 
-def time_words(cost: CopyCost, basis: Basis, rate_mb_per_s: float) -> str:
+def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool = False) -> str:
     """Return how long copies take: ``3 s to 12 s``.
 
     Args:
         cost: Of the copies.
         basis: Has the disks.
-        rate_mb_per_s: What one disk receives and sends a second.
+        rate: Of one copy.
+        is_in_turn: A run makes them one after the other; else from all nodes at once, as the
+            cluster's own balancer may, to one after the other.
     """
     if not cost.copy_count:
         return "\u2013"
     disks = min((count for count in basis.disk_counts.values() if count), default=1)
-    return cost.time(rate_mb_per_s, disks).describe()
+    took = cost.time(rate.mb_per_s, disks)
+    return took.in_turn() if is_in_turn else took.describe()
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:

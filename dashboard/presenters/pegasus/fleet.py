@@ -20,6 +20,7 @@ class PegasusSummary:
     Attributes:
         verdict: What is wrong, and what was examined.
         deviation_ratio: Largest of the living nodes' primaries from their mean, either way.
+        target_ratio: Deviation that its target allows.
         requests_per_s: Reads and writes that the primaries serve.
         disk_ratio: Used of the disks of the fullest living node.
         fullest: That node.
@@ -31,6 +32,7 @@ class PegasusSummary:
 
     verdict: Verdict
     deviation_ratio: float | None
+    target_ratio: float
     requests_per_s: float | None
     disk_ratio: float | None
     fullest: str
@@ -52,7 +54,8 @@ def pegasus_summary(
     fullest = max(disks, key=disks.__getitem__, default="")
     return PegasusSummary(
         verdict=verdict,
-        deviation_ratio=_max_deviation([one.primaries for one in alive]),
+        deviation_ratio=columns.max_deviation(primaries_only=True),
+        target_ratio=facts.target_ratio,
         requests_per_s=requests if led.any() and math.isfinite(requests) else None,
         disk_ratio=disks.get(fullest),
         fullest=f"{fullest} · disk" if fullest else "",
@@ -61,14 +64,6 @@ def pegasus_summary(
         nodes=len(columns.nodes),
         taken_at=facts.snapshot.manifest.taken_at,
     )
-
-
-def _max_deviation(counts: Sequence[int]) -> float | None:
-    """Return the deviation from the mean that is largest either way; ``None``: all are 0."""
-    if not any(counts):
-        return None
-    mean = sum(counts) / len(counts)
-    return max((count / mean - 1 for count in (max(counts), min(counts))), key=abs)
 
 
 def _disk_ratio(node: NodeSummary) -> float | None:

@@ -18,6 +18,8 @@ from dashboard.presenters.naming import listed
 NODE_STATUS_WORDS: Final[dict[NodeStatus, str]] = {
     "down": "✖ down",
     "not answering": "▲ not answering",
+    "drained": "○ drained",
+    "excluded": "○ excluded",
     "alive": "● alive",
 }
 """Worst first."""
@@ -44,7 +46,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     rest = "".join(f", {one}" for one in service_words(facts))
     unread = f" ({total - read:,} were not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
-    named = "; ".join(node_status_words(columns))
+    named = "; ".join((*node_status_words(columns), *set_aside_words(columns)))
     balance = (
         f"{_STATES[verdict.state]} until every partition is healthy."
         if unhealthy
@@ -99,6 +101,14 @@ def node_status_words(columns: PegasusColumns) -> list[str]:
         if names:
             found.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {status}")
     return found
+
+
+def set_aside_words(columns: PegasusColumns) -> list[str]:
+    """Return which nodes are drained and which are excluded, by name."""
+    statuses: tuple[NodeStatus, ...] = ("drained", "excluded")
+    return [
+        f"{listed(names)} {status}" for status in statuses if (names := columns.nodes_with(status))
+    ]
 
 
 def trouble(facts: PegasusFacts) -> Badge | None:

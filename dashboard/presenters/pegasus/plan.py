@@ -78,7 +78,7 @@ def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | No
     places = {name: at for at, name in enumerate(columns.nodes)}
     for one in preview.nodes:
         after[places[one.node]] = one.primaries_after
-    alive = columns.is_alive
+    alive = columns.is_compared
     return (
         deviation(before[alive]) if before[alive].any() else None,
         deviation(after[alive]) if after[alive].any() else None,

@@ -22,6 +22,7 @@ class ClusterSummary:
         brokers: Brokers in the snapshot.
         traffic_bytes_per_s: In plus out.
         deviation_ratio: Of the busiest broker from the mean, by traffic.
+        target_ratio: Deviation that its target allows.
         usage_ratio: Weighted maximum of the fullest broker.
         hottest: That broker, with the resource that limits it.
         balancer: Whether the cluster's own balancer sheds load.
@@ -32,6 +33,7 @@ class ClusterSummary:
     brokers: int
     traffic_bytes_per_s: float | None
     deviation_ratio: float | None
+    target_ratio: float
     usage_ratio: float | None
     hottest: str
     balancer: str
@@ -56,6 +58,7 @@ def summary(
         brokers=len(measures.brokers),
         traffic_bytes_per_s=measures.throughput.total,
         deviation_ratio=measures.throughput.max_deviation_ratio,
+        target_ratio=measures.target.bound,
         usage_ratio=usage.maximum,
         hottest=hottest,
         balancer=balancer_words(settings),

@@ -14,6 +14,7 @@ from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview
 from core.units import (
     UNKNOWN,
+    format_band,
     format_bytes_per_s,
     format_msgs_per_s,
     format_ratio,
@@ -23,6 +24,9 @@ from dashboard.presenters.pulsar import unload
 
 MAX_DEVIATION: Final = "max deviation from mean traffic"
 """The one measure of the page: of all brokers the farthest from the mean, above or below."""
+
+_VISIBLE: Final = 0.005
+"""A deviation that grows by less is written as the same."""
 
 
 def farthest(spread: Spread) -> tuple[float, str] | None:
@@ -35,6 +39,18 @@ def farthest(spread: Spread) -> tuple[float, str] | None:
     distance = np.abs(np.where(spread.known, spread.values, spread.mean) - spread.mean)
     row = int(distance.argmax())
     return float(distance[row] / spread.mean), spread.brokers[row]
+
+
+def caveat(preview: Preview) -> str:
+    """Return that the plan makes the farthest broker farther from the mean; empty: it does not."""
+    start = farthest(preview.measures_before.throughput)
+    end = farthest(preview.measures_after.throughput)
+    is_known = all(step.placement.is_known for step in preview.steps)
+    if not is_known or start is None or end is None or end[0] - start[0] < _VISIBLE:
+        return ""
+    return (
+        f"The max deviation gets worse: {format_band(start[0])} now, {format_band(end[0])} after."
+    )
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.plan.model import Plan
-from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import Placement
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import Preview, StepPreview
@@ -87,12 +86,13 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
     return f"{listed(destinations, 3)} may take them, as {plan.strategy.name} places them"
 
 
-def before_after(table: pa.Table, quantity: str) -> BeforeAfter:
+def before_after(table: pa.Table, quantity: str, target_ratio: float) -> BeforeAfter:
     """Return the chart's numbers: touched brokers first, then the extremes, at most 24.
 
     Args:
         table: Of :data:`core.pulsar.plan.preview.BEFORE_AFTER`.
         quantity: Key of :data:`QUANTITIES`.
+        target_ratio: Half width of the target band.
     """
     name, unit = QUANTITIES[quantity]
     columns = {
@@ -111,7 +111,7 @@ def before_after(table: pa.Table, quantity: str) -> BeforeAfter:
         low=columns["low"][order],
         high=columns["high"][order],
         mean_after=float(known.mean()) if known.size else float("nan"),
-        tolerance_ratio=DEFAULT_TARGET.bound,
+        tolerance_ratio=target_ratio,
         unit=unit,
     )
 

@@ -77,6 +77,7 @@ class Basis:
         copy_rate_mb_per_s: What a disk may receive a second; ``None``: unknown, or no limit is set.
         obstacles: Why the meta server would not balance in this state.
         orders: Orders of the nodes that are known to fit.
+        target_ratio: Deviation from the mean that the cluster's target allows.
     """
 
     view: ClusterView
@@ -88,6 +89,7 @@ class Basis:
     copy_rate_mb_per_s: float | None
     obstacles: tuple[str, ...]
     orders: KnownOrders
+    target_ratio: float
 
     def weights(self, measure: Measure, view: ClusterView) -> Weights:
         """Return what every replica weighs by a measure."""
@@ -130,6 +132,7 @@ def _ground(stored: CachedSnapshot) -> Basis:
         copy_rate_mb_per_s=min(rates) if rates else None,
         obstacles=tuple(obstacles(view)),
         orders=known_orders(one.facts, view.nodes),
+        target_ratio=one.facts.target_ratio,
     )
 
 
@@ -299,17 +302,19 @@ class EvenRun:
 
 def _even(run: EvenRun) -> EvenPlan:
     request = run.request
-    found = basis(run.stored)
+    found, facts = basis(run.stored), pegasus_reading(run.stored).facts
     view = found.view
     free = np.array([found.free_mb[name] for name in view.nodes])
     room = None if np.isnan(free).all() else np.nan_to_num(free, nan=0.0)
     goal = EvenGoal(
-        within=request.within_percent / 100,
+        within=request.goal_ratio(facts.target_ratio),
         max_steps=request.max_moves,
         may_copy=request.copy,
         sizes_mb=found.sizes_mb,
         room_mb=room,
-        suspected=pegasus_reading(run.stored).facts.columns.nodes_with("not answering"),
+        suspected=facts.columns.nodes_with("not answering"),
+        set_aside=facts.columns.set_aside,
+        keeps_all=request.all_moves,
     )
     return even_out(view, found.weights(run.measure, view), goal)
 

@@ -18,7 +18,7 @@ from core.pegasus.plan.maintenance import (
     rolling_update_plan,
 )
 from core.plan.model import Plan
-from core.plan.options import PlanOptions
+from core.plan.options import CopyRate, PlanOptions
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import cached
@@ -41,6 +41,7 @@ class MovesRequest:
         keep_level: Hold the level at steady while the run lasts.
         exclusions: Tables that the configuration keeps out of plans.
         reason: Where the moves come from.
+        copy_rate: How fast copies are; ``None``: unknown.
     """
 
     stored: CachedSnapshot
@@ -48,6 +49,7 @@ class MovesRequest:
     keep_level: bool = False
     exclusions: tuple[str, ...] = ()
     reason: str = ""
+    copy_rate: CopyRate | None = None
 
 
 def moves_plan_of(request: MovesRequest) -> Plan:
@@ -62,7 +64,10 @@ def moves_plan_of(request: MovesRequest) -> Plan:
 def _made(key: tuple[MovesRequest, int]) -> Plan:
     request, _ = key
     terms = PlanOptions(
-        now=services.now(), reason=request.reason, exclusions=frozenset(request.exclusions)
+        now=services.now(),
+        reason=request.reason,
+        exclusions=frozenset(request.exclusions),
+        copy_rate=request.copy_rate,
     )
     snapshot = pegasus_reading(request.stored).snapshot
     return moves_plan(snapshot, request.moves, terms, keep_level=request.keep_level)
@@ -86,6 +91,7 @@ class WizardRequest:
             not matter.
         only_move_primary: Of a rebalance.
         exclusions: Tables that the configuration keeps out of plans.
+        copy_rate: How fast copies were; ``None``: unknown.
     """
 
     stored: CachedSnapshot
@@ -95,6 +101,7 @@ class WizardRequest:
     max_under_replicated: int | None = None
     only_move_primary: bool = False
     exclusions: tuple[str, ...] = ()
+    copy_rate: CopyRate | None = None
 
 
 def wizard_plan_of(request: WizardRequest) -> Plan:
@@ -114,6 +121,7 @@ def _maintained(key: tuple[WizardRequest, int]) -> Plan:
         now=services.now(),
         reason=f"{one.wizard}, prepared on the Maintenance page",
         exclusions=frozenset(one.exclusions),
+        copy_rate=one.copy_rate,
     )
     limit = MAX_UNDER_REPLICATED if one.max_under_replicated is None else one.max_under_replicated
     match one.wizard:

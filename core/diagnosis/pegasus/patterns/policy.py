@@ -13,7 +13,7 @@ import numpy as np
 
 from core.diagnosis.model import Cause, Effect
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext, Proof
-from core.diagnosis.pegasus.trials import Change, TimeUpError, Trial, node_deviation
+from core.diagnosis.pegasus.trials import Change, TimeUpError, Trial, compared_nodes
 from core.findings.finding import Fix
 from core.pegasus.snapshot import SWITCHES
 from core.units import format_ratio, pluralize
@@ -75,7 +75,7 @@ def policy_leaves_uneven(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         return
     if context.options.policy == "cluster":
         yield from _stuck_cluster(context)
-    elif _is_uneven(trial):
+    elif _is_uneven(context, trial):
         yield from _per_table(context, trial)
 
 
@@ -91,7 +91,7 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
         code="policy_per_table",
         keys=(CLUSTER, *(key for key in wanted if key != CLUSTER)),
         summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and nodes "
-        f"stay up to {format_ratio(node_deviation(trial.end))} from the mean over all tables.",
+        f"stay up to {format_ratio(context.over_nodes(trial.end))} from the mean over all tables.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
         hint="Set it for the time of the balance; at steady the cluster policy counts nothing."
@@ -108,7 +108,11 @@ def cluster_policy_barred(context: PegasusDiagnosisContext) -> Iterator[str]:
         trial = context.trials.trial(_free(context))
     except TimeUpError:
         return
-    if context.options.policy == "cluster" or _may_take_cluster(context) or not _is_uneven(trial):
+    if (
+        context.options.policy == "cluster"
+        or _may_take_cluster(context)
+        or not _is_uneven(context, trial)
+    ):
         return
     view = context.view
     name = view.app_names[int(np.flatnonzero(view.max_replica_counts <= 1)[0])]
@@ -183,13 +187,14 @@ def _free(context: PegasusDiagnosisContext) -> Change:
     return context.opened.with_options(**held) if held else context.opened
 
 
-def _is_uneven(trial: Trial) -> bool:
-    held = trial.end.replica_counts.sum(axis=0)
-    led = trial.end.primary_counts.sum(axis=0)
+def _is_uneven(context: PegasusDiagnosisContext, trial: Trial) -> bool:
+    compared = compared_nodes(trial.end, context.facts.columns.set_aside)
+    held = trial.end.replica_counts.sum(axis=0)[compared]
+    led = trial.end.primary_counts.sum(axis=0)[compared]
     if not held.sum():
         return False
     off = max(float(np.abs(one - one.mean()).max()) for one in (held, led))
-    return (node_deviation(trial.end) or 0.0) > _UNEVEN_RATIO and off >= _UNEVEN_COUNT
+    return (context.over_nodes(trial.end) or 0.0) > _UNEVEN_RATIO and off >= _UNEVEN_COUNT
 
 
 def _circling(trial: Trial) -> tuple[str, ...]:

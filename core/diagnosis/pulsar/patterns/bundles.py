@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from core.arrays import column_values, row_of
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext
 from core.diagnosis.pulsar.trials import Change
-from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
 from core.schemas.pulsar import RATES
@@ -41,7 +40,7 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
     if not spread.mean or not bundles.num_rows:
         return
     movable = ~np.asarray(bundles["is_broker_bound"].to_numpy(zero_copy_only=False), bool)
-    ceiling = spread.mean * (1 + DEFAULT_TARGET.bound)
+    ceiling = spread.mean * (1 + context.target_ratio)
     heavy = np.flatnonzero((traffic > ceiling) & movable)
     for row in heavy[np.argsort(-traffic[heavy])][:_MAX_SHOWN].tolist():
         bundle = bundles["bundle"][row].as_py()

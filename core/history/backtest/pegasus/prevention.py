@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from core.diagnosis.model import Effect
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
-from core.diagnosis.pegasus.trials import Change, TimeUpError, node_deviation
+from core.diagnosis.pegasus.trials import Change, TimeUpError
 from core.findings.finding import Fix
 from core.history.backtest.model import Candidate
 from core.history.backtest.pegasus.rules import (
@@ -51,7 +51,7 @@ def converged(
     level = settings.get(LEVEL, RECORDED_LEVEL)
     change = Change(level=None if level == RECORDED_LEVEL else parse_level(level), options=options)
     try:
-        return context.trials.effect(Change(), change, node_deviation)
+        return context.trials.effect(Change(), change, context.over_nodes)
     except TimeUpError:
         return None
 

@@ -22,7 +22,7 @@ BROKER_NUMBERS: Final = (
     *RATES,
     *(f"{name}_usage" for name in WEIGHED),
     *(f"{name}_limit" for name in WEIGHED),
-    *("topic_count", "bundle_count", "reported_at"),
+    *("topic_count", "bundle_count", "reported_at", "started_at"),
 )
 """What of a broker is read every minute."""
 
@@ -85,10 +85,12 @@ def broker_fields(numbers: Floats, here: Flags) -> dict[str, Any]:
         here: ``(T, b)``.
     """
     width = len(WEIGHED)
-    counts = np.nan_to_num(numbers[:, :, -3:-1])
-    present = numbers[:, :, :-1]
+    counts = np.nan_to_num(numbers[:, :, -4:-2])
+    present = numbers[:, :, :-2]
     same = (present[1:] == present[:-1]) | (np.isnan(present[1:]) & np.isnan(present[:-1]))
-    reported_at = numbers[:, :, -1]
+    reported_at, started_at = numbers[:, :, -2], numbers[:, :, -1]
+    restarted = np.zeros(here.shape, np.bool_)
+    restarted[1:] = started_at[1:] > started_at[:-1]
     newer = np.nan_to_num(reported_at[1:]) > np.nan_to_num(reported_at[:-1])
     reported = np.ones(here.shape, np.bool_)
     reported[1:] = (newer | ~same.all(axis=2)) & here[1:]
@@ -99,6 +101,7 @@ def broker_fields(numbers: Floats, here: Flags) -> dict[str, Any]:
         "broker_topics": counts[:, :, 0],
         "broker_bundles": counts[:, :, 1],
         "has_reported": reported & here,
+        "has_restarted": restarted,
     }
 
 

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import InputError
-from core.history.backtest.model import RECORDED, Candidate
+from core.history.backtest.model import OPTIMIZER, RECORDED, Candidate
 from core.history.backtest.pulsar.dense import Floats, Ints
 from core.history.backtest.pulsar.fleet import Bundles, fleet_at
 from core.history.backtest.pulsar.leader import Leader
 from core.history.backtest.pulsar.moves import Kind, Moves
 from core.history.backtest.pulsar.series import LoadSeries
+from core.optimize import OptimizeRequest, optimize_view
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy, strategies_run_by
@@ -80,10 +81,12 @@ class Rules:
     Attributes:
         strategy: Who sheds; ``None``: none.
         settings: In force.
+        is_optimized: Plans of the optimizer are applied instead of shedding.
     """
 
     strategy: AnyStrategy | None
     settings: EffectiveSettings
+    is_optimized: bool = False
 
     @classmethod
     def of(cls, series: LoadSeries, candidate: Candidate) -> Rules:
@@ -106,6 +109,8 @@ class Rules:
             return cls(strategy=strategy if is_on else None, settings=recorded)
         if candidate.shedding is None:
             return cls(strategy=None, settings=recorded)
+        if candidate.shedding == OPTIMIZER:
+            return cls(strategy=None, settings=recorded, is_optimized=True)
         strategy = find_shedding_strategy(candidate.shedding)
         assumed = dict.fromkeys(SHEDDING_SWITCHES, True) | own | {_SHEDDING: strategy.name}
         return cls(strategy=strategy, settings=effective_settings(template, overrides=assumed))
@@ -155,7 +160,11 @@ def simulate_window(
         traffic=run.traffic,
         moves=run.moves,
         splits=run.splits,
-        shedding=rules.strategy.name if rules.strategy else None,
+        shedding=rules.strategy.name
+        if rules.strategy
+        else OPTIMIZER
+        if rules.is_optimized
+        else None,
         placement=run.manager.placement,
     )
 
@@ -186,6 +195,7 @@ class _Run:
         self._series = series
         self._settings = rules.settings
         self._strategy = rules.strategy
+        self._is_optimized = rules.is_optimized
         self._config: Any = rules.strategy.config(rules.settings) if rules.strategy else None
         self._memory: Any = rules.strategy.initial_state() if rules.strategy else None
         self.manager = manager_for(series, rules)
@@ -220,7 +230,7 @@ class _Run:
         if self.splitter is not None and np.count_nonzero(series.broker_here[row]) > 1:
             bundles = self._split(row, bundles, self.splitter)
         now = float(series.minutes[row])
-        if self._strategy is not None and self._timer.due < now + 1.0:
+        if (self._strategy is not None or self._is_optimized) and self._timer.due < now + 1.0:
             self._round(row, max(self._timer.due, now), bundles)
 
     def _follow_record(self, row: int, bundles: Bundles) -> None:
@@ -295,11 +305,12 @@ class _Run:
         return names[int(self._rng.choice(len(names), p=weights / weights.sum()))]
 
     def _round(self, row: int, start: float, bundles: Bundles) -> None:
-        """One round of the leader."""
-        if self._strategy is None:
-            return
+        """One round of the leader, or one plan of the optimizer."""
         view = self._leader.view(row, bundles, self._owner, self.roster)
         recent = self._timer.recent(start)
+        if self._strategy is None:
+            self._apply_plan(row, start, view, recent, bundles)
+            return
         decision, self._memory = self._strategy.decide(view, self._config, self._memory, recent)
         clock = start
         size = int(min(self.manager.unloads_per_minute, max(len(decision.moves), 1)))
@@ -312,12 +323,38 @@ class _Run:
             clock += self._unload(row, clock, view, portion, bundles)
         self._timer.due = clock + self._timer.interval
 
+    def _apply_plan(
+        self, row: int, start: float, view: LoadView, recent: frozenset[str], bundles: Bundles
+    ) -> None:
+        """Unload what the optimizer needs to, each bundle to the broker that it names."""
+        request = OptimizeRequest(recently_moved=tuple(sorted(recent)))
+        proposal = optimize_view(view, request, self._settings)
+        going = [
+            (one.bundle, one.source, one.destination) for one in proposal.moves[: proposal.needed]
+        ]
+        self._timer.due = start + self._execute(row, start, view, going, bundles)
+        self._timer.due += self._timer.interval
+
     def _unload(
         self, row: int, clock: float, view: LoadView, portion: Sequence[Move], bundles: Bundles
     ) -> float:
         """Unload what passes the checks; return how many minutes that took."""
-        landings = list(self.manager.landings(view, portion))
-        going = self._going(landings)
+        going = self._going(list(self.manager.landings(view, portion)))
+        minutes = self._execute(row, clock, view, going, bundles)
+        if going:
+            last = [Move(source, name, end) for name, source, end in going]
+            self._memory = self.manager.remembered(view, self._memory, last)
+        return minutes
+
+    def _execute(
+        self,
+        row: int,
+        clock: float,
+        view: LoadView,
+        going: Sequence[tuple[str, str, str]],
+        bundles: Bundles,
+    ) -> float:
+        """Move bundles, each with its source and destination; return the minutes that takes."""
         if not going:
             return 0.0
         columns = np.flatnonzero(self._series.broker_here[row])
@@ -328,8 +365,6 @@ class _Run:
         self._leader.touch(np.append(sources, ends))
         self._timer.unloaded_at |= {name: clock for name, _, _ in going}
         self.moves.add(row, "unload", rows, (sources, ends), bundles)
-        last = [Move(source, name, end) for name, source, end in going]
-        self._memory = self.manager.remembered(view, self._memory, last)
         return len(going) / self.manager.unloads_per_minute
 
     def _going(self, landings: Sequence[Landing]) -> list[tuple[str, str, str]]:

@@ -42,24 +42,28 @@ def deviations(traffic: Floats) -> tuple[Floats, Ints]:
 def recorded_run(series: LoadSeries) -> SimulatedRun:
     """Return what really happened: the recorded load, and every change of owner.
 
-    A change that is seen in a minute happened in the one before.
+    A change that is seen in a minute happened in the one before. What left a broker that was gone,
+    or had restarted, since it was seen to own it was no unload: it was placed again after a loss.
     """
     rows = series.shape[0]
     moves = Moves(series)
     splits = np.zeros(rows, np.int64)
     last = series.owner[0]
+    seen = np.zeros(last.size, np.int64)  # row in which the last owner was seen
+    losses = series.broker_losses
     for row in range(1, rows):
         now, here = series.owner[row], series.bundle_here[row]
         changed = here & (now >= 0) & (last >= 0) & (now != last) & ~series.is_bound
         at = np.flatnonzero(changed)
         load = Bundles.recorded(series, row - 1)
-        stays = series.broker_here[row][last[at]]
+        stays = losses[row, last[at]] == losses[seen[at], last[at]]
         for kind, chosen in (("unload", at[stays]), ("placed again", at[~stays])):
             if chosen.size:
                 ends = (last[chosen], now[chosen])
                 moves.add(row - 1, kind, chosen, ends, load)  # type: ignore[arg-type]  # both are kinds
         came = here & ~series.bundle_here[row - 1] & (series.parent >= 0)
         splits[row] = np.unique(series.parent[came]).size
+        seen = np.where(here & (now >= 0), row, seen)
         last = np.where(here & (now >= 0), now, np.where(here, last, np.int32(-1)))
     return SimulatedRun(
         traffic=series.traffic, moves=moves, splits=splits, shedding=None, placement=""

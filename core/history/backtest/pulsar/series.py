@@ -34,6 +34,8 @@ class LoadSeries:
         broker_limit: Likewise.
         broker_topics: ``(T, b)``; 0 where unknown.
         broker_bundles: ``(T, b)``; 0 where unknown.
+        has_restarted: Whether a broker's process is another than in the minute before, ``(T, b)``;
+            ``None``: that is not recorded.
         has_reported: Whether a broker wrote a report since the minute before, ``(T, b)``.
         bundle_here: Whether a bundle is there, ``(T, n)``.
         owner: Broker of each bundle, ``(T, n)``; -1: none.
@@ -66,6 +68,7 @@ class LoadSeries:
     clients: Codes = field(repr=False)
     parent: Codes = field(repr=False)
     origin_ms: int = 0
+    has_restarted: Flags | None = field(default=None, repr=False)
 
     @cached_property
     def brokers(self) -> tuple[str, ...]:
@@ -98,6 +101,14 @@ class LoadSeries:
     def shape(self) -> tuple[int, int, int]:
         """Minutes, brokers and bundles."""
         return self.owner.shape[0], self.broker_here.shape[1], self.owner.shape[1]
+
+    @cached_property
+    def broker_losses(self) -> Ints:
+        """How often each broker was not there or had restarted so far, rising, ``(T, b)``."""
+        lost = ~self.broker_here
+        if self.has_restarted is not None:
+            lost = lost | self.has_restarted
+        return np.cumsum(lost, axis=0, dtype=np.int64)
 
     @cached_property
     def _slopes(self) -> dict[tuple[int, int], float | None]:

@@ -101,6 +101,8 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
                 area="capacity",
                 severity="warning",
                 keys=(NIC_SPEED,),
+                subject_kind="broker",
+                subject=_names(context)[row],
                 servers=(_names(context)[row],),
                 sentence=f"{_names(context)[row]} reports a network limit ({side}) of "
                 f"{speed_words(limit)}, and {next(why for why, holds in whys.items() if holds)}.",
@@ -227,6 +229,8 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
             limit=Quantity(words(median)),
             area="capacity",
             severity="warning" if by_amount else "info",
+            subject_kind="cluster" if len(named) > 1 else "broker",
+            subject="" if len(named) > 1 else named[0],
             servers=named,
             sentence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
             f"{label} than the fleet's median of {words(median)}: from {words(span[0])} to "

@@ -112,6 +112,8 @@ def _found(
         limit=Quantity(words(usage - beyond)),
         area="capacity",
         severity="warning",
+        subject_kind="broker",
+        subject=broker,
         servers=(broker,),
         sentence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
         f"messages; the other brokers' figures make {words(usage - beyond)} expected, give or "

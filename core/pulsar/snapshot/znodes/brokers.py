@@ -207,6 +207,7 @@ def brokers_table(
     for resource in RESOURCES:
         columns |= _resource_columns(readings, registry, resource, problems)
     columns |= _average_columns(readings, registry.names, problems)
+    columns["emptied_at"] = [None] * len(registry.names)  # by the snapshot before
     return pa.Table.from_pydict({name: columns[name] for name in BROKERS.names}, schema=BROKERS)
 
 

@@ -209,6 +209,7 @@ def _owner(
     record = decode_record(Ownership, raw, place, problems)
     if record is None:
         return None, None
+    note_missing(record, place, problems)
     urls = (record.http_url, record.http_url_tls, record.native_url, record.native_url_tls)
     return brokers.find(urls), record.disabled
 

@@ -156,6 +156,7 @@ class BrokerAverages(Record):
 class Ownership(Record):
     """Who owns a bundle: the value of its ephemeral."""
 
+    required = ("disabled",)
     native_url: str | None = None
     native_url_tls: str | None = None
     http_url: str | None = None

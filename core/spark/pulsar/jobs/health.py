@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from core.findings.request import HealthRequest
 from core.findings.verdict import Verdict
-from core.pulsar.measures import TARGETS, Measures, Target, balance_sentence, measure
+from core.pulsar.measures import (
+    CLUSTER_TARGET,
+    TARGETS,
+    Measures,
+    Target,
+    balance_sentence,
+    cluster_target,
+    measure,
+)
 from core.pulsar.rules.verdict import verdict_of
 from core.pulsar.settings import effective_settings
 from core.snapshot import Manifest, PulsarSnapshot
@@ -18,7 +26,7 @@ from core.spark.jobs.health import health_tables
 
 def pulsar_health(snapshot: PulsarSnapshot, request: HealthRequest) -> Mapping[str, pa.Table]:
     """Return the findings of a cluster."""
-    target = target_of(request)
+    target = target_of(request, snapshot.manifest)
     settings = effective_settings(snapshot)
     found = verdict_of(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
@@ -43,8 +51,10 @@ def measured_tables(
     return health_tables(identity, verdict, list(_spreads(measures)), found)
 
 
-def target_of(request: HealthRequest) -> Target:
-    """Return the target that a request names."""
+def target_of(request: HealthRequest, manifest: Manifest) -> Target:
+    """Return the target that a request names: the cluster's own, or another for this question."""
+    if request.target == CLUSTER_TARGET:
+        return cluster_target(manifest)
     return next(target for target in TARGETS if target.code == request.target)
 
 

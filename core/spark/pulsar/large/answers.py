@@ -104,7 +104,7 @@ def _drill(cluster: LargeCluster, request: DrillRequest) -> Mapping[str, pa.Tabl
 
 
 def _health(cluster: LargeCluster, request: HealthRequest) -> Mapping[str, pa.Table]:
-    target = target_of(request)
+    target = target_of(request, cluster.manifest)
     found = large_health(cluster, target)
     return measured_tables(load_manifest(cluster.directory), found.measures, found.verdict, target)
 

@@ -12,6 +12,7 @@ import streamlit as st
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import RequestedMove
+from core.plan.options import CopyRate
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.switches import (
@@ -23,7 +24,6 @@ from dashboard.app_pages.pegasus.balance.switches import (
     Dials,
 )
 from dashboard.components import tables, words
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus import balance as queries
 from dashboard.services import config_option
 
@@ -42,7 +42,7 @@ class Compared:
         basis: Its snapshot.
         dials: The switches.
         even_run: What our own planner computes.
-        rate: MB/s a disk.
+        rate: Of one copy.
         followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
@@ -50,7 +50,7 @@ class Compared:
     basis: queries.Basis
     dials: Dials
     even_run: queries.EvenRun
-    rate: float
+    rate: CopyRate
     followed: tuple[str, ...] = ()
 
     def follows(self, name: str) -> bool:
@@ -120,10 +120,10 @@ def lines_of(compared: Compared) -> list[model.CandidateRow]:
     return lines
 
 
-def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
+def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
-    rows["bar"] = tables.deviation_bars([one.off for one in lines], TARGET_RATIO)
+    rows["bar"] = tables.deviation_bars([one.off for one in lines], target_ratio)
     tables.table(
         rows,
         {
@@ -134,7 +134,7 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str) -> None:
                 f"{measure.capitalize()} of any node from the mean, at convergence.",
             ),
             "off": tables.percent("After", "Max deviation from the mean at convergence."),
-            "changes": tables.whole("Changes", "To convergence."),
+            "changes": tables.whole("All changes", "In all rounds, to convergence."),
             "copies": tables.whole("Copies", "Copied replicas; a role change copies nothing."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),

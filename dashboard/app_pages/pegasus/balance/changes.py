@@ -20,7 +20,6 @@ from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
 from dashboard.charts.bars import BeforeAfter
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
 from dashboard.queries.pegasus.balance import Basis, disk_counts
 
 Floats = NDArray[np.float64]
@@ -144,7 +143,7 @@ def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> Befor
         low=now[order],
         high=now[order],
         mean_after=float(known.mean()) if known.size else float("nan"),
-        tolerance_ratio=TARGET_RATIO,
+        tolerance_ratio=basis.target_ratio,
         unit="count" if by != "size" else "MB",
     )
 

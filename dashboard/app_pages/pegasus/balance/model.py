@@ -25,7 +25,8 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.build import RequestedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.units import format_ratio, pluralize
+from core.plan.options import CopyRate
+from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
 from dashboard.queries.pegasus.balance import Basis, Converged, Measure
 
@@ -92,10 +93,7 @@ def answer(
         return f"{said}, and goes on without an end: see below."
     if len(run.rounds) == 1:
         return f"{said}, and is done with it."
-    return (
-        f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
-        "nothing is left to do."
-    )
+    return f"{said}, and {len(run.plans):,} changes in all {pluralize(len(run.rounds), 'round')}."
 
 
 def why_not(
@@ -219,21 +217,6 @@ def without_switches(options: BalanceOptions) -> BalanceOptions:
     )
 
 
-def even_answer(plan: EvenPlan, measure: Measure) -> str:
-    """Return what our own planner proposes, in one sentence."""
-    before, after = format_ratio(plan.deviation_before), format_ratio(plan.deviation_after)
-    if plan.verdict == "unknown":
-        return f"Nothing is known of {measure}: choose another measure."
-    if not plan.steps:
-        return f"Every node is within {before} of the mean {measure}: nothing to do."
-    changes = changes_words(plan.steps, plan.cost)
-    return (
-        f"With {changes} the max deviation from mean {measure} goes from {before} to {after}; "
-        "no plan that reaches the goal has fewer than "
-        f"{pluralize(plan.bound.step_count, 'change')}."
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
     """What one candidate achieves; ``None``: not known yet, or not to be said of it.
@@ -287,7 +270,7 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
@@ -296,7 +279,7 @@ def policy_row(
         basis: The snapshot.
         run: Its rounds; ``None``: not known yet.
         measure: What the candidates are compared by.
-        rate: MB/s a disk.
+        rate: Of one copy.
     """
     if run is None:
         return row
@@ -317,7 +300,7 @@ def policy_row(
 
 
 def even_row(
-    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: float
+    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:
@@ -422,10 +405,12 @@ def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions
 def even_command(cluster: str, request: EvenRequest) -> str:
     """Return the line that prepares the plan of our own planner."""
     line = ["trimtab", "pegasus", "even", cluster, "--by", request.measure]
-    line += ["--within", f"{request.within_percent:g}"]
+    if request.within_percent is not None:
+        line += ["--within", f"{request.within_percent:g}"]
     if request.max_moves is not None:
         line += ["--moves", str(request.max_moves)]
-    return shlex.join(line if request.copy else [*line, "--no-copy"])
+    line += [] if request.copy else ["--no-copy"]
+    return shlex.join([*line, "--all-moves"] if request.all_moves else line)
 
 
 def move_command(cluster: str, move: RequestedMove, *, is_held: bool) -> str:

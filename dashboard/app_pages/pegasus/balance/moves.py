@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.view import ClusterView
+from core.plan.options import CopyRate
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import changes
 from dashboard.charts.bars import before_after_bars
@@ -187,16 +188,16 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, basis: queries.Basis, listed: changes.Listed, rate: float
+    before: ClusterView, basis: queries.Basis, listed: changes.Listed, rate: CopyRate
 ) -> None:
     """Say what the chosen changes copy, how long that takes, and whether there is room."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)
     if not cost.copy_count:
         st.caption("Nothing is copied: roles change.")
         return
-    took = copies.time_words(cost, basis, rate)
+    took = copies.time_words(cost, basis, rate, is_in_turn=True)
     copied = copies.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
-    st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
+    st.caption(words.plain(f"{copied}: {took} at {rate.describe()}."))
     lacking, tightest = changes.headroom(before, basis, cost.received_mb)
     if lacking:
         st.warning("\n".join(f"- {words.plain(one)}" for one in lacking), title="No room")

@@ -64,7 +64,7 @@ with adjust:
         turned = switches.policy_dials(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
-    rate = switches.copy_rate(basis)
+    rate = switches.copy_rate(page, basis)
 compared = candidates.Compared(
     page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
@@ -74,10 +74,10 @@ with answer:
     run = replace(compared, dials=own).run(effective)
     words.answer(model.answer(page.facts, basis, first, run, own.here.policy))
 with candidates_here:
-    candidates.draw_table(lines, measure)
+    candidates.draw_table(lines, measure, page.facts.target_ratio)
     candidates.draw_progress(compared)
 
-before, after, listed = basis.view, basis.view, Listed((), ())
+before, after, listed, rest_gain = basis.view, basis.view, Listed((), ()), ""
 is_known = True
 with right:
     words.section("Nodes now and after", pick)
@@ -98,7 +98,7 @@ elif pick == switches.EVEN:
     found = compared.even()
     is_known = found is not None
     if found is not None:
-        after, listed = found.end, Listed.of([found.steps])
+        after, listed, rest_gain = found.end, Listed.of([found.steps]), found.rest_gain
 with right:
     if is_known:
         moves.draw_bars(before, after, basis, quantity)
@@ -118,6 +118,8 @@ else:
     if plan_tab.open:
         with plan_tab:
             listed = listed.of_table(before, moves.table_choice(before, listed))
+            if rest_gain:
+                st.caption(words.plain(f"{rest_gain} See All moves under Adjust settings."))
             if listed.plans:
                 moves.choose_moves(page, before, basis, listed)
             elif is_known:
@@ -149,6 +151,7 @@ if requested:
                 moves=requested,
                 keep_level=is_held,
                 exclusions=tuple(page.cluster.exclusions),
+                copy_rate=rate,
                 reason=f"{pick}, chosen on the Balance page",
             )
         )

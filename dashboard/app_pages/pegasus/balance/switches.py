@@ -9,6 +9,8 @@ import streamlit as st
 
 from core.pegasus.balance.model import BalanceOptions, Policy
 from core.pegasus.even.request import EvenRequest
+from core.plan.options import CopyRate
+from core.units import format_band
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import model
 from dashboard.app_pages.pegasus.balance.model import ties_frame
@@ -16,6 +18,7 @@ from dashboard.components import tables, words
 from dashboard.legible import option
 from dashboard.presenters.pegasus import copies, node_order
 from dashboard.queries.pegasus import balance as queries
+from dashboard.queries.pegasus.copies import measured_rate
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
@@ -195,16 +198,19 @@ def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None
 
 def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
     """Draw the request to our own planner, and return it."""
-    most_here = page.cluster.apply.max_steps
+    most_here, target = page.cluster.apply.max_steps, page.facts.target_ratio
     with st.container(horizontal=True, vertical_alignment="bottom"):
         within = st.slider(
-            "Every node within, % of the mean",
+            "Target band",
             min_value=1,
             max_value=50,
-            value=5,
+            value=max(1, min(50, round(target * 100))),
+            format="±%d%%",
             key=state.WITHIN,
             bind="query-params",
             width=250,
+            help="Max deviation from the mean, for this question only; the cluster's own target is "
+            f"{format_band(target)} (target_percent).",
         )
         limit = st.number_input(
             "Most changes (0: no limit)",
@@ -223,15 +229,23 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
             width=250,
             help="Without, only roles change, which copies nothing.",
         )
+        all_moves = st.toggle(
+            "All moves",
+            key=state.ALL_MOVES,
+            bind="query-params",
+            width=250,
+            help="Keep moves that do not lower the max deviation any further.",
+        )
     st.caption(
         f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
         "first, of the copies those that help most for a megabyte."
     )
     request = EvenRequest(
         measure=queries.MEASURE_OF[measure],
-        within_percent=int(within or 5),
+        within_percent=int(within),
         max_moves=int(limit) if limit else None,
         copy=bool(may_copy),
+        all_moves=bool(all_moves),
     )
     return queries.EvenRun(stored=page.stored, request=request)
 
@@ -250,20 +264,18 @@ def measure_choice() -> queries.Measure:
     )
 
 
-def copy_rate(basis: queries.Basis) -> float:
-    """Draw the copy rate that times are estimated with, and return it, MB/s a disk."""
-    rate_here = basis.copy_rate_mb_per_s
-    return st.number_input(
-        "Copy rate, MB/s a disk",
-        min_value=1.0,
-        value=rate_here or copies.ASSUMED_RATE,
+def copy_rate(page: PegasusPage, basis: queries.Basis) -> CopyRate:
+    """Draw the copy rate that times are estimated with, and return it."""
+    expected = copies.expected_rate(measured_rate(page.config, page.name), basis)
+    rate = st.number_input(
+        "Copy rate, MB/s",
+        min_value=0.1,
+        value=round(expected.mb_per_s, 1),
         format="%g",
         key="rate",
         bind="query-params",
         width=190,
-        help=(
-            "The lowest limit that the nodes report."
-            if rate_here
-            else "The nodes report no limit; the scripts of Pegasus leave 500 behind."
-        ),
+        help=f"Rate of one copy. Default: {expected.basis}.",
     )
+    is_own = rate == round(expected.mb_per_s, 1)
+    return expected if is_own else CopyRate(float(rate), "set on this page")

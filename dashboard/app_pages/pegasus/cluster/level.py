@@ -20,13 +20,14 @@ from dashboard.charts.nodes import round_lines
 from dashboard.components import action_bar, figures, frame, tables, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.presenters.applying import remarks
-from dashboard.presenters.pegasus.cluster import TARGET_RATIO
-from dashboard.presenters.pegasus.copies import ASSUMED_RATE, time_words, total_cost
+from dashboard.presenters.pegasus.copies import expected_rate, time_words, total_cost
 from dashboard.queries.pegasus import balance as queries
+from dashboard.queries.pegasus.copies import measured_rate
 from dashboard.queries.pegasus.plans import LevelRequest, level_plan_of
 
 if TYPE_CHECKING:
     from core.plan.model import Plan
+    from core.plan.options import CopyRate
     from dashboard.components.pegasus.page import PegasusPage
 
 LEVEL: Final = "level"
@@ -104,15 +105,12 @@ class Rounds:
     Attributes:
         basis: The snapshot.
         run: Its rounds; ``None``: they are being computed.
+        rate: Of one copy.
     """
 
     basis: queries.Basis
     run: queries.Converged | None
-
-    @property
-    def rate(self) -> float:
-        """MB/s that a disk may receive."""
-        return self.basis.copy_rate_mb_per_s or ASSUMED_RATE
+    rate: CopyRate
 
 
 def rounds_of(page: PegasusPage) -> Rounds | None:
@@ -125,7 +123,8 @@ def rounds_of(page: PegasusPage) -> Rounds | None:
     candidate = queries.Candidate(stored=page.stored, options=options, order="learned")
     is_huge = basis.view.partition_count > queries.SYNC_PARTITIONS
     run = queries.converged_in_background if is_huge else queries.converged
-    return Rounds(basis, run(candidate))
+    rate = expected_rate(measured_rate(page.config, page.name), basis)
+    return Rounds(basis, run(candidate), rate)
 
 
 def plan_of(page: PegasusPage, wanted: FunctionLevel) -> Plan:
@@ -180,10 +179,11 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
             icon=":material/all_inclusive:",
         )
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
-    rows["bar"] = tables.deviation_bars(rows["off"], TARGET_RATIO)
+    rows["bar"] = tables.deviation_bars(rows["off"], rounds.basis.target_ratio)
     rows["off"] = rows["off"] * 100
     left, right = frame.columns([0.58, 0.42], key="rounds")
     with left:
+        st.caption(words.plain(f"Copy time at {rounds.rate.describe()}."))
         tables.table(
             rows,
             {
@@ -258,9 +258,12 @@ def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect
             note=pluralize(len(run.rounds), "round"),
         ),
         action_bar.Effect(
-            label="Copied",
-            value=format_mb(cost.copy_mb),
-            note=time_words(cost, rounds.basis, rounds.rate) if cost.copy_count else "",
+            label="Copies",
+            value=format_mb(cost.copy_mb) if cost.copy_count else "0 B",
+            note=f"{time_words(cost, rounds.basis, rounds.rate)} at "
+            f"{format_mb(rounds.rate.mb_per_s)}/s"
+            if cost.copy_count
+            else "roles change only",
         ),
         pegasus_plan.deviation_effect(*_deviations(run)),
     ]

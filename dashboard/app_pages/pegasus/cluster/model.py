@@ -16,6 +16,7 @@ from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals
 from core.pegasus.server_settings import CHANGEABLE, value_before
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting
 from core.pegasus.snapshot import PegasusFacts
+from core.plan.options import CopyRate
 from dashboard.charts.nodes import RoundLines
 from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
@@ -198,7 +199,7 @@ def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     ).sort_values("free_pct", kind="stable", ignore_index=True)
 
 
-def rounds_frame(run: Converged, basis: Basis, rate_mb_per_s: float) -> pd.DataFrame:
+def rounds_frame(run: Converged, basis: Basis, rate: CopyRate) -> pd.DataFrame:
     """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
     rows = []
     for number, (plans, spread, cost) in enumerate(
@@ -213,7 +214,7 @@ def rounds_frame(run: Converged, basis: Basis, rate_mb_per_s: float) -> pd.DataF
                 "copy_secondary": kinds[PlanKind.COPY_SECONDARY],
                 "copied_mb": cost.copy_mb,
                 "off": deviation(spread.primaries.astype(np.float64)),
-                "takes": time_words(cost, basis, rate_mb_per_s),
+                "takes": time_words(cost, basis, rate),
             }
         )
         if number == MAX_ROUNDS_SHOWN:
@@ -248,7 +249,7 @@ def carried_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
     led = columns.counts(primaries_only=True)[:, at]
     rows = np.nonzero(held)[0]
     rows = rows[np.lexsort((rows, -held[rows], -led[rows]))]
-    living = max(int(columns.is_alive.sum()), 1)
+    living = max(int(columns.is_compared.sum()), 1)
     share = columns.partition_counts[rows] / living
     return pd.DataFrame(
         {

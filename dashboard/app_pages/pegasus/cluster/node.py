@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
-from core.units import format_band
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import choice, frame, tables
@@ -56,8 +55,9 @@ def all_nodes(page: PegasusPage, trends: cluster.NodeTrends) -> None:
             label_visibility="collapsed",
         )
         st.caption(cluster.NODE_VIEWS[view or "overview"], width="content")
+    target = page.facts.target_ratio
     columns = node_columns(view or "overview", choose)
-    shown = rows.assign(**_pictures(rows, trends, columns))
+    shown = rows.assign(**_pictures(rows, trends, columns, target))
     tables.table(
         shown,
         {name: column for name, column in columns.items() if name in shown},
@@ -70,11 +70,11 @@ def all_nodes(page: PegasusPage, trends: cluster.NodeTrends) -> None:
 
 
 def _pictures(
-    rows: pd.DataFrame, trends: cluster.NodeTrends, columns: Columns
+    rows: pd.DataFrame, trends: cluster.NodeTrends, columns: Columns, target_ratio: float
 ) -> dict[str, Sequence[Any]]:
     """Return the bars and sparklines that the columns show, as far as there are any."""
     found: dict[str, Sequence[Any]] = {
-        f"{name}_bar": tables.deviation_bars(rows[f"{name}_deviation"] / 100, cluster.TARGET_RATIO)
+        f"{name}_bar": tables.deviation_bars(rows[f"{name}_deviation"] / 100, target_ratio)
         for name in ("primaries", "replicas")
         if f"{name}_bar" in columns
     }
@@ -215,10 +215,9 @@ def _overview() -> Columns:
 
 def _deviation(name: str) -> Columns:
     """Return the deviation of one count from the mean, as a bar and as a number."""
-    band = format_band(cluster.TARGET_RATIO)
     return {
         f"{name}_bar": tables.deviation(
-            f"{name.capitalize()} vs mean", f"Grey: the target band of {band}."
+            f"{name.capitalize()} vs mean", "Grey: the cluster's target band."
         ),
         f"{name}_deviation": tables.signed_percent(
             "Deviation", f"{name.capitalize()} against the mean of the living nodes.", width_px=80

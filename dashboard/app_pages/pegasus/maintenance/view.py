@@ -16,6 +16,7 @@ from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, notice
 from dashboard.presenters import runs as run_words
 from dashboard.queries import runs
+from dashboard.queries.pegasus.copies import measured_rate
 from dashboard.queries.pegasus.plans import WizardRequest
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
         max_under_replicated=limit,
         only_move_primary=bool(only),
         exclusions=tuple(page.cluster.exclusions),
+        copy_rate=measured_rate(page.config, page.name),
     )
 
 

@@ -200,7 +200,7 @@ def table_answer(facts: PegasusFacts, name: str) -> str:
     ill = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
     health = "all of them healthy" if not ill else f"{ill:,} not healthy"
     led = columns.counts(primaries_only=True)[at]
-    living = [int(node) for node in np.nonzero(columns.is_alive)[0]]
+    living = [int(node) for node in np.nonzero(columns.is_compared)[0]]
     if not living:
         return f"{size}, {health}; no node is alive."
     most = max(living, key=lambda node: int(led[node]))
@@ -224,7 +224,7 @@ def _uneven_words(facts: PegasusFacts) -> str:
 def primary_gaps(facts: PegasusFacts) -> Floats:
     """Return most less least primaries over the living nodes, per table; NaN: not read."""
     columns = facts.columns
-    counts = columns.counts(primaries_only=True)[:, columns.is_alive]
+    counts = columns.counts(primaries_only=True)[:, columns.is_compared]
     if not counts.shape[1]:
         return np.full(columns.table_count, np.nan)
     gaps = (counts.max(axis=1) - counts.min(axis=1)).astype(np.float64)
@@ -350,7 +350,7 @@ def grid(facts: PegasusFacts, measure: str) -> GridData:
         values = columns.grid(measure, primaries_only=measure != "size_mb")
         values[~columns.is_read] = np.nan
         values = values / 1e3 if unit == "GB" else values
-    living = values[:, columns.is_alive]
+    living = values[:, columns.is_compared]
     if living.shape[1]:
         spread = np.where(
             np.isnan(living).any(axis=1), -1.0, living.max(axis=1) - living.min(axis=1)

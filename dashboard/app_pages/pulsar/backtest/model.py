@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.history.backtest.model import NO_SHEDDING, RECORDED
+from core.history.backtest.model import NO_SHEDDING, OPTIMIZER, RECORDED
 from core.history.backtest.pulsar.system import PULSAR
 from core.history.backtest.system import BacktestSystem
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
+from core.snapshot import LoadManager
 from dashboard.app_pages.backtest.model import parsed, text_of
 from dashboard.app_pages.backtest.system import Preset
 from dashboard.presenters.pulsar.sliders import Slider, sliders
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
-SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, NO_SHEDDING)
+SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, OPTIMIZER, NO_SHEDDING)
 PLACEMENTS: Final = (RECORDED, *STRATEGY_NAMES)
 
 _ADJUSTABLE: Final = tuple(
@@ -53,6 +54,17 @@ class PulsarGrid:
 
 
 GRID: Final = PulsarGrid()
+
+
+def compared_by_default(manager: LoadManager) -> tuple[str, ...]:
+    """Return what a form tries before anything is chosen: every strategy that fits the brokers.
+
+    The optimizer's plans are one of them. The recorded settings are replayed in every back-test.
+
+    Args:
+        manager: The brokers' load manager.
+    """
+    return (*(one.name for one in strategies_run_by(manager)), OPTIMIZER, NO_SHEDDING)
 
 
 def active_strategy(settings: EffectiveSettings) -> str:
@@ -109,7 +121,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     found = [
         Preset(
             title="Every strategy",
-            help="Each shedding strategy with the cluster's own settings, and none.",
+            help="Each shedding strategy with the cluster's own settings, the optimizer, and none.",
             shedding=sheddings,
             placement=(RECORDED,),
         ),

@@ -9,6 +9,7 @@ import streamlit as st
 from core.errors import OpsError
 from core.history.backtest.model import RECORDED
 from core.pulsar.settings import EffectiveSettings
+from core.snapshot import LoadManager
 from dashboard import state
 from dashboard.app_pages.backtest import form
 from dashboard.app_pages.backtest.model import set_options
@@ -31,6 +32,11 @@ def _settings(page: PulsarPage | None) -> EffectiveSettings:
     return EffectiveSettings.defaults() if page is None else page.reading.settings
 
 
+def _manager(page: PulsarPage | None) -> LoadManager:
+    """Return the brokers' load manager; modular where no snapshot has it."""
+    return "modular" if page is None else page.reading.snapshot.manifest.load_manager
+
+
 class PulsarBacktest:
     """Pulsar; see :class:`dashboard.app_pages.backtest.system.BacktestPages`."""
 
@@ -44,9 +50,8 @@ class PulsarBacktest:
 
     def presets(self, page: PulsarPage | None) -> Sequence[Preset]:
         """Return the grids that make sense with the brokers' load manager."""
-        manager = page.reading.snapshot.manifest.load_manager if page else None
         active = model.active_strategy(_settings(page))
-        return model.presets(active, is_extensible=manager == "extensible")
+        return model.presets(active, is_extensible=_manager(page) == "extensible")
 
     def suggestions(self, page: PulsarPage | None, key: str) -> tuple[str, ...]:
         """Return values of a setting worth trying, the active one among them."""
@@ -59,8 +64,7 @@ class PulsarBacktest:
     def strategies(self, page: PulsarPage | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Draw the choice of shedding and placement strategies."""
         settings = _settings(page)
-        first = model.active_strategy(settings) if settings.shedding_off else RECORDED
-        form.begin_with(form.SHEDDING, [first])
+        form.begin_with(form.SHEDDING, model.compared_by_default(_manager(page)))
         form.begin_with(form.PLACEMENT, [RECORDED])
         shedding = st.multiselect(
             "Shedding strategies",

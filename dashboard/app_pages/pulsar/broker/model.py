@@ -18,7 +18,7 @@ from core.findings.finding import Finding
 from core.findings.verdict import PROBLEMS
 from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import DEFAULT_TARGET, Measures
+from core.pulsar.measures import Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
@@ -235,13 +235,14 @@ def key_figures(
     limiting = limiting_resource(table, settings)[0]
     traffic, bundles = measures.throughput, measures.bundle_count
     deviation = float(traffic.deviations[row])
+    is_aside = bool(traffic.is_set_aside[row])
     clients = column_values(table, "producer_count")[0] + column_values(table, "consumer_count")[0]
     figures = [
         KeyFigure(
             label="Traffic",
             value=format_bytes_per_s(traffic.value_of(broker)),
-            note=f"{format_deviation(deviation)} vs mean",
-            status=band_status(deviation, DEFAULT_TARGET.bound),
+            note="drained" if is_aside else f"{format_deviation(deviation)} vs mean",
+            status="" if is_aside else band_status(deviation, measures.target.bound),
             trend=known_points(found.traffic),
             help="In plus out, from the last load report.",
         ),

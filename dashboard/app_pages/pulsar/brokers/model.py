@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from core.arrays import column_values
 from core.errors import UnknownNameError
 from core.findings.measures import Spread
-from core.pulsar.liveness import liveness_of, loads_of
+from core.pulsar.liveness import ALIVE, liveness_of, loads_of
 from core.pulsar.load import limiting_resource, resource_weights, weighted_max_usage
-from core.pulsar.measures import DEFAULT_TARGET, BundleCounts, Measures, Target
+from core.pulsar.measures import BundleCounts, Measures
 from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
@@ -72,13 +72,13 @@ def _bandwidth(table: pa.Table, _: EffectiveSettings) -> Floats:
 
 
 BROKER_MEASURES: Final[tuple[BrokerMeasure, ...]] = (
-    BrokerMeasure("usage", "Weighted maximum", "ratio", weighted_max_usage),
+    BrokerMeasure("throughput", "Traffic", "bytes/s", _total("msg_throughput")),
+    BrokerMeasure("usage", "Usage", "ratio", weighted_max_usage),
     BrokerMeasure("cpu", "CPU", "ratio", _column("cpu_ratio")),
     BrokerMeasure("bandwidth", "Bandwidth", "ratio", _bandwidth),
     BrokerMeasure("rate", "Message rate", "msgs/s", _total("msg_rate")),
-    BrokerMeasure("throughput", "Throughput", "bytes/s", _total("msg_throughput")),
 )
-"""What the chooser offers; the first is what the load manager itself compares."""
+"""What the chooser offers; the first is what the target is about."""
 
 
 def broker_measure(key: str) -> BrokerMeasure:
@@ -106,6 +106,7 @@ def heatmap_data(
     history: Sequence[tuple[datetime, pa.Table]],
     measure: BrokerMeasure,
     settings: EffectiveSettings,
+    tolerance_ratio: float,
     *,
     max_rows: int = MAX_ROWS,
 ) -> HeatmapData:
@@ -115,6 +116,7 @@ def heatmap_data(
         history: Time and brokers table of each saved snapshot, oldest first.
         measure: What to compare.
         settings: Give the weights of the resources.
+        tolerance_ratio: Half width of the target band.
         max_rows: At most so many brokers are drawn; the fleet's mean is over all of them.
     """
     names, grid = _grid(history, measure, settings)
@@ -129,7 +131,7 @@ def heatmap_data(
         fleet_high=_over_known(grid, np.nanmax),
         unit=measure.unit,
         label=measure.label,
-        tolerance_ratio=DEFAULT_TARGET.bound,
+        tolerance_ratio=tolerance_ratio,
     )
 
 
@@ -250,8 +252,6 @@ def brokers_table(
     measures: Measures,
     settings: EffectiveSettings,
     measure: BrokerMeasure,
-    *,
-    tolerance_ratio: float = DEFAULT_TARGET.bound,
 ) -> pd.DataFrame:
     """Return one row a broker, that with most of the measure first; NaN and None are unknown.
 
@@ -260,12 +260,14 @@ def brokers_table(
         measures: Of the same snapshot.
         settings: Give the weights of the resources.
         measure: What ``deviation`` and ``band`` are of, as the bars of the chart.
-        tolerance_ratio: Half width of the target band.
     """
     table, liveness = loads_of(snapshot), liveness_of(snapshot, settings).by_broker
     values = measure.values(table, settings)
     names = table["broker"].to_pylist()
-    deviations = Spread(measure.key, measure.label, measure.unit, tuple(names), values).deviations
+    aside = measures.throughput.is_set_aside
+    deviations = Spread(
+        measure.key, measure.label, measure.unit, tuple(names), values, aside
+    ).deviations
     taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
     ages_s = (taken_ms - column_values(table, "reported_at")) / 1000
     of_records = np.array([liveness[name].report_age_s for name in names], np.float64)
@@ -275,7 +277,12 @@ def brokers_table(
             "usage": measures.usage.values * 100,
             "limiting": _limiting(table, settings),
             "deviation": deviations * 100,
-            "band": [[one] for one in band_words(deviations, tolerance_ratio)],
+            "band": [
+                [DRAINED_BAND if is_aside else one]
+                for one, is_aside in zip(
+                    band_words(deviations, measures.target.bound), aside.tolist(), strict=True
+                )
+            ],
             "cpu": column_values(table, "cpu_ratio") * 100,
             "bandwidth_in": column_values(table, "bandwidth_in_ratio") * 100,
             "bandwidth_out": column_values(table, "bandwidth_out_ratio") * 100,
@@ -288,7 +295,10 @@ def brokers_table(
             "clients": column_values(table, "producer_count")
             + column_values(table, "consumer_count"),
             "report_age_s": np.where(np.isnan(ages_s), of_records, ages_s),
-            "state": [liveness[name].reason for name in names],
+            "state": [
+                DRAINED if is_aside and liveness[name].reason == ALIVE else liveness[name].reason
+                for name, is_aside in zip(names, aside.tolist(), strict=True)
+            ],
             "version": table["version"].to_pylist(),
             "role": ["leader" if leads else "" for leads in table["is_leader"].to_pylist()],
             **metric_columns(BrokerMetrics(snapshot)),
@@ -333,7 +343,10 @@ def metric_columns(metrics: BrokerMetrics) -> dict[str, Floats]:
     }
 
 
+DRAINED: Final = "drained"
+DRAINED_BAND: Final = "○ drained"
 BANDS: Final = (
+    DRAINED_BAND,
     "? unknown",
     "▲▲ far over",
     "▲ over",
@@ -372,22 +385,21 @@ def heatmap_note(data: HeatmapData, *, total: int) -> str:
     return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
 
 
-def subtitle(measures: Measures, dead: int = 0, target: Target = DEFAULT_TARGET) -> str:
+def subtitle(measures: Measures, dead: int = 0) -> str:
     """Return how many brokers there are, and whether they are balanced.
 
     Args:
         measures: Of the snapshot.
         dead: Brokers that are dead or suspected.
-        target: What counts as balanced.
     """
     verdict = {
         "balanced": "balanced",
         "unbalanced": "unbalanced",
         "unknown": "balance unknown",
-    }[measures.verdict(target)]
+    }[measures.verdict()]
     lost = f", {dead:,} dead or suspected" if dead else ""
     brokers = pluralize(len(measures.brokers), "broker")
-    return f"{brokers}{lost} · {verdict} · target {target.label}"
+    return f"{brokers}{lost} · {verdict} · target {measures.target.label}"
 
 
 def key_figures(
@@ -419,7 +431,7 @@ def key_figures(
     if usage.worst is not None:
         row = usage.brokers.index(usage.worst)
         limiting = resource_name(limiting_resource(snapshot.brokers.slice(row, 1), settings)[0])
-    bound = DEFAULT_TARGET.bound
+    bound = measures.target.bound
     return [
         KeyFigure(
             label="Max deviation",
@@ -454,8 +466,11 @@ def key_figures(
         KeyFigure(
             label="Bundles",
             value="unknown" if owned is None else f"{owned:,}",
-            note="" if owned is None else f"{counts.unassigned:,} unassigned",
-            help="With an owner; heartbeat and SLA bundles are left out.",
+            note=""
+            if owned is None
+            else f"{counts.unassigned:,} unassigned · mean {measures.bundle_count.mean or 0:,.0f}",
+            help="Assigned bundles, and their mean per broker; heartbeat and SLA bundles are not "
+            "among them.",
         ),
         KeyFigure(
             label="Clients",

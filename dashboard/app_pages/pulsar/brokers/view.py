@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pulsar.liveness import ALIVE
-from core.pulsar.measures import DEFAULT_TARGET
+from core.units import format_band
 from dashboard.app_pages.pulsar.brokers import model
 from dashboard.components import frame, tables, words
 from dashboard.components.pulsar import metrics
@@ -45,7 +45,8 @@ def brokers_tab(
     """
     reading = page.reading
     rows = model.brokers_table(reading.snapshot, reading.measures, reading.settings, measure)
-    rows["bar"] = tables.deviation_bars(rows["deviation"] / 100, DEFAULT_TARGET.bound)
+    target = reading.measures.target.bound
+    rows["bar"] = tables.deviation_bars(rows["deviation"] / 100, target)
     rows["trend"] = model.trends(history, measure, reading.settings, rows["broker"].tolist())
     tables.table(
         rows,
@@ -53,11 +54,15 @@ def brokers_tab(
             "broker": _broker("_open_broker"),
             **({} if (rows["state"] == ALIVE).all() else {"state": _state()}),
             "band": tables.status(
-                "Band", model.BANDS, f"{measure.label} against the target band of ±20%."
+                "Band",
+                model.BANDS,
+                f"{measure.label} against the target band of {format_band(target)}.",
             ),
-            "bar": tables.deviation("Deviation from mean", "Grey: the target band."),
+            "bar": tables.deviation(f"{measure.label} vs mean", "Grey: the target band."),
             "deviation": tables.signed_percent(
-                "Deviation", f"{measure.label} against the mean of all brokers.", width_px=80
+                f"{measure.label} deviation",
+                f"{measure.label} against the mean of all brokers.",
+                width_px=120,
             ),
             "trend": tables.sparkline("Trend", f"{measure.label} over the chosen window."),
             "usage": tables.percent("Usage", "Weighted maximum of the resources.", width_px=66),

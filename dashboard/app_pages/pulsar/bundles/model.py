@@ -185,7 +185,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
         KeyFigure(
             label="Half of the traffic",
             value=pluralize(load.half, "bundle"),
-            note=f"of {load.counts.assigned:,}",
+            note=f"of {load.counts.assigned:,} assigned",
         ),
         KeyFigure(
             label="Unassigned",

@@ -14,7 +14,6 @@ from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words
 from core.pulsar.owners import (
-    HELD,
     STATES,
     UNKNOWN,
     UNUSED,
@@ -70,12 +69,17 @@ def key_figures(
             status="bad" if wrong else "ok",
         ),
         KeyFigure(
-            label="Held",
-            value=f"{found.counts.get(HELD, 0):,}",
-            note=f"of {counts.assigned:,}" + (f" + {bound:,} heartbeat/SLA" if bound else ""),
-            help="Heartbeat and SLA bundles belong to one broker each; the header leaves them out.",
+            label="Assigned",
+            value=f"{counts.assigned:,}",
+            note=f"and {bound:,} heartbeat/SLA" if bound else "",
+            help="Bundles with an owner, as on every page. Heartbeat and SLA bundles belong to one "
+            "broker each and are not among them.",
         ),
-        KeyFigure(label="Unassigned", value=f"{unused:,}", note="without traffic"),
+        KeyFigure(
+            label="Unassigned",
+            value=f"{counts.unassigned:,}",
+            note=f"{unused:,} without traffic" if counts.unassigned else "",
+        ),
         KeyFigure(
             label="Unknown",
             value=f"{unknown:,}",

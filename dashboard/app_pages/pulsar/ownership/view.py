@@ -10,8 +10,9 @@ from core.errors import OpsError, SnapshotError
 from core.planning.drill.broker_failure import BrokerDeath
 from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
+from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_spread import spread_sentence
-from core.units import format_ratio, pluralize
+from core.units import format_ratio
 from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, findings, frame, tables, words
@@ -54,7 +55,7 @@ def bundles(page: PulsarPage) -> None:
     )
     if not count:
         st.success(
-            f"Owners, sessions and states of {pluralize(found.bundles.num_rows, 'bundle')}: no "
+            f"Owners, sessions and states of {BundleCounts.of(page.reading.movable).text}: no "
             f"problem. {page.reading.cluster_verdict.elsewhere(('serving',))}".rstrip()
             if (chosen or model.WRONG_ONLY) == model.WRONG_ONLY and not contains
             else "No bundle fits this choice.",

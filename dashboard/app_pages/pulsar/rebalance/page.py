@@ -86,6 +86,9 @@ optimization = queries.Optimization(
 )
 with waiting, st.spinner("Computing the optimal plan"):
     proposal = queries.proposal(optimization, is_chosen=chosen is None)
+whole = proposal if isinstance(proposal, Proposal) else None
+if whole is not None and not selected_plan.are_all_selected():
+    proposal = whole.first(whole.needed)
 optimal = proposal if isinstance(proposal, Proposal) else None
 choice = candidates.Choice(
     page=page,
@@ -137,6 +140,8 @@ plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
 if plan_tab.open:
     with plan_tab:
         if shown is not None:
+            if chosen is None and whole is not None:
+                selected_plan.draw_rest(whole)
             selected_plan.draw_plan(page, shown)
         else:
             selected_plan.draw_supposed(selection)

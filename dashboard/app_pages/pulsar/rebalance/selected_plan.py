@@ -155,6 +155,25 @@ def deviations(
     ) and measure == "throughput" else None
 
 
+def are_all_selected() -> bool:
+    """Return whether the moves of the optimal plan that are not needed are selected, too."""
+    held = st.session_state.get(state.ALL_MOVES)
+    return bool(held) if held is not None else st.query_params.get(state.ALL_MOVES) == "true"
+
+
+def draw_rest(optimal: Proposal) -> None:
+    """Offer the moves of the optimal plan that are not needed, with what they would gain."""
+    if not optimal.rest_gain:
+        return
+    st.toggle(
+        f"All {pluralize(len(optimal.moves), 'move')}",
+        key=state.ALL_MOVES,
+        bind="query-params",
+        help=f"The first {optimal.needed:,} reach the same max deviation as all of them.",
+    )
+    st.caption(words.plain(optimal.rest_gain))
+
+
 def draw_plan(page: PulsarPage, shown: Shown) -> None:
     """Draw the moves of the plan, each with what may be done with it."""
     selection = shown.selection
@@ -243,7 +262,9 @@ def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> N
         return
     plan, preview = shown.made
     sentence = rebalance_plan.answer(plan, preview)
-    dialog = moves_plan.dialog_of(page, plan, preview, sentence=sentence)
+    dialog = moves_plan.dialog_of(
+        page, plan, preview, sentence=sentence, caveat=rebalance_plan.caveat(preview)
+    )
     more = [] if settings is None else [applying.apply_action(settings, "Apply settings…")]
     part = "next round" if shown.selection.round else ""
     moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,15 +11,14 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.optimize import LoadMeasure, OptimizeRequest
-from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import PAIRED_NAMES, STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings, parse_set_options
 from core.pulsar.shedding import find_shedding_strategy
-from core.units import pluralize
+from core.units import format_band, pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.components import words
-from dashboard.legible import option
+from dashboard.components.pulsar import changes_box
 from dashboard.presenters.pulsar.sliders import Number, Slider, sliders
 
 if TYPE_CHECKING:
@@ -63,12 +63,13 @@ def objective(page: PulsarPage) -> Objective:
         "Target band",
         min_value=1,
         max_value=50,
-        value=round(DEFAULT_TARGET.bound * 100),
+        value=max(1, min(50, round(page.reading.measures.target.bound * 100))),
         format="±%d%%",
         key=state.WITHIN,
         bind="query-params",
         width=150,
-        help="Max deviation from the mean, the target of the optimal plan.",
+        help=f"Goal of the optimal plan, for this question only; the cluster's own target is "
+        f"{format_band(page.reading.measures.target.bound)} (target_percent).",
     )
     limit = st.number_input(
         "Max moves",
@@ -169,18 +170,21 @@ def _placement(settings: EffectiveSettings) -> queries.Assumed:
 
 def _further(turned: set[str], settings: EffectiveSettings) -> queries.Assumed:
     """Draw settings that no slider has; return those that differ from the cluster's."""
-    named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
-    options = st.multiselect(
-        "Further settings, KEY=VALUE",
-        list(dict.fromkeys(named)),
-        format_func=option,
-        key=state.SET,
-        bind="query-params",
-        accept_new_options=True,
-        select_all=False,
-        placeholder="loadBalancerDistributeBundlesEvenlyEnabled=false",
-        help="VALUE is JSON. Nothing is set on the cluster.",
+    options = changes_box.draw(
+        label="Further settings, KEY=VALUE",
+        help_text="VALUE is JSON. Nothing is set on the cluster.",
+        on_pick=_ask_value,
+        is_bare=False,
     )
+    key = st.session_state.get(_ASKED, "")
+    if key:
+        st.text_input(
+            f"Value of {key}",
+            key=_VALUE,
+            placeholder=f"here {settings.value(key)}",
+            on_change=_add_value,
+            args=(key,),
+        )
     try:
         values = parse_set_options(options)
     except OpsError as error:
@@ -193,6 +197,30 @@ def _further(turned: set[str], settings: EffectiveSettings) -> queries.Assumed:
         and value != settings.value(key)
         and isinstance(value, int | float | str)
     )
+
+
+_ASKED: Final = "_further_asked"
+_VALUE: Final = "_further_value"
+
+
+def _ask_value(key: str) -> None:
+    """Ask for the value of a setting; for callbacks."""
+    st.session_state[_ASKED] = key
+    st.session_state.pop(_VALUE, None)
+
+
+def _add_value(key: str) -> None:
+    """Add the typed value; a text needs no quotes."""
+    value = state.text(_VALUE)
+    if not value:
+        return
+    try:
+        json.loads(value)
+    except ValueError:
+        value = json.dumps(value)
+    others = [one for one in st.session_state[state.SET] if one.partition("=")[0] != key]
+    st.session_state[state.SET] = [*others, f"{key}={value}"]
+    del st.session_state[_ASKED]
 
 
 def settings_words(assumed: queries.Assumed) -> str:

@@ -18,8 +18,7 @@ from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, queries
 from dashboard.components import action_bar, findings, frame, tables, words
-from dashboard.components.pulsar import moves_plan, setting_plan
-from dashboard.legible import option
+from dashboard.components.pulsar import changes_box, moves_plan, setting_plan
 from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
@@ -352,18 +351,11 @@ def presets(page: PulsarPage) -> None:
 
 def requested() -> dict[str, Any] | None:
     """Draw the requested changes; return them by key, ``None`` if one cannot be read."""
-    options_named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
-    options = st.multiselect(
-        "Changes, KEY=VALUE",
-        list(dict.fromkeys(options_named)),
-        format_func=option,
-        key=state.SET,
-        bind="query-params",
-        accept_new_options=True,
-        select_all=False,
-        placeholder="Changes: choose a setting, a fix or a preset, or write KEY=VALUE",
-        help="VALUE is JSON; null removes a dynamic value.",
-        label_visibility="collapsed",
+    options = changes_box.draw(
+        label="Changes, KEY=VALUE",
+        help_text="VALUE is JSON; null removes a dynamic value.",
+        on_pick=choose,
+        is_bare=True,
     )
     try:
         return model.parsed_changes(options)
@@ -397,6 +389,7 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="with a restart"),
     ]
     more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
+    is_preview = st.session_state.get(state.VIEW) == model.CHANGES_TAB
     preview = action_bar.Button(label="Preview", on_click=_preview, shortcut="p")
     try:
         made = setting_plan.planned(page, changed)
@@ -404,10 +397,18 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         words.failed(error, what="These changes cannot be planned")
         return
     if made is None or not made[1].others:
-        action_bar.show(effects, [*more, preview], key="settings")
+        action_bar.show(effects, more if is_preview else [*more, preview], key="settings")
         return
     dialog = moves_plan.dialog_of(page, *made)
-    moves_plan.draw_bar(page, dialog, key="settings", effects=effects, more=more, preview=preview)
+    moves_plan.draw_bar(
+        page,
+        dialog,
+        key="settings",
+        effects=effects,
+        more=more,
+        preview=preview,
+        is_preview=is_preview,
+    )
 
 
 def _clear() -> None:

@@ -128,7 +128,7 @@ def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
             {
                 "algorithm": one.algorithm,
                 "verdict": _VERDICTS[one.verdict.code],
-                "at": ", ".join(f"0x{position:08x}" for position in one.positions) or "nowhere",
+                "at": position_text(one.positions) or "nowhere",
                 "largest": share * _PERCENT if share is not None and one.positions else None,
                 "basis": "assumed by width" if is_assumed else "by its topics",
                 "why": f"{one.verdict.sentence} {one.verdict.hint}".strip(),
@@ -187,6 +187,11 @@ def ring_after(before: RingData, found: SplitWhatIf) -> RingData:
         values=np.concatenate([before.values[:row], loads, before.values[row + 1 :]]),
         marked=int(row + np.nanargmax(np.nan_to_num(loads))),
     )
+
+
+def position_text(positions: Sequence[int]) -> str:
+    """Return positions as people write them; :func:`parsed_positions` reads them."""
+    return ", ".join(f"0x{one:08x}" for one in positions)
 
 
 def parsed_positions(text: str) -> tuple[int, ...]:

@@ -123,7 +123,7 @@ def compared(chosen: Chosen) -> None:
     tables.table(
         rows,
         {
-            "algorithm": tables.words("Algorithm"),
+            "algorithm": tables.opener("Algorithm", "_split_algorithm", _choose_algorithm),
             "verdict": tables.words("Verdict"),
             "at": tables.words("Boundary"),
             "largest": tables.share("Largest part", "Share of the load that stays together."),
@@ -153,7 +153,7 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
         )
         text = ""
         if algorithm == model.SPECIFIED:
-            best = ", ".join(f"0x{one:08x}" for one in chosen.best_position())
+            best = model.position_text(chosen.best_position())
             text = st.text_input(
                 "Positions",
                 value=best,
@@ -176,13 +176,31 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
 
 
 def verdict(found: SplitWhatIf) -> None:
-    """Draw whether the split helps."""
-    is_best = found.verdict.code == "helps" and not found.verdict.hint
-    show = st.success if is_best else st.info if found.verdict.code in _OPEN else st.warning
-    show(
-        words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
-        icon=":material/call_split:",
-    )
+    """Draw whether the split helps, and the button that takes a better cut where there is one."""
+    judged = found.verdict
+    is_best = judged.code == "helps" and not judged.hint
+    show = st.success if is_best else st.info if judged.code in _OPEN else st.warning
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        show(words.plain(f"{judged.sentence} {judged.hint}".strip()), icon=":material/call_split:")
+        if judged.better:
+            st.button(
+                f"Use {model.position_text(judged.better)}",
+                icon=":material/content_cut:",
+                key="_better_cut",
+                help=f"Split by {model.SPECIFIED} there.",
+                on_click=cut_at,
+                args=(judged.better,),
+            )
+
+
+def cut_at(positions: Sequence[int]) -> None:
+    """Cut at these positions; for callbacks."""
+    st.session_state[state.ALGORITHM] = model.SPECIFIED
+    st.session_state[state.POSITIONS] = model.position_text(positions)
+
+
+def _choose_algorithm(name: str) -> None:
+    st.session_state[state.ALGORITHM] = name
 
 
 def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
@@ -264,7 +282,9 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
             show(words.plain(f"{item.sentence} {item.hint}".strip()))
     if preview.others:
         dialog = moves_plan.dialog_of(page, plan, preview)
-        moves_plan.draw_bar(page, dialog, key="splits", effects=_effects(found, preview))
+        moves_plan.draw_bar(
+            page, dialog, key="splits", effects=_effects(found, preview), is_preview=True
+        )
 
 
 def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.Effect]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.pulsar.measures import DEFAULT_TARGET
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.form import picked_plan, undo_of
@@ -47,7 +46,7 @@ if preview.steps:
         moves_plan.draw_deviations(
             measures[0].throughput,
             measures[1].throughput,
-            DEFAULT_TARGET.bound,
+            measures[0].target.bound,
             key="unload_deviations",
             height=CHART_PX,
         )
@@ -76,4 +75,4 @@ else:
     words.notes(preview.notes)
 
 dialog = moves_plan.dialog_of(page, plan, preview)
-moves_plan.draw_bar(page, dialog, key="unload", effects=view.effects(preview))
+moves_plan.draw_bar(page, dialog, key="unload", effects=view.effects(preview), is_preview=True)

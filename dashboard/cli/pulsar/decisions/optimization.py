@@ -45,6 +45,12 @@ def run_optimize(
         typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
     ] = None,
     plan_file: PlanFile = None,
+    all_moves: Annotated[
+        bool,
+        typer.Option(
+            "--all-moves", help="Also plan moves that do not lower the max deviation any further."
+        ),
+    ] = False,
     settings: Settings = None,
     release: Release = None,
     reason: PlanReason = "",
@@ -66,7 +72,8 @@ def run_optimize(
     elapsed_ms = (time.perf_counter() - started) * 1000
     plan = None
     if plan_file is not None and proposal.moves:
-        plan = _plan(snapshot, proposal, request, assumptions, reason)
+        planned = proposal if all_moves else proposal.first(proposal.needed)
+        plan = _plan(snapshot, planned, request, assumptions, reason)
         write_plan(plan_file, plan)
     body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
     if plan_file is not None:
@@ -112,6 +119,7 @@ def proposal_json(proposal: Proposal) -> dict[str, Any]:
             }
             for move in proposal.moves
         ],
+        "needed_moves": proposal.needed,
         "deviation_before": proposal.deviation_before,
         "deviation_after": proposal.deviation_after,
         "deviation_floor": proposal.deviation_floor,

@@ -62,7 +62,9 @@ def generated(seed):
     return parts_of(rng, node_names(nodes), tables, lost), nodes, settings_of(rng)
 
 
-def deviation(counts):
+def deviation(counts, excluded=()):
+    kept = [at for at in range(len(counts[0])) if at not in excluded]
+    counts = [one[kept] for one in counts] if kept else counts
     shares = [np.abs(one - one.mean()).max() / one.mean() for one in counts if one.sum()]
     return max(shares, default=0.0)
 
@@ -80,7 +82,9 @@ def simulated(parts, nodes, settings, table=None):
     if table is not None:
         at = end.app_names.index(table)
         return deviation([one[at] for one in counts]), converges
-    return deviation([one.sum(axis=0) for one in counts]), converges
+    listed = settings.get("assign_secondary_black_list", "").split(",")
+    excluded = [at for at, name in enumerate(end.nodes) if name in listed]
+    return deviation([one.sum(axis=0) for one in counts], excluded), converges
 
 
 def with_fix(settings, wanted):

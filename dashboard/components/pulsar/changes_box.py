@@ -1,0 +1,60 @@
+"""The box of requested settings, ``KEY=VALUE``, in which every setting can be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from core.pulsar.settings import SETTING_BY_KEY
+from dashboard import state
+from dashboard.legible import option
+
+
+def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare: bool) -> list[str]:
+    """Draw the box; return what is requested, each ``KEY=VALUE``.
+
+    The list holds every setting, found by any part of its name, meaning or effect. One that is
+    picked has no value yet: it leaves the box again, and ``on_pick`` asks for its value.
+
+    Args:
+        label: Of the box.
+        help_text: How a value is written.
+        on_pick: Called with the key of the setting that was picked.
+        is_bare: The label is not shown.
+    """
+    named = st.query_params.get_all(state.SET) or st.session_state.get(state.SET) or []
+    # the browser writes what was picked into the address before it is taken out again
+    requested = [entry for entry in named if entry.partition(":")[0] not in SETTING_BY_KEY]
+    return st.multiselect(
+        label,
+        list(dict.fromkeys([*requested, *SETTING_BY_KEY])),
+        format_func=describe,
+        key=state.SET,
+        bind="query-params",
+        accept_new_options=True,
+        filter_mode="contains",
+        select_all=False,
+        placeholder="Find a setting by name or meaning, or write KEY=VALUE",
+        help=help_text,
+        label_visibility="collapsed" if is_bare else "visible",
+        on_change=_take_out,
+        args=(on_pick,),
+    )
+
+
+def describe(entry: str) -> str:
+    """Return what the list shows for an entry: of a setting its key, meaning and effect."""
+    setting = SETTING_BY_KEY.get(entry)
+    if setting is None:
+        return option(entry)
+    return f"{setting.key}: {setting.meaning} {setting.effect}".strip()
+
+
+def _take_out(on_pick: Callable[[str], None]) -> None:
+    """Take the settings without a value out of the box; open the last one."""
+    entries = st.session_state[state.SET]
+    picked = [entry for entry in entries if entry in SETTING_BY_KEY]
+    if picked:
+        st.session_state[state.SET] = [entry for entry in entries if entry not in picked]
+        on_pick(picked[-1])
