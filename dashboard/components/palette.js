@@ -59,7 +59,7 @@ function setUp(root, panel) {
     }
   }
   const choose = (item) => {
-    if (item.kind === "theme") return setTheme(item.detail, panel.data.pages)
+    if (item.kind === "theme") return setTheme(item.name.split(" ")[0], panel.data.pages)
     opener = null // what opens takes the focus
     document.openedAt = Date.now()
     dialog.close()

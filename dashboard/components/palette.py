@@ -199,7 +199,7 @@ _COMMON: Final = (
     Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
     Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
     *(
-        Hit(kind="theme", name=f"{name} theme", detail=name, page="fleet")
+        Hit(kind="theme", name=f"{name} theme", detail="", page="fleet")
         for name in ("Light", "Dark", "System")
     ),
 )
