@@ -37,7 +37,7 @@ def given_name(directory: Path) -> str:
 
 @contextlib.contextmanager
 def snapshot_directories(
-    sources: Sequence[str], config: Path | None, kind: str = "", *, is_single: bool = False
+    sources: Sequence[str], config: Path | None, kind: str = ""
 ) -> Iterator[list[Path]]:
     """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
 
@@ -45,22 +45,15 @@ def snapshot_directories(
         sources: Snapshot directories, and names of clusters of the configuration.
         config: The configuration; ``None``: the usual one.
         kind: System that the clusters must be of; empty: any.
-        is_single: The command reads one snapshot.
 
     Raises:
         UnknownNameError: There is neither such a directory nor such a cluster.
-        UsageFaultError: A cluster is of another system, or a group has several.
+        UsageFaultError: A cluster is of another system.
         RemoteError: A cluster cannot be read.
     """
     with contextlib.ExitStack() as stack:
         directories = []
-        named = list(_spelled_out(sources, config, kind))
-        if is_single and len(named) > 1:
-            raise UsageFaultError(
-                f"{sources[0]} has {len(named)} clusters; this command reads one.",
-                hint="Name one of them.",
-            )
-        for source in named:
+        for source in sources:
             directory = Path(source)
             if not is_path(source):
                 parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-")))
@@ -149,12 +142,26 @@ def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
 def directories(
     context: typer.Context, named: list[Path], kind: str = "", *, is_single: bool = False
 ) -> list[Path]:
-    """Return the directory of each snapshot that an argument names, until the command ends."""
+    """Return the directory of each snapshot that an argument names, until the command ends.
+
+    Args:
+        context: Of the command.
+        named: Directories, clusters, groups, tags and views.
+        kind: System that the clusters must be of; empty: any.
+        is_single: The command reads one snapshot.
+    Raises:
+        UsageFaultError: It reads one, and a group has several.
+    """
     if context.resilient_parsing:  # only completed
         return named
-    given = snapshot_directories(
-        list(map(str, named)), context.params.get("config"), kind, is_single=is_single
-    )
+    config = context.params.get("config")
+    sources = list(_spelled_out(list(map(str, named)), config, kind))
+    if is_single and len(sources) > 1:
+        raise UsageFaultError(
+            f"{named[0]} has {len(sources)} clusters; this command reads one.",
+            hint="Name one of them.",
+        )
+    given = snapshot_directories(sources, config, kind)
     found: list[Path] = context.with_resource(given)
     return found
 
