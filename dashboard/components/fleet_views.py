@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.errors import OpsError
 from core.fleet_views import SORTS, FleetView, Sort
@@ -41,13 +42,15 @@ def of_person(config: Config, *, is_fresh: bool = False) -> dict[str, FleetView]
         config: The configuration.
         is_fresh: Read them again.
     """
-    if is_fresh or _KNOWN not in st.session_state:
+    known: dict[str, FleetView] | None = st.session_state.get(_KNOWN)
+    if known is None or is_fresh:
         try:
-            st.session_state[_KNOWN] = services_fleet_views.views(config, access.person(config))
+            known = services_fleet_views.views(config, access.person(config))
         except OpsError:
             return {}  # the header says why
-    found: dict[str, FleetView] = st.session_state[_KNOWN]
-    return found
+        if get_script_run_ctx(suppress_warning=True) is not None:
+            st.session_state[_KNOWN] = known
+    return known
 
 
 def draw(config: Config) -> FleetView:
