@@ -29,7 +29,7 @@ _JOURNAL: Final = "journal.db"
 _USERS: Final = "users.json"
 _KEY: Final = "installation.key"
 _STAGED: Final = ".partial-"
-_LIVE_HINT: Final = "`trimtab runs --verify` checks all of it."
+_LIVE_HINT: Final = "`trimtab runs --verify` verifies it completely."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def back_up(config: TrimtabConfig, folder: Path) -> Backup:
     try:
         if folder.is_dir():
             if any(folder.iterdir()):
-                hint = "Name a folder that is not there yet."
+                hint = "Specify a new folder."
                 raise InputError(f"{folder} is not empty.", hint=hint)
         else:
             make_private(folder)
@@ -76,8 +76,8 @@ def back_up(config: TrimtabConfig, folder: Path) -> Backup:
                 made.append(_JOURNAL)
     except (OSError, sqlite3.Error) as exc:
         raise InputError(
-            f"{folder} cannot hold a backup: {_why(exc)}. Nothing of it was left there.",
-            hint="Check the folder, its owner and the room on its disk.",
+            f"{folder} cannot hold a backup: {_why(exc)}. No file was left behind.",
+            hint="Check the folder, its owner and the free disk space.",
         ) from exc
     finally:
         if is_made:
@@ -117,7 +117,7 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
     """
     if any(folder.glob(f"{_STAGED}*")):
         raise InputError(
-            f"The backup in {folder} is not whole: `trimtab backup` was stopped while it was made.",
+            f"The backup in {folder} is incomplete: `trimtab backup` was stopped before it ended.",
             hint="Use another backup.",
         )
     targets = dict(_files(config))
@@ -126,12 +126,14 @@ def restore(config: TrimtabConfig, folder: Path) -> Backup:
         targets[_JOURNAL] = journal
     wanted = {name: path for name, path in targets.items() if (folder / name).is_file()}
     if not wanted:
-        raise InputError(f"{folder} holds no backup.", hint="`trimtab backup FOLDER` makes one.")
+        raise InputError(
+            f"{folder} has no backup.", hint="Create one with `trimtab backup FOLDER`."
+        )
     for path in wanted.values():
         if path.exists():
             raise InputError(
-                f"{path} is there already, and a restore overwrites nothing.",
-                hint="Stop every process of Trimtab, and move it away first.",
+                f"{path} already exists; a restore does not overwrite files.",
+                hint="Stop every Trimtab process and move the file away first.",
             )
     entries, digest = None, ""
     if _JOURNAL in wanted:
@@ -153,8 +155,8 @@ def _put_back(folder: Path, wanted: Mapping[str, Path]) -> None:
         for path in done:
             path.unlink(missing_ok=True)
         raise InputError(
-            f"{folder} cannot be restored: {exc.strerror}. Nothing of it was restored.",
-            hint="Check state_dir, its owner and the room on its disk.",
+            f"{folder} cannot be restored: {exc.strerror}. No file was restored.",
+            hint="Check state_dir, its owner and the free disk space.",
         ) from exc
 
 

@@ -32,7 +32,7 @@ def fault(what: str, exc: OpsError) -> CheckResult:
         what=what,
         ok=False,
         detail=exc.message,
-        remedy=exc.hint or "Look into its log, then run `trimtab check` again.",
+        remedy=exc.hint or "See its log, then run `trimtab check` again.",
     )
 
 
@@ -40,9 +40,7 @@ def check_history(config: TrimtabConfig) -> CheckResult:
     """Try whether what collectors see can be recorded and read again; never raises."""
     what = f"History {config.history_uri}"
     if not config.history.is_recorded:
-        return CheckResult(
-            what=what, ok=True, detail="Nothing is recorded ([history] is_recorded)."
-        )
+        return CheckResult(what=what, ok=True, detail="Recording is off ([history] is_recorded).")
     from core.history.store.probe import probe  # noqa: PLC0415  # only this needs its libraries
     from core.history.store.store import HistoryLocation  # noqa: PLC0415  # the same
 
@@ -51,7 +49,7 @@ def check_history(config: TrimtabConfig) -> CheckResult:
         probe(HistoryLocation(config.history_uri, options))
     except OpsError as exc:
         return fault(what, exc)
-    return CheckResult(what=what, ok=True, detail="It can be written and read.")
+    return CheckResult(what=what, ok=True, detail="Readable and writable.")
 
 
 def check_journal(config: TrimtabConfig, recorded: Callable[[], Mapping[int, str]]) -> CheckResult:
@@ -84,17 +82,17 @@ def check_journal(config: TrimtabConfig, recorded: Callable[[], Mapping[int, str
     except OpsError as exc:
         return fault(what, exc)
     if lost:
-        remedy = "Stop every process, and restore the journal from a copy."
+        remedy = "Stop every Trimtab process and restore the journal from a copy."
         return CheckResult(what=what, ok=False, detail=lost, remedy=remedy)
     if damage is not None:
         return CheckResult(
             what=what,
             ok=False,
-            detail=f"Entry {damage.seq} is not as it was written: {damage.what}",
-            remedy="Run `trimtab runs --verify`; restore the journal from a copy.",
+            detail=f"Entry {damage.seq} was altered: {damage.what}",
+            remedy="Run `trimtab runs --verify` and restore the journal from a copy.",
         )
     if file is None:
-        detail = "It can be read. No anchors are written (anchor_file under [audit])."
+        detail = "Readable. No anchors are written (anchor_file under [audit])."
     else:
-        detail = f"It can be read; anchors in {file}: {anchors}."
+        detail = f"Readable; anchors in {file}: {anchors}."
     return CheckResult(what=what, ok=True, detail=detail)

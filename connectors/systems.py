@@ -73,8 +73,8 @@ def connector_of(config: TrimtabConfig, cluster: ClusterConfig) -> Connector:
         if connector.system.name == cluster.kind:
             return connector
     raise ConfigError(
-        f"Cluster {cluster.name} has kind {cluster.kind!r}, which no system has.",
-        hint=f"Known: {', '.join(one.system.name for one in known)}.",
+        f"Cluster {cluster.name} has the unknown kind {cluster.kind!r}.",
+        hint=f"Available: {', '.join(one.system.name for one in known)}.",
     )
 
 

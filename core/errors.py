@@ -94,11 +94,11 @@ class UnknownNameError(InputError):
         if near:
             hint = f"Did you mean {' or '.join(near)}?"
         elif choices and len(choices) <= 12:
-            hint = f"Known: {', '.join(choices)}."
+            hint = f"Available: {', '.join(choices)}."
         else:
-            hint = "No known name is near it." if choices else ""
+            hint = "No name is similar." if choices else ""
         where = f" in {place}" if place else ""
-        return cls(f"There is no {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
+        return cls(f"No {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
 
 
 def own_parts(name: str, other: str) -> tuple[str, str]:
@@ -226,7 +226,7 @@ class GivenUpError(RemoteError):
     def at(cls, endpoint: str, operation: str, outcome: Outcome = "unknown") -> GivenUpError:
         """Build the error."""
         return cls(
-            f"The answer of {endpoint} to {operation} was not waited for any more.",
+            f"{endpoint} did not finish {operation}: the wait was cancelled.",
             endpoint=endpoint,
             operation=operation,
             outcome=outcome,

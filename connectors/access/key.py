@@ -47,7 +47,7 @@ def _key_at(path: Path) -> bytes:
     except OSError as exc:
         raise ConfigError(
             f"The installation's key {path} cannot be used: {exc.strerror}.",
-            hint="Name a file that this user can read as key_file under [access].",
+            hint="Set key_file under [access] to a file that this user can read.",
         ) from exc
 
 
@@ -77,7 +77,7 @@ def signature_check(path: Path) -> Callable[[Record], bool]:
 def _read(path: Path, changed_ns: int, mode: int) -> bytes:  # noqa: ARG001  # key of the cache
     if mode & _OTHERS:
         raise ConfigError(
-            f"Others than its owner can read the installation's key {path}.",
+            f"The installation's key {path} is readable by other users.",
             hint=f"Run: chmod 600 {path}",
         )
     try:
@@ -86,8 +86,8 @@ def _read(path: Path, changed_ns: int, mode: int) -> bytes:  # noqa: ARG001  # k
         key = b""
     if len(key) < _BYTES:
         raise ConfigError(
-            f"{path} is not a key: it must hold {2 * _BYTES} hexadecimal digits or more.",
-            hint="Remove it, and a new one is made; what the former one signed is refused then.",
+            f"{path} is not a key: it must have at least {2 * _BYTES} hexadecimal digits.",
+            hint="Remove it to create a new key; entries signed with the old key are then refused.",
         )
     return key
 

@@ -102,17 +102,14 @@ class Sessions:
             if self._held(address) < MAX_SPREAD:  # whoever goes on does not fill the database
                 self._note(name, address, "held")
             raise ForbiddenError(
-                "Too many attempts to sign in failed in the last "
-                f"{WINDOW // timedelta(minutes=1)} minutes.",
-                hint="Wait a quarter of an hour and try again.",
+                f"Too many failed sign-ins in the last {WINDOW // timedelta(minutes=1)} minutes.",
+                hint="Try again in 15 minutes.",
                 is_throttled=True,
             )
         identity = self._users.verified(name, password)
         if identity is None:
             self._note(name, address, "wrong")
-            raise ForbiddenError(
-                "This name and password do not belong together.", hint="Try again."
-            )
+            raise ForbiddenError("Wrong user name or password.", hint="Try again.")
         text = secrets.token_urlsafe(32)
         expires = datetime_to_ms(self._now() + self._lasts)
         seal = self._seal(_sha256(text), name, expires)

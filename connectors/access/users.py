@@ -99,13 +99,13 @@ class UserFile:
         """
         if not _NAME.match(name):
             raise InputError(
-                f"{one_line(name)!r} cannot be a user name.",
+                f"{one_line(name)!r} is not a valid user name.",
                 hint="Use up to 64 letters, digits and . _ @ + -.",
             )
         if len(password) < MIN_PASSWORD:
             raise InputError(
-                f"The password has {len(password)} characters; it needs {MIN_PASSWORD} or more.",
-                hint="Take a sentence, or let a password manager make one.",
+                f"The password has {len(password)} characters; the minimum is {MIN_PASSWORD}.",
+                hint="Use a sentence, or a password manager.",
             )
         with self._changing() as content:
             known = content.users.get(name)
@@ -162,10 +162,12 @@ class UserFile:
             InputError: It would last too long, or for no time.
         """
         if not 0 < days <= MAX_TOKEN_DAYS:
-            raise InputError(f"A token lasts at most {MAX_TOKEN_DAYS} days, not {days:g}.")
+            raise InputError(
+                f"A token can be valid for at most {MAX_TOKEN_DAYS} days, not {days:g}."
+            )
         if not _NAME.match(person) and (not is_subject(person) or name_fault(person)):
             raise InputError(
-                f"{one_line(person)!r} cannot be a person's name.",
+                f"{one_line(person)!r} is not a valid name.",
                 hint="Use up to 64 letters, digits and . _ @ + -, or ISSUER#SUBJECT.",
             )
         key, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -205,7 +207,7 @@ class UserFile:
             or not hmac.compare_digest(token.sha256, _sha256(parts[2]))
         ):
             raise ForbiddenError(
-                "The API token is not known here: it was revoked, or is of another installation.",
+                "The API token is unknown: it was revoked, or belongs to another installation.",
                 hint="Ask an admin for a new one: `trimtab tokens create NAME`.",
             )
         if token.expires_at <= now:
@@ -233,8 +235,8 @@ class UserFile:
     def _read(self, changed_ns: int, size: int, mode: int) -> _Content:  # noqa: ARG002  # key of the cache
         if mode & _WRITABLE:  # whoever writes it gives themselves a name, a password and groups
             raise ConfigError(
-                f"Others than its owner can write the user file {self._path}.",
-                hint=f"Check what is in it, then run: chmod 600 {self._path}",
+                f"The user file {self._path} is writable by other users.",
+                hint=f"Check its content, then run: chmod 600 {self._path}",
             )
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_Content)

@@ -191,7 +191,7 @@ class AlertStore:
         """
         reason = one_line(wanted.reason)
         if not reason:
-            raise InputError("A silence needs a reason.", hint="Say why nobody is to be told.")
+            raise InputError("A silence needs a reason.", hint="Enter a reason; it is recorded.")
         row = {
             "rule": wanted.rule,
             "cluster": wanted.cluster,

@@ -36,7 +36,7 @@ def send(target: TargetConfig, title: str, text: str) -> None:
         raise GivenUpError.at(place, _OPERATION) from exc
     if code is None:
         raise RemoteTimeoutError(
-            f"Target {target.name} did not take the message within {WITHIN_S:.0f} s.",
+            f"Target {target.name} did not accept the message within {WITHIN_S:.0f} s.",
             endpoint=place,
             operation=_OPERATION,
             outcome="unknown",
@@ -44,12 +44,12 @@ def send(target: TargetConfig, title: str, text: str) -> None:
         )
     if code == NO_ADDRESS:
         raise InputError(
-            f"The address of target {target.name} is none that can be sent to.",
-            hint="Write it as the documentation of Apprise says, for example json://host:port/path.",
+            f"The address of target {target.name} is not supported.",
+            hint="Use an Apprise URL, for example json://host:port/path.",
         )
     if code != SENT:
         raise UnreachableError(
-            f"Target {target.name} did not take the message.",
+            f"Target {target.name} did not accept the message.",
             endpoint=place,
             operation=_OPERATION,
             outcome="unknown",

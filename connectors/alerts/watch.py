@@ -126,8 +126,8 @@ class _Watch:
             except OpsError as error:
                 self._say(str(error))
             except Exception:  # noqa: BLE001  # a bug in one look must not end all of them
-                _LOG.exception("a look at the alerts failed")
-                self._say("A look at the alerts failed; the log has the details.")
+                _LOG.exception("the evaluation of alerts failed")
+                self._say("The evaluation of alerts failed; see the log.")
             stop.wait(self._rules.every_s)
 
     def _turn(self) -> None:
@@ -247,7 +247,7 @@ class _Watch:
             self._say(str(error))
             return False
         self._patience.pop(target.name)
-        self._report(f"{target.name} was told: {title}")
+        self._report(f"{target.name} received: {title}")
         return True
 
     def _say(self, sentence: str) -> None:

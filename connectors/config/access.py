@@ -45,7 +45,7 @@ class GrantConfig(Strict):
     @model_validator(mode="after")
     def _for_somebody(self) -> GrantConfig:
         if not self.people and not self.groups:
-            raise ValueError("a grant names people or groups")
+            raise ValueError("a grant needs people or groups")
         if self.scope and self.role == "viewer":
             raise ValueError("scope limits operator and admin: a viewer sees whole clusters")
         return self
@@ -72,7 +72,7 @@ class ProxyConfig(Strict):
             try:
                 ip_network(one)
             except ValueError as exc:
-                text = "each of addresses reads 10.0.0.7 or 10.0.0.0/24"
+                text = "each entry of addresses must have the form 10.0.0.7 or 10.0.0.0/24"
                 raise ValueError(text) from exc
         return addresses
 
@@ -127,7 +127,7 @@ class AccessConfig(Strict):
     def _whole(self) -> AccessConfig:
         if self.sign_in == "none" and self.grants:
             raise ValueError(
-                "grants need sign-in, without which everybody may do everything: set sign_in to "
+                "grants need sign-in; without it everybody has all rights: set sign_in to "
                 '"users", "proxy" or "oidc"'
             )
         if self.sign_in == "proxy" and not self.proxy.addresses:
@@ -135,8 +135,8 @@ class AccessConfig(Strict):
         for name in (name for one in self.grants for name in one.people):
             if self.sign_in == "oidc" and not (name == "*" or is_address(name) or is_subject(name)):
                 raise ValueError(
-                    f'with sign_in = "oidc" a grant cannot name {name!r}: write the e-mail address '
-                    "that the provider verified, or issuer and subject as "
+                    f'with sign_in = "oidc" a grant cannot name {name!r}: use the verified '
+                    "e-mail address, or issuer and subject as "
                     f'"https://login.example.com#{name}"; give API tokens a group'
                 )
         return self

@@ -31,9 +31,9 @@ class Auth(Strict):
     @model_validator(mode="after")
     def _one_way(self) -> Auth:
         if self.token is not None and self.token_file is not None:
-            raise ValueError("give token or token_file, not both")
+            raise ValueError("set token or token_file, not both")
         if self.username is not None and self.has_token:
-            raise ValueError("give a token or a user name, not both")
+            raise ValueError("set a token or a user name, not both")
         if (self.username is None) != (self.password is None and self.password_file is None):
             raise ValueError("basic authentication needs both username and password(_file)")
         return self
@@ -87,7 +87,9 @@ def read_secret(value: SecretStr | None, path: Path | None, key: str) -> str:
             hint="Check its path, its owner and its mode.",
         ) from exc
     if not text:
-        raise ConfigError(f"The file named by {key} is empty: {path}.", hint="Put the secret in.")
+        raise ConfigError(
+            f"The file named by {key} is empty: {path}.", hint="Write the secret into the file."
+        )
     return _registered(text)
 
 
@@ -141,6 +143,6 @@ class ZooKeeperAuth(Strict):
         found = read_secret(self.digest, self.digest_file, "digest_file")
         if ":" not in found:
             raise ConfigError(
-                "The ZooKeeper credential has no colon.", hint="It reads user:password."
+                "The ZooKeeper credential has no colon.", hint="Use the form user:password."
             )
         return found

@@ -33,12 +33,12 @@ def fault_of(cluster: Any) -> str:
 
 
 def _together(field: str, kind: str) -> str:
-    return f'{field} and kind = "{kind}" belong together'
+    return f'{field} and kind = "{kind}" must be used together'
 
 
 def _pulsar(cluster: Any) -> str:
     if cluster.zookeeper is None and not cluster.admin_urls:
-        return "give zookeeper, admin_urls, or both"
+        return "set zookeeper, admin_urls, or both"
     return ""
 
 
@@ -46,9 +46,9 @@ def _pegasus(cluster: Any) -> str:
     if not cluster.meta_servers:
         return _together("meta_servers", cluster.kind)
     if cluster.zookeeper is not None or cluster.admin_urls:
-        return "a pegasus cluster has meta_servers, not zookeeper or admin_urls"
+        return "a pegasus cluster needs meta_servers, not zookeeper or admin_urls"
     if cluster.prometheus is not None:
-        return "prometheus is for pulsar clusters; Pegasus servers report their own"
+        return "prometheus is for pulsar clusters; Pegasus servers report their own metrics"
     return ""
 
 

@@ -47,18 +47,24 @@ class Prometheus(Strict):
             return None
         parts = urlsplit(text)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("a Prometheus URL reads http://host:port or https://host:port/prefix")
+            raise ValueError(
+                "a Prometheus URL must have the form http://host:port or https://host:port/prefix"
+            )
         if parts.username or parts.password:
-            raise ValueError("put user and password under [clusters.prometheus.auth], not here")
+            raise ValueError(
+                "set user and password under [clusters.prometheus.auth], not in the URL"
+            )
         if parts.query or parts.fragment or "/api/v1" in parts.path:
-            raise ValueError("name the server's address only, without /api/v1 and without a query")
+            raise ValueError("use only the server's address, without /api/v1 and without a query")
         return text.rstrip("/")
 
     @field_validator("broker_label")
     @classmethod
     def _label(cls, name: str) -> str:
         if not _LABEL.match(name):
-            raise ValueError("a label's name is letters, digits and underscores, no digit first")
+            raise ValueError(
+                "a label name has letters, digits and underscores, and does not start with a digit"
+            )
         return name
 
     @field_validator("labels")
@@ -71,7 +77,7 @@ class Prometheus(Strict):
     @model_validator(mode="after")
     def _one_source(self) -> Prometheus:
         if (self.url is None) != self.scrape:
-            raise ValueError("give url (a Prometheus server) or scrape = true, one of them")
+            raise ValueError("set either url (a Prometheus server) or scrape = true")
         if self.scrape and (self.auth != Auth() or self.tls != Tls() or self.labels):
-            raise ValueError("scrape asks brokers: it has no auth, tls or labels of its own")
+            raise ValueError("scrape reads the brokers and takes no auth, tls or labels")
         return self

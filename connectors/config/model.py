@@ -76,8 +76,7 @@ def _zookeeper_hosts(text: str) -> str:
     scheme = (scheme or "zk").partition("+")[0]
     if scheme != "zk":
         raise ValueError(
-            f"the metadata store is {scheme}, and Trimtab reads ZooKeeper alone: leave zookeeper "
-            "out, and name admin_urls"
+            f"Trimtab reads only ZooKeeper, not {scheme}: omit zookeeper and set admin_urls"
         )
     servers, slash, chroot = hosts.partition("/")
     named = [
@@ -86,8 +85,8 @@ def _zookeeper_hosts(text: str) -> str:
     found = ",".join(named) + (slash + chroot).rstrip("/")
     if not _HOSTS.match(found):
         raise ValueError(
-            "zookeeper reads host:port,host:port/chroot, or the brokers' metadataStoreUrl "
-            "(zk:host:port/chroot)"
+            "zookeeper must have the form host:port,host:port/chroot, or the brokers' "
+            "metadataStoreUrl (zk:host:port/chroot)"
         )
     return found
 
@@ -95,11 +94,11 @@ def _zookeeper_hosts(text: str) -> str:
 def _admin_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("an admin URL reads http://host:port or https://host:port")
+        raise ValueError("an admin URL must have the form http://host:port or https://host:port")
     if parts.username or parts.password:
-        raise ValueError("put user and password under [clusters.auth], not into the URL")
+        raise ValueError("set user and password under [clusters.auth], not in the URL")
     if parts.path.strip("/") or parts.query:
-        raise ValueError("name the broker's address only, without a path")
+        raise ValueError("use only the broker's address, without a path")
     return f"{parts.scheme}://{parts.netloc}"
 
 
@@ -265,19 +264,21 @@ class WindowConfig(Strict):
     @classmethod
     def _minute_of_utc(cls, value: time | None) -> time | None:
         if value is not None and (value.tzinfo or value.second or value.microsecond):
-            raise ValueError("from and until of a window are HH:MM in UTC: no offset, no seconds")
+            raise ValueError(
+                "from and until of a window must be HH:MM in UTC, without offset and seconds"
+            )
         return value
 
     @model_validator(mode="after")
     def _whole(self) -> WindowConfig:
         if (self.from_time is None) != (self.until_time is None):
-            raise ValueError("a weekly window has both from and until (HH:MM, UTC)")
+            raise ValueError("a weekly window needs both from and until (HH:MM, UTC)")
         if self.days and self.from_time is None:
-            raise ValueError("days go with from and until")
+            raise ValueError("days needs from and until")
         if self.starts is None and self.ends is None and self.from_time is None:
             raise ValueError("a window needs starts, ends, or from and until")
         if self.starts and self.ends and self.ends <= self.starts:
-            raise ValueError("a window ends after it starts")
+            raise ValueError("a window must end after it starts")
         return self
 
     def times(self) -> Window:
@@ -375,7 +376,7 @@ class ClusterConfig(Strict):
     @classmethod
     def _plain_name(cls, name: str) -> str:
         if not _NAME.match(name):
-            raise ValueError("a cluster name is letters, digits, dot, dash and underscore")
+            raise ValueError("a cluster name has letters, digits, dots, dashes and underscores")
         return name
 
     @field_validator("group")
@@ -412,7 +413,10 @@ class ClusterConfig(Strict):
             try:
                 HostPattern.parse(entry)
             except ValueError as exc:
-                text = "each of credential_hosts reads host, host:port, *.domain or 10.0.0.0/24"
+                text = (
+                    "each entry of credential_hosts must have the form host, host:port, "
+                    "*.domain or 10.0.0.0/24"
+                )
                 raise ValueError(text) from exc
         return entries
 
@@ -421,7 +425,7 @@ class ClusterConfig(Strict):
     def _meta_servers(cls, servers: list[str]) -> list[str]:
         for server in servers:
             if "," in server or not _HOSTS.match(server) or "/" in server:
-                raise ValueError("each of meta_servers reads host:port")
+                raise ValueError("each entry of meta_servers must have the form host:port")
         return servers
 
     @model_validator(mode="after")
@@ -544,7 +548,7 @@ class TrimtabConfig(BaseSettings):
                 raise ValueError(f"two clusters are named {other}")
             if other is not None:  # each names files and addresses, where case may not count
                 raise ValueError(
-                    f"the names of clusters {other} and {cluster.name} differ in case only: "
+                    f"the names of clusters {other} and {cluster.name} differ only in case: "
                     "rename one"
                 )
             known[cluster.name.casefold()] = cluster.name
@@ -555,8 +559,7 @@ class TrimtabConfig(BaseSettings):
         for cluster in self.clusters:
             if cluster.approval.needed != "never" and self.access.sign_in == "none":
                 raise ValueError(
-                    f"approval on {cluster.name} needs people who can be told apart: set sign_in "
-                    "under [access]"
+                    f"approval on {cluster.name} needs sign-in: set sign_in under [access]"
                 )
         return self
 
@@ -564,8 +567,8 @@ class TrimtabConfig(BaseSettings):
     def _not_open_to_everybody(self) -> TrimtabConfig:
         if self.access.sign_in == "none" and not is_loopback(self.pages.address):
             raise ValueError(
-                f"pages.address = {self.pages.address!r} lets others reach the pages, and nobody "
-                "signs in: set sign_in under [access], or serve on 127.0.0.1"
+                f"pages.address = {self.pages.address!r} exposes the pages without sign-in: set "
+                "sign_in under [access], or serve on 127.0.0.1"
             )
         return self
 
@@ -591,8 +594,8 @@ class TrimtabConfig(BaseSettings):
         except SettingsError as exc:
             raise ConfigError(
                 f"A setting of the environment ({', '.join(sorted(_own_environment()))}) is not "
-                "the JSON that it should be.",
-                hint="Write lists and tables as JSON, or put them into the file.",
+                "valid JSON.",
+                hint="Write lists and tables as JSON, or move them to the file.",
             ) from exc
         config._file = chosen.resolve() if chosen else None
         config._connectors = tuple(connectors)
@@ -638,24 +641,26 @@ def _read_toml(path: Path) -> dict[str, Any]:
         values = tomllib.loads(read_file(path, MAX_CONFIG_BYTES).decode())
     except FileNotFoundError as exc:
         raise ConfigError(
-            f"There is no configuration file {path}.",
-            hint="Write one (README: One command, read-only, on your cluster), or name another "
+            f"The configuration file {path} does not exist.",
+            hint="Create it (README: One command, read-only, on your cluster), or pass another "
             "with --config.",
         ) from exc
     except TooLargeError as exc:
-        raise ConfigError(f"{path} is no configuration: {exc}.", hint="Name another.") from exc
+        raise ConfigError(
+            f"{path} is not a configuration file: {exc}.", hint="Pass another file with --config."
+        ) from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not TOML: {exc}.", hint="Correct that line.") from exc
+        raise ConfigError(f"{path} is not TOML: {exc}.", hint="Correct the line.") from exc
     except RecursionError:
         depth = _MAX_DEPTH + 1
     else:
         depth = _depth(values)
     if depth > _MAX_DEPTH:
         raise ConfigError(
-            f"{path} is nested too deeply: more than {_MAX_DEPTH} arrays or tables in each other.",
-            hint="docs/configuration.md lists every setting; none is nested like that.",
+            f"{path} is nested too deeply: more than {_MAX_DEPTH} levels of arrays or tables.",
+            hint="docs/configuration.md lists every setting.",
         )
     return values
 
@@ -703,7 +708,7 @@ def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:
     """Say the first things that are wrong; inputs are never repeated, they may be secrets."""
     found = [
         (
-            ".".join(str(part) for part in error["loc"]) or "the whole",
+            ".".join(str(part) for part in error["loc"]) or "the configuration",
             "there is no such setting"
             if error["type"] == "extra_forbidden"
             else error["msg"].removeprefix("Value error, "),

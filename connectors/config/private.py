@@ -64,12 +64,12 @@ def exposed_secrets(config: TrimtabConfig) -> list[str]:
     if config.file is not None and readable_by_others(config.file):
         names = sorted(_inline(config, config.file))
         if names:
-            found.append(_exposed(config.file, f" and holds {', '.join(names)}"))
+            found.append(_exposed(config.file, f" and has {', '.join(names)}"))
     files = {path for one in _parts(config) for path in _secret_files(one)} | {config.users_file}
     found += [_exposed(path, "") for path in sorted(files) if readable_by_others(path)]
     found += [
-        f"{name} is short or a number: where an endpoint repeats it, it is replaced only after "
-        "words such as Bearer or password. Use a longer secret."
+        f"{name} is short or a number; in texts from endpoints it is masked only after words "
+        "such as Bearer or password. Use a longer secret."
         for name, value in _secrets(config)
         if is_weak(value)
     ]
@@ -84,12 +84,12 @@ def _of_others(path: Path) -> list[str]:
         return []
     if owner in (os.getuid(), _ROOT):
         return []
-    what = f"{path} belongs to another user (uid {owner}), who can change what is in it."
+    what = f"{path} belongs to another user (uid {owner}), who can change its content."
     return [f"{what} Run Trimtab as that user, or: chown -R {os.getuid()} {path}"]
 
 
 def _exposed(path: Path, more: str) -> str:
-    return f"{path} can be read by others than its owner{more}. Run: chmod 600 {path}"
+    return f"{path} is readable by other users{more}. Run: chmod 600 {path}"
 
 
 def _parts(config: TrimtabConfig) -> list[tuple[str, BaseModel]]:

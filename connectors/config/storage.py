@@ -32,7 +32,10 @@ class Pages(Strict):
     def _plain_names(cls, hosts: list[str]) -> list[str]:
         for host in hosts:
             if not _HOST.match(host):
-                raise ValueError("each of allowed_hosts reads host or host:port, without wildcards")
+                raise ValueError(
+                    "each entry of allowed_hosts must have the form host or "
+                    "host:port, without wildcards"
+                )
         return hosts
 
 
@@ -109,6 +112,6 @@ class History(Strict):
         known = {*SHEDDING_STRATEGY_NAMES, *_POLICIES}
         if unknown := [name for name in names if name not in known]:
             raise ValueError(
-                f"there is no strategy named {unknown[0]!r}; known: {', '.join(sorted(known))}"
+                f"no strategy named {unknown[0]!r}; available: {', '.join(sorted(known))}"
             )
         return names

@@ -68,7 +68,7 @@ def checked(kind: JobKind, values: Mapping[str, Any]) -> BaseModel | ScopedReque
         return ScopedRequest(scope, parse(kind.request, rest))
     except ValidationError as exc:
         first, *others = [
-            f"{'.'.join(map(str, error['loc'])) or 'the whole'}: "
+            f"{'.'.join(map(str, error['loc'])) or 'the request'}: "
             + error["msg"].removeprefix("Value error, ")
             for error in exc.errors(include_url=False, include_input=False)
         ]
@@ -76,5 +76,5 @@ def checked(kind: JobKind, values: Mapping[str, Any]) -> BaseModel | ScopedReque
         more = f" ({len(others) - 3} more)" if others[3:] else ""
         raise InputError(
             f"{kind.title} cannot be started with these parameters: {first}{also}{more}.",
-            hint="Correct what was given and start it again.",
+            hint="Correct the parameters and start the job again.",
         ) from exc

@@ -175,10 +175,8 @@ class JobQueue:
         """
         job = self.find(job_id)
         if job.is_ended:
-            raise InputError(
-                f"Job {job_id} is {job.state} already.", hint="There is nothing to stop."
-            )
-        stopped = JobStoppedError("Stopped before it began.")
+            raise InputError(f"Job {job_id} is already {job.state}.", hint="Nothing to stop.")
+        stopped = JobStoppedError("Stopped before it started.")
         status = _ended(job.status, "stopped", now, stopped.as_json())
         with self._writing("stop a job") as connection:
             change = JOBS.update().where(*self._one(job_id))
@@ -243,7 +241,7 @@ class JobQueue:
         query = sa.select(sa.func.min(JOBS.c.id)).where(
             JOBS.c.queue == queue, JOBS.c.state == "queued"
         )
-        with database.reading("look for a job") as connection:
+        with database.reading("claim a job") as connection:
             found: str | None = connection.execute(query).scalar()
         return found
 
@@ -298,7 +296,7 @@ class JobQueue:
                 JOBS.update().where(*self._one(job_id), JOBS.c.token == claim).values(**values)
             )
         if changed.rowcount != 1:
-            raise LostClaimError(f"Job {job_id} was taken over or removed meanwhile.")
+            raise LostClaimError(f"Job {job_id} was claimed by another server or removed.")
 
     def is_stop_requested(self, job_id: str, token: str) -> bool:
         """Return whether a claimed job should end; for its :class:`Claim`.
@@ -309,7 +307,7 @@ class JobQueue:
         """
         rows = self._rows(JOBS.c.id == job_id, JOBS.c.token == token)
         if not rows:
-            raise LostClaimError(f"Job {job_id} was taken over or removed meanwhile.")
+            raise LostClaimError(f"Job {job_id} was claimed by another server or removed.")
         return bool(rows[0]["is_stopping"])
 
     def _one(self, job_id: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -364,8 +362,9 @@ class JobQueue:
                     raise
         elif found != FORMAT:
             raise ConfigError(
-                f"The jobs in {database.place} have format {found}; this Trimtab knows {FORMAT}.",
-                hint="Use the version of Trimtab that wrote them, or name another journal_url.",
+                f"The jobs in {database.place} have format {found}; this version of Trimtab "
+                f"reads {FORMAT}.",
+                hint="Use the version of Trimtab that wrote them, or set another journal_url.",
             )
 
     def _remove(self, job_ids: Sequence[str]) -> None:
@@ -385,11 +384,11 @@ class JobQueue:
         status, damaged = _decoded(row["status"], Status, f"The status of job {job_id}")
         answer = None
         if status is not None and status.state == "done":
-            what = f"The answer of job {job_id}"
+            what = f"The result of job {job_id}"
             answer, damaged = _decoded(row["answer"] or "", Answer, what)
         damage = damage or damaged
         if damage or status is None:
-            hint = "Start the job again; drop this one."
+            hint = "Drop this job and start it again."
             error = {"code": "file", "message": damage, "hint": hint}
             status = Status(state="failed", error=error)
         return Job(
@@ -508,7 +507,7 @@ def _queue_id(home: Path) -> str:
         return path.read_text().strip()[:32]
     except (OSError, filelock.Timeout, UnicodeDecodeError) as error:
         raise ComputeError(
-            f"The queue of jobs in {home} cannot be opened: {error}.",
+            f"The job queue in {home} cannot be opened: {error}.",
             hint="Check the owner, the mode and the free space of the state directory.",
         ) from error
 

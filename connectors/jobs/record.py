@@ -119,7 +119,7 @@ class Job:
         path = self.folder / RESULT / f"{name}.parquet"
         if not path.exists():
             raise ComputeError(
-                f"The result table {name} of job {self.id} is not there any more.",
+                f"The result table {name} of job {self.id} no longer exists.",
                 hint="Start the job again.",
             )
         return path

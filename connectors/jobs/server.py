@@ -106,7 +106,7 @@ class _Progress:
         if self._first is None or done < self._first[1]:  # it begins another kind of parts
             self._first = (time.monotonic(), done)
         if self.should_end.is_set():
-            raise JobStoppedError("The job was stopped.", hint="Start it again when it is wanted.")
+            raise JobStoppedError("The job was stopped.", hint="Start it again if needed.")
 
     def rate_per_s(self) -> float | None:
         """Return parts per second since the first ones; ``None`` before the second one."""
@@ -153,9 +153,9 @@ class _Work(threading.Thread):
         except Exception as exc:  # noqa: BLE001  # no failure of a job may end the server
             _log.error("a job of kind %s failed", self._kind.name, exc_info=exc)
             self.error = InvariantError(
-                f"The job failed by a fault of Trimtab itself ({type(exc).__name__}: "
+                f"The job failed with an internal error ({type(exc).__name__}: "
                 f"{str(exc).partition(chr(10))[0][:200]}).",
-                hint="Please report it with the log of the jobs.",
+                hint="Please report it with the log of the job server.",
             )
 
 
@@ -227,7 +227,7 @@ class _Server:
         if claim is not None:
             self._run(claim)
             for name in self._queue.drop_old(_now()):
-                self._report(f"{name} was dropped: it is old.")
+                self._report(f"{name} was dropped: too old.")
         self._about.last_error = None
         return 0.0
 
@@ -242,11 +242,11 @@ class _Server:
     def _fail_left_ones(self) -> None:
         """End the jobs that an earlier server was killed over."""
         error = ComputeError(
-            "The job ended with its process.",
-            hint="Start it again; if it ends so once more, reduce what it computes at a time.",
+            "The job's process died.",
+            hint="Start it again. If it fails again, reduce the size of the job.",
         )
         for name in self._queue.fail_running(error, _now()):
-            self._report(f"{name} had ended with its process.")
+            self._report(f"{name}: its process died.")
         self._has_recovered = True
 
     # -- one job --------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class _Server:
         is_stop_requested = self._follow(claim, work, progress)
         is_server_end = self._stop.is_set() and not is_stop_requested
         if work.is_alive() or (is_server_end and isinstance(work.error, JobStoppedError)):
-            self._requeue(claim, "Queued again: the server ended; the next one starts the job.")
+            self._requeue(claim, "Queued again: the job server ended; the next one starts the job.")
         elif work.error is not None:
             self._end(claim, progress, work.error)
         elif work.answer is not None:
@@ -290,7 +290,7 @@ class _Server:
 
     def _prepared(self, claim: Claim, progress: _Progress) -> _Work:
         if claim.job.is_stopping:
-            raise JobStoppedError("Stopped before it began.")
+            raise JobStoppedError("Stopped before it started.")
         request = claim.job.request
         if request is None:
             raise ComputeError(claim.job.problem or "The request of the job cannot be read.")
@@ -341,7 +341,7 @@ class _Server:
         try:
             self._finish(claim, progress, "done", answer=answer)
         except TypeError as exc:  # what JSON does not have
-            message = f"The answer of job {claim.job.id} cannot be stored: {exc}."
+            message = f"The result of job {claim.job.id} cannot be stored: {exc}."
             self._end(claim, progress, InvariantError(message))
         else:
             self._report(f"{claim.job.id} is done. {found.sentence}")

@@ -31,7 +31,7 @@ class Warm:
         """
         session = self._make()
         if self._is_made and not _answers(session):
-            _log.warning("the Spark session does not answer any more; it is made again")
+            _log.warning("the Spark session no longer responds; it is restarted")
             self.end()
             session = self._make()
         self._is_made = True

@@ -87,7 +87,7 @@ def read_anchors(file: Path, key: bytes) -> Sequence[Anchor]:
     except OSError as exc:
         raise InputError(
             f"The anchor file {file} cannot be read: {exc.strerror}.",
-            hint="Check anchor_file under [audit], or name a copy with --anchors.",
+            hint="Check anchor_file under [audit], or pass a copy with --anchors.",
         ) from exc
     return [_read(line, f"{file}, line {number}", key) for number, line in enumerate(lines, 1)]
 
@@ -137,7 +137,7 @@ def _read(line: bytes, place: str, key: bytes) -> Anchor:
         anchor = msgspec.json.decode(line, type=Anchor)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
         raise InputError(
-            f"{place} is no anchor: {exc}.", hint="Restore the file from a copy."
+            f"{place} is not an anchor: {exc}.", hint="Restore the file from a copy."
         ) from exc
     found, expected = anchor.signature.encode(), _signed(anchor, key).signature.encode()
     if not hmac.compare_digest(found, expected):

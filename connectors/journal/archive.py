@@ -56,12 +56,13 @@ def write_archive(journal: SqlJournal, last: int, file: Path) -> Archive:
         return _verified(file, last)
     except FileExistsError as exc:
         raise InputError(
-            f"{file} is there already, and an archive overwrites nothing.", hint="Name a new file."
+            f"{file} already exists; an archive does not overwrite files.",
+            hint="Specify a new file.",
         ) from exc
     except OSError as exc:
         raise InputError(
             f"{file} cannot be written: {exc.strerror}.",
-            hint="Check the folder, its owner and the room on its disk. No entry was removed.",
+            hint="Check the folder, its owner and the free disk space. No entry was removed.",
         ) from exc
 
 
@@ -78,8 +79,8 @@ def read_archive(file: Path) -> Iterator[Row]:
                     yield _ROW.decode(line)
                 except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
                     raise InputError(
-                        f"{file}, line {number} is no entry of a journal: {exc}.",
-                        hint="Name a file of `trimtab archive`.",
+                        f"{file}, line {number} is not a journal entry: {exc}.",
+                        hint="Specify a file written by `trimtab archive`.",
                     ) from exc
     except OSError as exc:
         raise InputError(
@@ -101,8 +102,8 @@ def _verified(file: Path, last: int) -> Archive:
     if found.damage is not None or found.newest_seq != last:
         what = found.damage.what if found.damage else f"It ends with entry {found.newest_seq}."
         raise InputError(
-            f"{file} does not hold what was written: {what}",
-            hint="Check the disk, or name a file on another one. No entry was removed.",
+            f"{file} does not match the written entries: {what}",
+            hint="Check the disk, or use another one. No entry was removed.",
         )
     with file.open("rb") as content:
         sha256 = hashlib.file_digest(content, "sha256").hexdigest()

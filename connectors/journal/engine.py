@@ -203,7 +203,7 @@ class Database:
             endpoint=self.place,
             operation=operation,
             outcome="not_sent",
-            hint="Stop every process of Trimtab, put the file back (`trimtab restore`), and start "
+            hint="Stop every Trimtab process, restore the file (`trimtab restore`) and start "
             "them again.",
         )
 
@@ -220,9 +220,9 @@ class Database:
             return  # what came after the first revision makes queries faster, no more
         if found is not None and found not in KNOWN:
             raise ConfigError(
-                f"The journal {self.place} has tables of revision {found}; this Trimtab knows "
-                f"{HEAD} and earlier ones.",
-                hint="Use the version of Trimtab that made it, or name another journal_url.",
+                f"The journal {self.place} has tables of revision {found}; this version of "
+                f"Trimtab reads up to {HEAD}.",
+                hint="Use the version of Trimtab that created it, or set another journal_url.",
             )
         with translated(self.place, "make the tables"):
             if found is None and _sqlite_file(self.url) is not None:
@@ -276,7 +276,7 @@ def _check_postgres(database: Database) -> OwnCheck:
             connection.exec_driver_sql(_AMCHECK).all()
         checked.append("indexes")
     except exc.ProgrammingError:  # `pg_amcheck` of an administrator does the same
-        skipped.append("indexes (this user may not call amcheck)")
+        skipped.append("indexes (this user has no right to call amcheck)")
     except exc.DatabaseError as error:
         checked.append("indexes")
         faults.append(as_remote_error(error, database.place, "check", "not_sent").message)
@@ -295,7 +295,8 @@ def _parsed(text: str) -> sa.URL:
     except exc.ArgumentError as error:
         raise ConfigError(
             "journal_url is not a database URL.",  # it is not repeated: it may hold a password
-            hint="It reads sqlite:////folder/journal.db or postgresql+psycopg://user@host/name.",
+            hint="Use the form sqlite:////folder/journal.db or "
+            "postgresql+psycopg://user@host/name.",
         ) from error
 
 
@@ -392,7 +393,7 @@ def _copied_with_its_log(file: Path) -> Path | None:
     except OSError as error:
         raise ConfigError(
             f"The journal {file} cannot be read: {error.strerror}.",
-            hint="Check its owner and mode, and the room in the temporary folder.",
+            hint="Check its owner, its mode and the free space of the temporary folder.",
         ) from error
     return folder
 
@@ -418,10 +419,10 @@ def _alone(file: Path, place: str) -> Iterator[None]:
             endpoint=place,
             operation="open",
             outcome="not_sent",
-            hint=f"Try again; look for a process that holds {file}.lock.",
+            hint=f"Try again; check which process holds {file}.lock.",
         ) from error
     except OSError as error:
         raise ConfigError(
-            f"The journal {file} cannot be made: {error.strerror}.",
+            f"The journal {file} cannot be created: {error.strerror}.",
             hint="Check state_dir (or journal_url), its owner and its mode.",
         ) from error

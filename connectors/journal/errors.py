@@ -87,7 +87,7 @@ def _verdict(error: exc.SQLAlchemyError, said: str) -> tuple[type[RemoteError], 
     ):
         if is_it:
             return verdict
-    return ServerError, "failed", "Look into the database's own log."
+    return ServerError, "failed", "See the database's log."
 
 
 def _has(said: str, words: tuple[str, ...]) -> bool:
@@ -98,22 +98,22 @@ _Verdict = tuple[type[RemoteError], str, str]
 _IS_BUSY: Final[_Verdict] = (
     RemoteTimeoutError,
     "is busy",
-    "Try again; look for a process that keeps the database locked.",
+    "Try again; check which process locks the database.",
 )
-_IS_FULL: Final[_Verdict] = (ServerError, "cannot be written", "Make room on its disk.")
+_IS_FULL: Final[_Verdict] = (ServerError, "cannot be written", "Free disk space.")
 _IS_READ_ONLY: Final[_Verdict] = (
     ServerError,
     "cannot be written",
-    "Give this user the right to write to it and to its folder.",
+    "Grant this user write access to the database and its folder.",
 )
 _CONFLICTS: Final[_Verdict] = (ConflictError, "was written by another process", "Try again.")
 _IS_AWAY: Final[_Verdict] = (
     UnreachableError,
     "cannot be reached",
-    "Check journal_url, that the database runs, and the rights of this user.",
+    "Check journal_url, the database and the rights of this user.",
 )
 _IS_DAMAGED: Final[_Verdict] = (
     ProtocolError,
     "is damaged",
-    "Restore it from a copy; `trimtab runs --verify` shows which entries are sound.",
+    "Restore it from a copy. `trimtab runs --verify` lists the intact entries.",
 )

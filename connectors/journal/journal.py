@@ -57,10 +57,10 @@ _EXECUTABLE: Final = timedelta(days=30)
 """Longer ago than this no run was requested that can still be executed: plans expire in minutes."""
 
 _LOST: Final = (
-    "entries were lost, or the history is of another journal. Restore the journal from a copy."
+    "entries were lost, or the history belongs to another journal. Restore the journal from a copy."
 )
 _UNSIGNED: Final = "It does not have this installation's signature."
-_COPY: Final = "It is a copy of an earlier entry: a signature holds once."
+_COPY: Final = "It is a copy of an earlier entry; a signature is valid once."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +138,8 @@ class SqlJournal:
                     return sent[0]
                 raise as_remote_error(error, self.place, "append", "not_sent") from error
         raise ConflictError(
-            f"The journal {self.place} is written by so many at once that {MAX_TRIES} tries were "
-            "not enough.",
+            f"The journal {self.place} has too many concurrent writers: {MAX_TRIES} attempts "
+            "failed.",
             endpoint=self.place,
             operation="append",
             outcome="not_sent",
@@ -276,7 +276,7 @@ class SqlJournal:
                 endpoint=self.place,
                 operation="read entries",
                 outcome="refused",
-                hint="Check the journal with `trimtab runs --verify`; restore it from a copy.",
+                hint="Check the journal with `trimtab runs --verify` and restore it from a copy.",
             ) from error
         return Entry(
             seq=row.seq,
@@ -603,12 +603,11 @@ class SqlJournal:
                 or connection.execute(late.limit(1)).first() is not None
             ):
                 raise ConflictError(
-                    f"The journal {self.place} was written while it was archived; no entry was "
-                    "removed.",
+                    f"The journal {self.place} changed during archiving; no entry was removed.",
                     endpoint=self.place,
                     operation="remove archived entries",
                     outcome="not_sent",
-                    hint="Remove the file, and archive again.",
+                    hint="Remove the file and archive again.",
                 )
             entry = _added(connection, record, canonical(record))  # first: it follows on the last
             connection.execute(ENTRIES.delete().where(is_old))
@@ -731,10 +730,10 @@ class _Noted:
         if last > self.seq and found.damage is None:
             is_empty = self.seq == 0
             has = "is empty" if is_empty else f"ends with entry {self.seq:,}"
-            return f"The journal {has}, but the history has entry {last:,} of it: {_LOST}"
+            return f"The journal {has}, but the history refers to entry {last:,}: {_LOST}"
         if self._replaced is not None:
             seq, run_id = self._replaced
-            return f"Entry {seq:,} is not the one of run {run_id} that the history has: {_LOST}"
+            return f"Entry {seq:,} differs from the entry of run {run_id} in the history: {_LOST}"
         return ""
 
 

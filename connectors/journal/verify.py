@@ -14,8 +14,8 @@ from core.actions.events import FIRST_LINK, link
 from core.units import datetime_to_ms, pluralize
 
 _NOT_SEALED: Final = (
-    "The database does not refuse changes of entries any more: its triggers were removed or "
-    "changed. Restore the journal from a copy."
+    "The database no longer protects entries: its triggers were removed or changed. Restore the "
+    "journal from a copy."
 )
 FIRST: Final = (0, FIRST_LINK)
 """Place and hash before the first entry of a journal."""
@@ -97,7 +97,7 @@ class Verification:
         if self.damage is not None:
             found.append(
                 f"The chain breaks at entry {self.damage.seq:,}: {self.damage.what} The "
-                f"{self.entries:,} before are sound."
+                f"{self.entries:,} entries before it are intact."
             )
         if self.forged:
             verb = "is" if len(self.forged) == 1 else "are"
@@ -149,7 +149,7 @@ def verify_rows(
         if archived_by is not None and (found := archived_by(row)) is not None:
             recorded.add(found)
     if damage is None and begin not in recorded:
-        what = f"It is missing, up to entry {begin[0]}, and no genuine entry records an archive."
+        what = f"Entries up to {begin[0]} are missing, and no genuine entry records an archive."
         damage = Damage(seq=1, what=what)
         begin = seq, digest = after
     if damage is None:
@@ -181,16 +181,17 @@ def _not_elsewhere(
         anchors: By place: hashes that entries had.
     """
     if anchors.get(begin[0], begin[1]) != begin[1]:
-        what = "It was archived, and is not the entry of its anchor."
+        what = "It was archived and differs from its anchor."
         return Damage(seq=begin[0], what=what)
     if anchors and max(anchors) > seq:
-        what = f"The end was cut off: an anchor holds entry {max(anchors)}."
+        what = f"The journal was truncated: an anchor has entry {max(anchors)}."
         return Damage(seq=seq + 1, what=what)
     if expected is None or expected in met:
         return None
-    archived = ", or it is in an archive" if begin[0] else ""
+    archived = ", or the entry is in an archive" if begin[0] else ""
     what = (
-        f"No entry has the hash {expected}: the end was cut off, or this is another one{archived}."
+        f"No entry has the hash {expected}: the journal was truncated, or this is another "
+        f"journal{archived}."
     )
     return Damage(seq=seq + 1, what=what)
 
@@ -201,17 +202,16 @@ def _not_anchored(row: Row, anchors: Mapping[int, str]) -> Damage | None:
     before = max((seq for seq in anchors if seq < row.seq), default=0)
     return Damage(
         seq=row.seq,
-        what="It is not the entry of its anchor: the journal was written again from an entry after "
-        f"{before} on.",
+        what=f"It differs from its anchor: the journal was rewritten after entry {before}.",
     )
 
 
 def _wrong(row: Row, before: int, previous: str) -> Damage | None:
     """Return what is wrong with an entry after entry ``before``."""
     if row.seq <= before:
-        return Damage(seq=row.seq, what="It stands where none can be.")
+        return Damage(seq=row.seq, what="It has an impossible position.")
     if row.seq > before + 1:
-        missing = f"It is missing, up to entry {row.seq - 1}."
+        missing = f"Entries up to {row.seq - 1} are missing."
         return Damage(seq=before + 1, what=missing if row.seq > before + 2 else "It is missing.")
     what = content_damage(row, previous)
     return Damage(seq=row.seq, what=what) if what else None
@@ -220,13 +220,13 @@ def _wrong(row: Row, before: int, previous: str) -> Damage | None:
 def content_damage(row: Row, previous: str) -> str:
     """Return why an entry is not the one that was written after ``previous``; empty: it is."""
     if row.previous != previous:
-        return "It does not follow on the entry before it: one of the two was changed or moved."
+        return "It does not follow the previous entry: one of the two was changed or moved."
     try:
         sealed = link(previous, row.seq, row.body)
     except UnicodeEncodeError:
         sealed = ""
     if sealed != row.digest:
-        return "Its content is not what its hash was made of."
+        return "Its content does not match its hash."
     return _columns_wrong(row)
 
 
@@ -240,4 +240,4 @@ def _columns_wrong(row: Row) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         return "Its content is not a record."
     wrong = [name for name, value in stated.items() if getattr(row, name) != value]
-    return f"Its column {wrong[0]} does not say what its content says." if wrong else ""
+    return f"Its column {wrong[0]} does not match its content." if wrong else ""

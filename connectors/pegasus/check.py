@@ -24,6 +24,9 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
         finally:
             client.close()
         alive = sum(node.is_alive for node in nodes)
-        detail = f"{info.leader} leads, {alive} of {len(nodes)} nodes are alive, {info.level_word}."
+        detail = (
+            f"{info.leader} is the leader; {alive} of {len(nodes)} nodes alive, level "
+            f"{info.level_word}."
+        )
         results.append(CheckResult(what=what, ok=True, detail=detail))
     return results

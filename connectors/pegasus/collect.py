@@ -117,7 +117,7 @@ _FLAGS: Final = (
     "lb_interval_ms",
 )
 _NO_BACKUPS: Final = ("ERR_SERVICE_NOT_ACTIVE", "ERR_HANDLER_NOT_FOUND")
-_WITHOUT: Final = "Its values stay unknown."
+_WITHOUT: Final = "Its values are unknown."
 ANSWER_WITHIN_S: Final = 3.0
 """How long a replica server may take for its first answer, and for every one but its metrics.
 
@@ -624,8 +624,8 @@ class LeaderReading:
             self._problems.add(
                 "missing",
                 OPERATIONS,
-                "The meta server does not know how many changes it would make.",
-                done="Whether the cluster is balanced stays unknown; it may know a tick later.",
+                "The meta server has not counted its pending changes.",
+                done="Whether the cluster is balanced is unknown; a later capture may report it.",
             )
 
     def _read_switch(self, facts: LeaderFacts, command: str) -> None:
@@ -702,7 +702,7 @@ class NodesReading:
                     "unreachable",
                     node.name,
                     "The meta server reports this node as down.",
-                    done="It is not read: disks and sizes there stay unknown.",
+                    done="It was not read; its disks and sizes are unknown.",
                     severity="error",
                 )
         alive = [node for node in nodes if node.is_alive]
@@ -715,9 +715,7 @@ class NodesReading:
     def _read_node(self, node: NodeEntry) -> tuple[NodeFacts, ProblemLog]:
         problems, facts = ProblemLog(), NodeFacts()
         if monotonic() > self._until:
-            problems.add(
-                "timeout", node.name, "The time for the capture was used up.", done=_WITHOUT
-            )
+            problems.add("timeout", node.name, "The capture timed out.", done=_WITHOUT)
             return facts, problems
         within_s = self._within_s
         try:
@@ -745,7 +743,7 @@ class NodesReading:
                 "timeout",
                 node.name,
                 f"{node.name} did not answer within {within_s:g} s.",
-                done="It was not read again in this capture: what it did not report is unknown.",
+                done="It was not read again in this capture; missing values are unknown.",
                 severity="error",
             )
         else:

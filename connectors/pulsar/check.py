@@ -32,11 +32,11 @@ from core.snapshot.problems import ProblemLog
 _SHOWN: Final = 3
 _FOLDERS: Final = (roots.BROKERS, roots.OWNERSHIP, roots.LOCAL_POLICIES, roots.POLICIES)
 _MANAGERS: Final = {
-    "modular": "ModularLoadManagerImpl: everything is available",
-    "extensible": "ExtensibleLoadManagerImpl: brokers, owners and topics only",
+    "modular": "ModularLoadManagerImpl: fully supported",
+    "extensible": "ExtensibleLoadManagerImpl: only brokers, owners and topics",
     "simple": "SimpleLoadManagerImpl: not supported",
     "mixed": "several load managers at once",
-    "unknown": "a load manager that is not known",
+    "unknown": "an unknown load manager",
 }
 
 
@@ -49,7 +49,7 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
             CheckResult(
                 what="ZooKeeper",
                 ok=True,
-                detail="Not configured: time averages will be unknown.",
+                detail="Not configured; time averages are unknown.",
             )
         )
     else:
@@ -61,7 +61,7 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
             CheckResult(
                 what="Admin REST",
                 ok=True,
-                detail="Not configured: settings from files and topics will be unknown.",
+                detail="Not configured; topics and the settings in broker.conf are unknown.",
             )
         )
     if config.prometheus is not None:
@@ -98,7 +98,7 @@ def _check_folders(
                     what=f"{what} {path}",
                     ok=False,
                     detail="ZooKeeper does not allow Trimtab to read it.",
-                    remedy="Name [clusters.zookeeper_auth], or grant read to that identity.",
+                    remedy="Set [clusters.zookeeper_auth], or grant read access to that identity.",
                 )
             )
     if answers[0].error:
@@ -107,9 +107,9 @@ def _check_folders(
                 CheckResult(
                     what=f"{what} {roots.BROKERS}",
                     ok=False,
-                    detail="There is no such znode.",
-                    remedy="Check the chroot: zookeeper takes the brokers' own metadataStoreUrl "
-                    "as it is.",
+                    detail="The znode does not exist.",
+                    remedy="Check the chroot; zookeeper accepts the brokers' metadataStoreUrl "
+                    "unchanged.",
                 )
             )
         return None
@@ -130,7 +130,7 @@ def _check_folders(
             what=f"{what} {roots.BROKERS}",
             ok=bool(names) and manager not in ("simple", "unknown"),
             detail=detail,
-            remedy="" if names else "No broker is registered: start one, or check the chroot.",
+            remedy="" if names else "No broker is registered. Start one, or check the chroot.",
         )
     )
     return registry
@@ -172,7 +172,7 @@ def _probe(client: AdminClient, url: str) -> str:
     try:
         settings = client.get(url, RUNTIME, dict[str, str])
     except AuthError:  # the check of rights names it
-        return f"Release {name}; its settings may not be read."
+        return f"Release {name}; its settings are not readable."
     cluster = settings.get("clusterName")
     return f"Release {name}, cluster {cluster}, {len(settings)} settings."
 
@@ -221,16 +221,16 @@ def _check_rights(config: ClusterConfig, client: AdminClient, url: str) -> Check
             continue  # not a matter of rights: what could not be read is in every snapshot
     name = f"Rights at {url}"
     if not denied:
-        detail = f"The role may read all {len(needed)} endpoints that a capture uses."
+        detail = f"The role can read all {len(needed)} endpoints of a capture."
         return CheckResult(what=name, ok=True, detail=detail)
     return CheckResult(
         what=name,
         ok=False,
-        detail=f"The role may not read {len(denied)} of {len(needed)} endpoints: "
+        detail=f"The role cannot read {len(denied)} of {len(needed)} endpoints: "
         f"{'; '.join(denied)}.",
         remedy="Pulsar's own authorization allows them to superusers only: add the role to "
-        "superUserRoles in broker.conf, or use an authorization provider that allows these "
-        "operations."
+        "superUserRoles in broker.conf, or use an authorization provider that allows "
+        "them."
         + ("" if config.zookeeper else " With zookeeper configured, fewer of them are needed."),
     )
 
@@ -239,8 +239,8 @@ def _unasked(broker: str, fault: str) -> CheckResult:
     return CheckResult(
         what=f"Broker {broker}",
         ok=False,
-        detail=f"It registered a web address that is not queried: {fault}.",
-        remedy="Check the broker's advertisedAddress, and who may write to ZooKeeper.",
+        detail=f"It registered a web address that is not used: {fault}.",
+        remedy="Check the broker's advertisedAddress and the write access to ZooKeeper.",
     )
 
 
@@ -262,9 +262,9 @@ def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
     return CheckResult(
         what="Credentials",
         ok=False,
-        detail=f"{len(uncovered)} of {len(urls)} addresses get none and are not queried: "
+        detail=f"{len(uncovered)} of {len(urls)} addresses are not covered and not queried: "
         f"{', '.join(uncovered[:_SHOWN])}{more}.",
-        remedy=f"If they are brokers of yours: credential_hosts = {entries} under [[clusters]].",
+        remedy=f"If these are your brokers, set credential_hosts = {entries} under [[clusters]].",
     )
 
 
@@ -299,7 +299,7 @@ def _check_metrics(
             what=what,
             ok=bool(brokers),
             detail=" ".join([*detail, *metrics.lacks]),
-            remedy="" if brokers else "See what is wrong below.",
+            remedy="" if brokers else "See below.",
         )
     )
     results += [

@@ -53,8 +53,8 @@ REST_LACKS: Final = (
     "Without ZooKeeper, sessions and ownership entries are not available.",
 )
 ZOOKEEPER_LACKS: Final = (
-    "Settings from the brokers' files are not available: no admin URL is configured. Dynamic "
-    "settings are known, defaults are assumed for the rest."
+    "The settings in broker.conf are not available: no admin URL is configured. Defaults are "
+    "assumed for settings without a dynamic value."
 )
 
 Runtime = Mapping[str, Mapping[str, str]]
@@ -163,7 +163,9 @@ class PulsarCollector:
             if self._client is not None:
                 self._client.renew_credentials()
         except ConfigError as exc:
-            problems.add("auth", "configuration", exc.message, done="The old one is used on.")
+            problems.add(
+                "auth", "configuration", exc.message, done="The previous value stays in use."
+            )
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -265,15 +267,15 @@ class PulsarCollector:
                     problems.add(
                         "unsupported",
                         name,
-                        f"The broker registered a web address that is not queried: {fault}.",
-                        done="Its own settings are unknown.",
+                        f"The broker registered a web address that is not used: {fault}.",
+                        done="Its settings are unknown.",
                     )
             elif problems is not None:
                 problems.add(
                     "unsupported",
                     plain or name,
-                    "The broker registered no https address, and admin_urls are all https.",
-                    done="It is not queried, so that no credential travels in the clear.",
+                    "The broker registered no https address, but all admin_urls are https.",
+                    done="It is not queried, to protect credentials.",
                 )
         return urls
 
@@ -333,8 +335,8 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
         problems.add(
             "unverified",
             over_tls[0],
-            "The certificates of the brokers are not checked.",
-            done="Whoever is in between could answer for them; name ca_file and leave verify on.",
+            "The certificates of the brokers are not verified.",
+            done="A machine in between could impersonate them. Set ca_file and enable verify.",
         )
 
 
@@ -502,7 +504,7 @@ def _check(setting: Setting, stored: str, problems: ProblemLog) -> bool:
             "inconsistent",
             CONFIGURATION,
             f"Dynamic setting {exc.message.removeprefix('Setting ')}",
-            done="Brokers store it and go on with the value they have; delete or correct it.",
+            done="Brokers store it but keep their current value. Delete or correct it.",
             subject=setting.key,
         )
         return False
@@ -510,8 +512,8 @@ def _check(setting: Setting, stored: str, problems: ProblemLog) -> bool:
         problems.add(
             "inconsistent",
             CONFIGURATION,
-            f"Dynamic setting {setting.key} holds {stored!r}; brokers read that as false.",
-            done="Write true or false.",
+            f"Dynamic setting {setting.key} has the value {stored!r}; brokers parse it as false.",
+            done="Use true or false.",
             subject=setting.key,
         )
     return True

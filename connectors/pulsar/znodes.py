@@ -62,17 +62,17 @@ _REFUSED: Final = {
     NO_AUTH: (
         "auth",
         "ZooKeeper does not allow Trimtab to read it.",
-        "It is unknown; name zookeeper_auth, or grant read.",
+        "It is unknown; set zookeeper_auth, or grant read access.",
     ),
     BROKE_CONNECTION: (
         "protocol",
-        "Reading it broke the connection to ZooKeeper every time.",
+        "Reading it failed repeatedly with a lost ZooKeeper connection.",
         "It is unknown; it may be larger than jute.maxbuffer or read_limits.zookeeper_mib allows.",
     ),
     TOO_LARGE: (
         "protocol",
         "It would take more memory than read_limits.zookeeper_mib allows.",
-        "It is unknown; check what is in it.",
+        "It is unknown; check its content.",
     ),
 }
 """Code of the problem, what happened and what it means, by the error of a znode."""
@@ -97,9 +97,9 @@ class ClusterPolicies:
             problems.add(
                 "inconsistent",
                 roots.CLUSTERS,
-                f"It names several clusters ({', '.join(sorted(self.names)[:5])}); which one this "
-                "is, no source reported.",
-                done="Name it as pulsar_cluster, or give an admin URL; its policies are unknown.",
+                f"It names several clusters ({', '.join(sorted(self.names)[:5])}), and no source "
+                "reports which one this is.",
+                done="Set pulsar_cluster or an admin URL; its policies are unknown.",
             )
         readings.pulsar_cluster = own
         readings.isolation = self.isolation.get(own or "")
@@ -172,9 +172,9 @@ class ZooKeeperCapture:
             self._problems.add(
                 "missing",
                 roots.BROKERS,
-                "There is no such znode: this is no ZooKeeper of a Pulsar cluster.",
-                done="Check the servers and the chroot: zookeeper takes the brokers' own "
-                "metadataStoreUrl as it is.",
+                "The znode does not exist; this is not the ZooKeeper of a Pulsar cluster.",
+                done="Check the servers and the chroot; zookeeper accepts the brokers' "
+                "metadataStoreUrl unchanged.",
                 severity="error",
             )
         readings.owners_known = answers[roots.OWNERSHIP].error == 0
@@ -377,7 +377,7 @@ class ZooKeeperCapture:
                 self._vanished(path)
         elif error:
             code, what, done = _REFUSED.get(
-                error, ("server_error", f"ZooKeeper answered with error {error}.", "It is unknown.")
+                error, ("server_error", f"ZooKeeper returned error {error}.", "It is unknown.")
             )
             self._problems.add(code, path, what, done=done, severity="error")
 
@@ -386,7 +386,7 @@ class ZooKeeperCapture:
         self._problems.add(
             "vanished",
             path,
-            "It was listed and was gone when it was read.",
+            "It was deleted between listing and reading.",
             done="It is skipped.",
             severity="info",
         )
@@ -400,9 +400,9 @@ class ZooKeeperCapture:
             self._problems.add(
                 "budget",
                 reader.endpoint,
-                f"The read budget ended after {reader.reads:,} znodes; "
-                f"{self._over_budget:,} more were not read.",
-                done="Raise read_budget to see all averages.",
+                f"The read budget was used up after {reader.reads:,} znodes; "
+                f"{self._over_budget:,} znodes were not read.",
+                done="Raise read_budget to read all averages.",
                 severity="error",
             )
         if reader.failure is not None:
@@ -418,7 +418,7 @@ class ZooKeeperCapture:
                 "interrupted",
                 reader.endpoint,
                 f"The connection was lost {reader.losses} times during the capture.",
-                done="What was lost was read again; rows may be of different moments.",
+                done="The lost znodes were read again; rows may be from different times.",
             )
 
 

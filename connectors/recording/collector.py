@@ -188,7 +188,7 @@ class _Loop:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
                 kind = "waiting"
-                sentence = "another collector reads this cluster; waiting for it."
+                sentence = "standby: another collector reads this cluster."
             except OSError as exc:  # a disk that is full or read-only may not stay so
                 kind = "failed"
                 sentence = f"{lock.lock_file} cannot be locked: {exc.strerror or exc}."
@@ -283,8 +283,8 @@ def _as_bug(exc: Exception) -> InvariantError:
     """Return what a person sees of an exception that should not be; the log gets the rest."""
     _log.error("a capture ended unexpectedly", exc_info=exc)
     return InvariantError(
-        f"The capture failed by a fault of Trimtab itself ({type(exc).__name__}).",
-        hint="It is tried again; please report it with the collector's log.",
+        f"The capture failed with an internal error ({type(exc).__name__}).",
+        hint="It is retried; please report it with the collector's log.",
     )
 
 

@@ -175,7 +175,7 @@ class Recording:
             written = self._recorded.minutes.record(snapshot)
         except HeldError as exc:
             self.status.is_standby = True
-            self._note(exc, "standing by:")
+            self._note(exc, "standby:")
         except OpsError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001  # one bug must not end the recording of a cluster
@@ -195,7 +195,7 @@ class Recording:
             status.last_events = written.events
             status.last_duration_s = round(took_s, 3)
         if written.problem is not None:
-            self._note(written.problem, "This minute's runs or forecasts were not recorded:")
+            self._note(written.problem, "The runs or forecasts of this minute were not recorded:")
         elif self._failing:
             self._failing = ""
             self._report("recorded", "its minutes are recorded again.")
@@ -210,7 +210,7 @@ class Recording:
         self.status.last_error = exc.as_json()
         if exc.message != self._failing:
             self._failing = exc.message
-            self._report("unrecorded", f"{what} {exc} The snapshots are stored all the same.")
+            self._report("unrecorded", f"{what} {exc} The snapshots are stored.")
 
     def _on_upkeep(self, came: UpkeepResult | OpsError) -> None:
         if isinstance(came, OpsError):
@@ -250,6 +250,6 @@ def record_once(config: TrimtabConfig, cluster: ClusterConfig, snapshot: Storabl
 
 def _as_bug(exc: Exception) -> InvariantError:
     return InvariantError(
-        f"Recording failed by a fault of Trimtab itself ({type(exc).__name__}: {exc}).",
-        hint="It is tried again; please report it with the collector's log.",
+        f"Recording failed with an internal error ({type(exc).__name__}: {exc}).",
+        hint="It is retried; please report it with the collector's log.",
     )

@@ -187,7 +187,7 @@ def _turn(event: object) -> tuple[str, str] | None:
         case RunRequested():
             found = "QUEUED", event.reason
         case RunClaimed():
-            found = "RUNNING", f"{event.worker} carries it out."
+            found = "RUNNING", f"{event.worker} executes the run."
         case ControlRequested():
             found = f"{event.control} requested", event.reason
         case RunDecided():

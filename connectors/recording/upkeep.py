@@ -68,7 +68,7 @@ def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str
             return keep_in_order(store, cluster, config.history, datetime.now(UTC))
     except filelock.Timeout as exc:
         raise HistoryError(
-            f"A collector puts the history of {config.state_dir} in order right now.",
+            f"A collector is maintaining the history of {config.state_dir}.",
             hint="Try again in a minute.",
         ) from exc
     except OSError as exc:

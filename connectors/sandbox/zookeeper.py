@@ -69,7 +69,7 @@ def free_port(host: str = LOOPBACK) -> int:
         endpoint=host,
         operation="listen",
         outcome="refused",
-        hint="End a process that listens there, or name a port.",
+        hint="Stop a process that listens there, or specify a port.",
     )
 
 
@@ -187,16 +187,16 @@ class ZooKeeperProcess:
                 code = self._keeper.returncode if self._keeper else None
                 self._forget()
                 raise UnreachableError(
-                    f"ZooKeeper ended with code {code} before it served on {self.address}.",
+                    f"ZooKeeper exited with code {code} before it was ready on {self.address}.",
                     endpoint=f"zookeeper {self.address}",
                     operation="start",
                     outcome="refused",
-                    hint=f"Read {self.data_dir / 'server.log'}.",
+                    hint=f"See {self.data_dir / 'server.log'}.",
                 )
             if monotonic() > deadline:
                 self.kill()
                 raise RemoteTimeoutError(
-                    f"ZooKeeper did not serve on {self.address} within {timeout_s:.0f} s.",
+                    f"ZooKeeper was not ready on {self.address} within {timeout_s:.0f} s.",
                     endpoint=f"zookeeper {self.address}",
                     operation="start",
                     outcome="unknown",
@@ -234,8 +234,8 @@ def _class_path() -> list[Path]:
     jars = [jar for pattern in _JARS for jar in sorted(folder.glob(pattern))]
     if not any(jar.name.startswith("zookeeper-") for jar in jars):
         raise ConfigError(
-            f"There is no ZooKeeper among the jars of PySpark in {folder}.",
-            hint="Install the pinned pyspark again: its jars are what the sandbox runs.",
+            f"The PySpark jars in {folder} do not include ZooKeeper.",
+            hint="Reinstall the pinned pyspark; the sandbox uses its jars.",
         )
     return jars
 
@@ -249,7 +249,7 @@ def _require_free(port: int) -> None:
         except OSError as exc:
             raise ConfigError(
                 f"Port {port} of {LOOPBACK} is taken; ZooKeeper cannot listen there.",
-                hint="Name another port, or 0 to have a free one picked.",
+                hint="Use another port, or 0 for a free port.",
             ) from exc
 
 

@@ -56,11 +56,11 @@ def address_fault(url: str) -> str:
         parts = urlsplit(url)
         origin = origin_of(url)
     except ValueError:
-        return "it is no web address"
+        return "it is not a web address"
     if _UNSAFE.search(url):
-        return "it holds spaces or control characters"
+        return "it has spaces or control characters"
     if "@" in parts.netloc:
-        return "it holds a user name"
+        return "it has a user name"
     if origin is None:
         return "it is not http(s)://host:port"
     if parts.path not in ("", "/") or "?" in url or "#" in url:
@@ -77,8 +77,7 @@ def host_fault(host: str) -> str:
     address = _embedded_ipv4(address) or address
     if address.is_link_local or address in _METADATA:
         return (
-            f"{address} is link-local or a metadata address: clouds serve credentials of this "
-            "machine there"
+            f"{address} is a link-local or metadata address, where clouds serve machine credentials"
         )
     return ""
 
@@ -120,7 +119,7 @@ class HostPattern:
             return cls("", network=ipaddress.ip_network(text))
         match = _ENTRY.match(text)
         if match is None:
-            raise ValueError(f"{text!r} is no host")
+            raise ValueError(f"{text!r} is not a host")
         host = match[2].lower().strip("[]").rstrip(".")
         port = int(match[3][1:]) if match[3] else None
         return cls(host, is_suffix=match[1] is not None, port=port)

@@ -122,7 +122,7 @@ def next_wait_s() -> float:
         raise GivenUpError
     left = left_s()
     if left <= 0:
-        raise DeadlineError("the time for the whole answer is up")
+        raise DeadlineError("the answer timed out")
     return min(left, SLICE_S)
 
 

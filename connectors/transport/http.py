@@ -222,11 +222,11 @@ def _refuse(host: str, address: str) -> None:
     """
     if fault := host_fault(address):
         raise UnreachableError(
-            f"{host} is not connected to: {fault}.",
+            f"{host} is not contacted: {fault}.",
             endpoint=host,
             operation="connect",
             outcome="not_sent",
-            hint="Check what that name leads to.",
+            hint="Check the DNS entry of that name.",
         )
 
 
@@ -254,7 +254,7 @@ class _Connecting(HTTPConnection):
                 options=self.socket_options or (),
             )
         except UnicodeError as exc:
-            raise LocationParseError(f"{host!r} is no name of a host") from exc
+            raise LocationParseError(f"{host!r} is not a host name") from exc
         except socket.gaierror as exc:
             raise NameResolutionError(self.host, self, exc) from exc
         except TimeoutError as exc:

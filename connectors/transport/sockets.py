@@ -199,7 +199,7 @@ def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
     ends_s = monotonic() + (3600.0 if within_s is None else within_s)
     while (lookup := _lookup(host, port)) is None:
         if monotonic() >= ends_s:
-            raise socket.gaierror(socket.EAI_AGAIN, "too many lookups of names hang")
+            raise socket.gaierror(socket.EAI_AGAIN, "too many name lookups hang")
         threading.Event().wait(min(next_wait_s(), _LOOKUP_TURN_S))
     if not awaited(lookup.is_done.wait, ends_s - monotonic()):
         raise TimeoutError(f"the lookup of {host} timed out")

@@ -73,8 +73,8 @@ class ZooKeeperLease:
                 endpoint=exc.endpoint,
                 operation=exc.operation,
                 outcome="refused",
-                hint="Create /trimtab with the rights create, delete, read and write for Trimtab's "
-                "user, or name that user under zookeeper_auth.",
+                hint="Create /trimtab with create, delete, read and write rights for Trimtab's "
+                "user, or set that user under zookeeper_auth.",
             ) from exc
         # an answer that was lost: the node is there, and is ours
         return made or self.is_held()
@@ -98,7 +98,7 @@ class ZooKeeperLease:
         try:
             return msgspec.json.decode(node.value, type=Writer).sentence()
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return f"a worker whose name in {PATH} cannot be read"
+            return f"a worker with an unreadable name in {PATH}"
 
     def release(self) -> None:
         """Give it back and end the session; harmless when it is not held."""

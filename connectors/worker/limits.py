@@ -85,7 +85,7 @@ class Limits:
         return None if found is None else (found.st_mtime_ns, found.st_size)
 
     def _complain(self, exc: OpsError) -> None:
-        sentence = f"The limits stay as they were: {exc}"
+        sentence = f"The limits are unchanged: {exc}"
         if sentence != self._reported:
             self._reported = sentence
             self._report(sentence)

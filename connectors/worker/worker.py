@@ -128,10 +128,10 @@ def as_bug(exc: Exception) -> InvariantError:
     """Return what a person sees of an exception that should not be; the log gets the rest."""
     if isinstance(exc, InvariantError):
         return exc
-    _log.error("a run failed by a fault of Trimtab", exc_info=exc)
+    _log.error("a run failed with an internal error", exc_info=exc)
     return InvariantError(
-        f"The run failed by a fault of Trimtab itself ({type(exc).__name__}).",
-        hint="It is tried again; please report it with the worker's log.",
+        f"The run failed with an internal error ({type(exc).__name__}).",
+        hint="It is retried; please report it with the worker's log.",
     )
 
 
@@ -251,7 +251,7 @@ class _Loop:
     def _failed(self, exc: OpsError) -> None:
         """Say so, and try again after a while; longer and longer while it lasts."""
         self._status.last_error = exc.as_json()
-        self._doing(f"Trying again: {exc.message}")
+        self._doing(f"Retrying: {exc.message}")
         self._report("failed", str(exc))
         self._stop.wait(self._again_s)
         self._again_s = min(2 * self._again_s, _LAST_AGAIN_S)
@@ -284,8 +284,8 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             holder = lease.holder() or "another worker"
-            self._doing(f"Standing by: {holder} acts on this cluster.")
-            self._report_once("standby", f"Standing by for {holder}.")
+            self._doing(f"Standby: {holder} is active on this cluster.")
+            self._report_once("standby", f"Standby for {holder}.")
             return _STANDBY_S
         with bound_contextvars(cluster=self.cluster.name, run=open_runs[0]):
             self._execute(journal, lease, open_runs[0])
@@ -293,8 +293,8 @@ class _Loop:
 
     def _execute(self, journal: SqlJournal, lease: Lease, run_id: RunId) -> None:
         self._status.run_id, self._status.lease = run_id, lease.place
-        self._doing(f"Carrying out {run_id}.")
-        self._report_once("working", f"Carrying out {run_id}.")
+        self._doing(f"Executing {run_id}.")
+        self._report_once("working", f"Executing {run_id}.")
         cluster = self._opened(journal)
         ports = self._ports(journal, cluster, lease)
         try:
@@ -338,7 +338,7 @@ class _Loop:
         try:
             run_starts(self._config.state_dir).put(snapshot, RUN_STARTS)
         except (SnapshotError, OSError) as exc:  # an undo then says that it does not know
-            self._report("start", f"The snapshot on which the run begins is not saved: {exc}")
+            self._report("start", f"The snapshot at the start of the run is not saved: {exc}")
 
     def _signed(self, record: Record) -> Record:
         return signed(record, installation_key(self._limits.access()))

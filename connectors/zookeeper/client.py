@@ -80,7 +80,7 @@ def new_client(config: ClusterConfig, **options: Any) -> BoundedClient:
     """
     if config.zookeeper is None:
         raise ConfigError(
-            f"Cluster {config.name} names no zookeeper.", hint="Add zookeeper = host:port."
+            f"Cluster {config.name} has no zookeeper.", hint='Set zookeeper = "host:port".'
         )
     auth = config.zookeeper_auth
     try:
@@ -94,7 +94,7 @@ def new_client(config: ClusterConfig, **options: Any) -> BoundedClient:
     except ValueError as exc:
         raise ConfigError(
             f"zookeeper of cluster {config.name} cannot be used: {exc}.",
-            hint="It reads host:port,host:port/chroot.",
+            hint="Use the form host:port,host:port/chroot.",
         ) from exc
 
 
@@ -126,7 +126,7 @@ def connect(client: BoundedClient, wait_s: float, endpoint: str) -> None:
         endpoint=endpoint,
         operation="connect",
         outcome="not_sent",
-        hint="Check that ZooKeeper runs and that this machine may reach it.",
+        hint="Check that ZooKeeper runs and is reachable from this machine.",
     )
 
 
@@ -264,12 +264,12 @@ class ZooKeeperReader:
         self._left_bytes -= weight
         if self._left_bytes < 0:
             raise ProtocolError(
-                f"{self.endpoint} answered more than read_limits.capture_mib "
+                f"{self.endpoint} returned more than read_limits.capture_mib "
                 f"({self._limit_bytes // 2**20} MiB) allows for one capture.",
                 endpoint=self.endpoint,
                 operation="read",
                 outcome="unknown",
-                hint="Raise it if the cluster is that large; else check what is in its znodes.",
+                hint="Raise it if the cluster is that large; otherwise check its znodes.",
             )
         return answer
 
@@ -288,12 +288,12 @@ class ZooKeeperReader:
         if (fault := self._client.fault) is not None:
             raise fault.error(self.endpoint, "read")
         raise UnreachableError(
-            f"The connection to {self.endpoint} broke and did not come back "
-            f"within {self._timeouts.zookeeper_s:.0f} s.",
+            f"The connection to {self.endpoint} was lost and not restored within "
+            f"{self._timeouts.zookeeper_s:.0f} s.",
             endpoint=self.endpoint,
             operation="read",
             outcome="unknown",
-            hint="Check that ZooKeeper runs and that this machine may reach it.",
+            hint="Check that ZooKeeper runs and is reachable from this machine.",
         )
 
     def time_for_one_batch(self) -> float:
@@ -305,7 +305,7 @@ class ZooKeeperReader:
         left_s = self._deadline - monotonic()
         if left_s <= 0:
             raise RemoteTimeoutError(
-                f"Reading {self.endpoint} took longer than a capture may.",
+                f"Reading {self.endpoint} exceeded the time limit of a capture.",
                 endpoint=self.endpoint,
                 operation="read",
                 outcome="unknown",

@@ -186,7 +186,7 @@ class _Result(AsyncResult):  # type: ignore[misc]  # the library has no types
     def set_exception(self, exception: BaseException) -> None:
         if not isinstance(exception, kazoo_errors.KazooException):
             what = str(exception)[:150] or type(exception).__name__
-            self._handler.fault = Fault(f"answered something out of its protocol: {what}")
+            self._handler.fault = Fault(f"violated the ZooKeeper protocol: {what}")
             exception = kazoo_errors.MarshallingError(what)
         super().set_exception(exception)
 
@@ -243,7 +243,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
         try:
             return super()._connect_attempt(host, hostip, port, retry)
         except Exception as exc:  # noqa: BLE001  # the thread must outlive any answer
-            what = f"answered something out of its protocol: {type(exc).__name__}"
+            what = f"violated the ZooKeeper protocol: {type(exc).__name__}"
             self.handler.fault = Fault(what)
             self.client._session_callback(KeeperState.CONNECTING)  # noqa: SLF001  # as for a loss
             return None
@@ -257,7 +257,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
         except kazoo_errors.SessionExpiredError:
             self._come_to_nothing("expires every session at once")
             raise
-        self._come_to_nothing("hangs up before it answers anything")
+        self._come_to_nothing("closes the connection before the first answer")
         return found
 
     def _come_to_nothing(self, what: str) -> None:
@@ -291,8 +291,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
             raise self._refused(
                 f"announced an answer of {length:,} bytes; read_limits.zookeeper_mib allows "
                 f"{limit // 2**20} MiB",
-                "If its jute.maxbuffer is larger, raise read_limits.zookeeper_mib of the cluster; "
-                "else check what answers there.",
+                "If its jute.maxbuffer is larger, raise read_limits.zookeeper_mib of the "
+                "cluster; otherwise check which server listens there.",
             )
         content = bytearray()
         with self._socket_error_handling():
@@ -327,7 +327,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
         result = super()._read_socket(read_timeout)
         self._unrequested = self._unrequested + 1 if self._awaited() == before else 0
         if self._unrequested > _MAX_UNREQUESTED:
-            raise self._refused("sends messages without end that nothing requested")
+            raise self._refused("sends unrequested messages without end")
         return result
 
     def _awaited(self) -> tuple[int, int, int, bool]:
@@ -339,11 +339,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending  # noqa: SLF001  # a queue of this thread
         if not pending:
-            raise self._refused("answered what was not requested")
+            raise self._refused("sent an unrequested answer")
         if header.xid != pending[0][2]:
-            raise self._refused(f"answered request {header.xid} instead of {pending[0][2]}")
+            raise self._refused(f"responded to request {header.xid} instead of {pending[0][2]}")
         if header.err and header.err not in kazoo_errors.EXCEPTIONS:
-            raise self._refused(f"answered with error {header.err}, which ZooKeeper does not have")
+            raise self._refused(f"returned the unknown error {header.err}")
         self._pause_s = 0.0
         self.handler.fault = None
         return super()._read_response(header, buffer, offset)

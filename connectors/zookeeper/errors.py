@@ -22,8 +22,8 @@ from core.errors import (
     UnreachableError,
 )
 
-_HINT_CONNECTION: Final = "Check that ZooKeeper runs and that this machine may reach it."
-_HINT_AUTH: Final = "Name zookeeper_auth in the configuration, or give Trimtab the right to read."
+_HINT_CONNECTION: Final = "Check that ZooKeeper runs and is reachable from this machine."
+_HINT_AUTH: Final = "Set zookeeper_auth in the configuration, or grant Trimtab read access."
 
 KINDS: Final[dict[type[RemoteError], tuple[type[BaseException], ...]]] = {
     AuthError: (
@@ -99,7 +99,7 @@ class Fault:
     """
 
     what: str
-    hint: str = "Check that a ZooKeeper server answers there."
+    hint: str = "Check that a ZooKeeper server listens there."
 
     def error(self, endpoint: str, operation: str) -> ProtocolError:
         """Return the error that names it."""
@@ -129,16 +129,16 @@ def translate(
     if fault is not None and kind in _OF_FAULTS:
         return fault.error(endpoint, operation)
     words = {
-        AuthError: "does not allow this",
-        NotFoundError: "has no such znode",
-        ConflictError: "refused because of its state",
-        RemoteTimeoutError: "did not answer in time",
+        AuthError: "denies access",
+        NotFoundError: "does not have this znode",
+        ConflictError: "refused the request in its current state",
+        RemoteTimeoutError: "did not respond in time",
         UnreachableError: "cannot be reached, or the connection broke",
-        ServerError: "failed by itself",
-        ThrottledError: "asked to wait",
+        ServerError: "failed with an internal error",
+        ThrottledError: "is throttling",
     }
     name = type(exc).__name__
-    what = words.get(kind, f"answered {name}")
+    what = words.get(kind, f"returned {name}")
     hints = {
         AuthError: _HINT_AUTH,
         UnreachableError: _HINT_CONNECTION,

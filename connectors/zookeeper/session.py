@@ -60,7 +60,7 @@ class ZooKeeperSession:
     def __init__(self, config: ClusterConfig) -> None:
         if config.zookeeper is None:
             raise ConfigError(
-                f"Cluster {config.name} names no zookeeper.", hint="Add zookeeper = host:port."
+                f"Cluster {config.name} has no zookeeper.", hint='Set zookeeper = "host:port".'
             )
         self.endpoint = f"zookeeper {config.zookeeper}"
         self._config = config

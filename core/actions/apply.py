@@ -270,7 +270,7 @@ def _quiet(session: Session, _result: GuardResult) -> GuardResult | None:
             effect="end",
             refusal=Refusal(
                 code="balancer_not_paused",
-                sentence=f"The cluster's own shedding could not be paused: {exc.message}",
+                sentence=f"The cluster's load shedding could not be paused: {exc.message}",
                 hint=exc.hint or "Apply the plan without --pause-balancer.",
             ),
         )
@@ -286,8 +286,8 @@ def _keep(session: Session, _result: GuardResult) -> GuardResult | None:
             return unreadable(session, exc)
         refusal = Refusal(
             code="setting_not_reapplied",
-            sentence=f"What the run had set could not be set again: {exc.message}",
-            hint=exc.hint or "Check the settings, then plan the rest again.",
+            sentence=f"The run's temporary settings could not be reapplied: {exc.message}",
+            hint=exc.hint or "Check the settings, then plan the remaining steps again.",
         )
     session.could_read()
     return None if refusal is None else GuardResult(effect="end", refusal=refusal)
@@ -413,8 +413,8 @@ def _steps(view: RunView, ended_after_s: float) -> str:
     if _is_needless(view):
         first = view.steps[0].result
         others = len(view.steps) - 1
-        more = f" So it is with {pluralize(others, 'more step')}." if others else ""
-        return f"Nothing had to be done: {first.sentence if first else ''}{more}"
+        more = f" The same holds for {pluralize(others, 'more step')}." if others else ""
+        return f"Nothing to do: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     parts += [f"{count:,} {words}" for words, count in view.differing.items()]
@@ -499,9 +499,9 @@ def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResul
         effect="end" if is_hopeless else "wait",
         refusal=Refusal(
             code="cluster_unreadable",
-            sentence=f"{session.view.cluster} cannot be read (it is tried again for up to "
+            sentence=f"{session.view.cluster} cannot be read (retried for up to "
             f"{format_age(UNREADABLE_FOR_S)}): {exc.message}",
-            hint=exc.hint or "Plan the rest again when it can be read.",
+            hint=exc.hint or "Plan the remaining steps again when it can be read.",
         ),
     )
 

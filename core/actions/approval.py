@@ -44,17 +44,17 @@ class ApprovalRules:
         """Return why a plan needs approval, a clause; empty: it needs none."""
         if self.needed == "large":
             return self._why_large(plan)
-        return "every run on this cluster needs it" if self.needed == "always" else ""
+        return "every run on this cluster needs approval" if self.needed == "always" else ""
 
     def _why_large(self, plan: Plan) -> str:
         if any(step.role == "admin" for step in plan.steps):
-            return "it changes a lasting setting or policy"
+            return "it changes a permanent setting or policy"
         if len(plan.steps) > self.max_steps:
             return f"it has {pluralize(len(plan.steps), 'step')}, more than {self.max_steps}"
         clients = plan.expected.clients
         if clients is None:
             # of systems whose clients do not reconnect there is nothing to count
-            return "" if plan.expected.nodes else "how many clients reconnect is unknown"
+            return "" if plan.expected.nodes else "the number of clients that reconnect is unknown"
         if clients > self.max_clients:
             return f"{clients:,} clients reconnect, more than {self.max_clients:,}"
         return ""
@@ -89,7 +89,10 @@ def describe_approval(view: RunView, rules: ApprovalRules) -> str:
     if decision is None or not decision.is_approved or view.worker or view.is_ended:
         return ""
     by = f"{rules.begins_by(decision):%Y-%m-%d %H:%M} UTC"
-    return f"{decision.decided_by} approved the run; it is refused if no worker begins it by {by}."
+    return (
+        f"{decision.decided_by} approved the run. The approval expires if no worker starts it by "
+        f"{by}."
+    )
 
 
 def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refusal | None:
@@ -101,7 +104,7 @@ def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refu
         return Refusal(
             code="rejected",
             sentence=f"{decision.decided_by} rejected the run{comment}.",
-            hint="Change the plan, and request it again.",
+            hint="Change the plan and request a new run.",
         )
     if not why:
         return None
@@ -109,8 +112,8 @@ def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refu
         return _outdated(decision, rules, now)
     return Refusal(
         code="not_approved",
-        sentence=f"No person approved the run until {rules.until(view):%H:%M} UTC, and {why}.",
-        hint="Make the plan again, and ask another person to approve it.",
+        sentence=f"The run was not approved by {rules.until(view):%H:%M} UTC, and {why}.",
+        hint="Create a new plan and ask another person to approve it.",
     )
 
 
@@ -120,9 +123,10 @@ def _outdated(decision: Decision, rules: ApprovalRules, now: datetime) -> Refusa
         return None
     return Refusal(
         code="approval_expired",
-        sentence=f"{decision.decided_by} approved the run at {decision.decided_at:%Y-%m-%d %H:%M} "
-        f"UTC; an approval counts for {rules.within_min:g} minutes, and no worker began in time.",
-        hint="Check that a worker runs, make the plan again, and ask for approval again.",
+        sentence=f"{decision.decided_by} approved the run at "
+        f"{decision.decided_at:%Y-%m-%d %H:%M} UTC; an approval is valid for "
+        f"{rules.within_min:g} minutes, and no worker started the run in time.",
+        hint="Check that a worker runs, create a new plan and request approval again.",
     )
 
 
@@ -135,14 +139,14 @@ def check_decision(view: RunView, rules: ApprovalRules, person: Identity, now: d
     """
     if view.decision is not None:
         done = "approved" if view.decision.is_approved else "rejected"
-        raise PlanConflictError(f"{view.decision.decided_by} has {done} run {view.run_id} already.")
+        raise PlanConflictError(f"{view.decision.decided_by} already {done} run {view.run_id}.")
     if not waits_for_approval(view, rules, now):
         raise PlanConflictError(
-            f"Run {view.run_id} does not wait for approval (it is {view.state}).",
-            hint="Open the run to see what became of it.",
+            f"Run {view.run_id} is {view.state} and needs no approval.",
+            hint="Open the run to see its result.",
         )
     if is_same_person(person, view.requester):
         raise ForbiddenError(
-            f"{person.name} requested run {view.run_id}, and cannot decide on it.",
+            f"{person.name} requested run {view.run_id} and cannot approve or reject it.",
             hint="Ask another person to review it.",
         )

@@ -159,8 +159,8 @@ def _not_signed(what: str, record: Record) -> Refusal:
     return Refusal(
         code="not_signed",
         sentence=f"The {what} of {record.actor} does not have this installation's signature.",
-        hint="Request it again with `trimtab` or on the pages. Machines that share a journal need "
-        "one key: key_file under [access].",
+        hint="Request it again with `trimtab` or on the pages. Machines that share a journal "
+        "must share key_file under [access].",
     )
 
 

@@ -123,7 +123,9 @@ def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
     cluster = session.ports.cluster
     current = cluster.dynamic_setting(saved.key)
     if saved.is_as_before(current):
-        return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
+        return "restored", (
+            f"{saved.key} is unchanged from before the run: {text_of(saved.before)}."
+        )
     if not saved.is_ours(current):
         return "changed_by_others", _theirs(session, saved, current)
     why_not = cluster.system.why_left(saved, _by_hand(session, saved), cluster.snapshot)
@@ -140,9 +142,10 @@ def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
 def _complain(session: Session, saved: SettingView, exc: OpsError) -> None:
     remedy = _by_hand(session, saved)
     sentence = (
-        f"{saved.key} of {session.view.cluster} may still be {saved.during}; it was "
+        f"{saved.key} of {session.view.cluster} may still be {saved.during} instead of "
         f"{text_of(saved.before)}. It could not be restored within "
-        f"{format_age(RESTORE_WITHIN_S)}: {exc.message} The worker tries again; by hand: {remedy}"
+        f"{format_age(RESTORE_WITHIN_S)}: {exc.message} The worker retries. To restore it "
+        f"manually: {remedy}"
     )
     if not (saved.result == "failed" and saved.sentence == sentence):
         _write(session, saved, "failed", sentence)
@@ -164,8 +167,8 @@ def give_up(session: Session, saved: SettingView, current: str | None) -> None:
 def _theirs(session: Session, saved: SettingView, current: str | None) -> str:
     return (
         f"{saved.key} of {session.view.cluster} is {text_of(current)}: it was changed externally "
-        f"during the run, which had set it to {saved.during} from {text_of(saved.before)}. "
-        "It is left so."
+        f"during the run, which set it to {saved.during} from {text_of(saved.before)}. The "
+        "current value stays."
     )
 
 

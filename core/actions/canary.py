@@ -66,12 +66,12 @@ def verdict(view: RunView, gate: Gate, measured: RunMeasured) -> tuple[bool, str
     result = gate.step.result
     if gate.step.state != "DONE":
         why = result.sentence if result else ""
-        return False, f"The first step alone, {name}, is {gate.step.state.lower()}: {why}".rstrip()
+        return False, f"The canary, {name}, is {gate.step.state.lower()}: {why}".rstrip()
     faults = list(_faults(view.plan.expected, measured))
     if faults:
-        return False, f"After {name} alone the cluster is not well: {faults[0]}."
+        return False, f"After {name}, the cluster is unhealthy: {faults[0]}."
     watched = format_age(view.options.canary_s)
-    return True, f"{watched} after {name} alone {_figures(view.plan.expected, measured)}."
+    return True, f"{watched} after {name}: {_figures(view.plan.expected, measured)}."
 
 
 def _faults(expected: Expected, measured: RunMeasured) -> Iterator[str]:
@@ -83,8 +83,8 @@ def _faults(expected: Expected, measured: RunMeasured) -> Iterator[str]:
     before, now = _traffic(expected, measured)
     if before > 0 and now < RETURNED_SHARE * before:
         yield (
-            f"its brokers carry {format_bytes_per_s(now)}, at least "
-            f"{format_bytes_per_s(RETURNED_SHARE * before)} were expected"
+            f"its brokers carry {format_bytes_per_s(now)}; expected at least "
+            f"{format_bytes_per_s(RETURNED_SHARE * before)}"
         )
     planned = [one.usage_before for one in expected.brokers if one.usage_before is not None]
     planned += [one.usage_after for one in expected.brokers if one.usage_after is not None]
@@ -93,8 +93,8 @@ def _faults(expected: Expected, measured: RunMeasured) -> Iterator[str]:
         value = usage.get(one.broker)
         if planned and value is not None and value > limit:
             yield (
-                f"broker {one.broker} is at {format_ratio(value)}, at most {format_ratio(limit)} "
-                "was expected"
+                f"broker {one.broker} is at {format_ratio(value)}; expected at most "
+                f"{format_ratio(limit)}"
             )
     yield from _lost_replicas(expected, measured)
 
@@ -103,12 +103,12 @@ def _lost_replicas(expected: Expected, measured: RunMeasured) -> Iterator[str]:
     seen = {one.node: one for one in measured.nodes}
     for node in expected.nodes:
         if node.node not in seen:
-            yield f"node {node.node} is gone"
+            yield f"node {node.node} is no longer in the cluster"
     before = sum(one.replicas_before for one in expected.nodes)
     now = sum(seen[one.node].replicas for one in expected.nodes if one.node in seen)
     after = sum(one.replicas_after for one in expected.nodes)
     if expected.nodes and now < min(before, after):
-        yield f"its nodes serve {now:,} replicas, at least {min(before, after):,} were expected"
+        yield f"its nodes serve {now:,} replicas; expected at least {min(before, after):,}"
 
 
 def _traffic(expected: Expected, measured: RunMeasured) -> tuple[float, float]:
@@ -126,4 +126,4 @@ def _figures(expected: Expected, measured: RunMeasured) -> str:
     if measured.nodes:
         replicas = sum(one.replicas for one in measured.nodes)
         return f"its nodes serve {replicas:,} replicas"
-    return "nothing is amiss"
+    return "no problem observed"

@@ -60,7 +60,8 @@ class RecordDecoder:
             return msgspec.convert(content, Record, dec_hook=self._steps.decode)
         if version != RECORD_VERSION:
             raise msgspec.ValidationError(
-                f"it has format {version}, and this Trimtab reads formats 1 to {RECORD_VERSION}"
+                f"it has format {version}; this version of Trimtab reads formats 1 to "
+                f"{RECORD_VERSION}"
             )
         return self._record.decode(text)
 

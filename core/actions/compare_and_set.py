@@ -41,7 +41,7 @@ class CompareAndSet:
             return None
         return Refusal(
             code="already_set",
-            sentence=f"{self.name} is {self.format(seen)} already.",
+            sentence=f"{self.name} is already {self.format(seen)}.",
             hint="Nothing has to be done.",
         )
 

@@ -77,14 +77,14 @@ def describe_value(value: str | None) -> str:
     if servers is None:
         return value
     if "items" in servers:  # partitions, each with its members: the sentence describes them
-        return "as noted"
+        return "see the description"
     if any(not isinstance(one, str) for one in json.loads(value).values()):  # a policy
         return ", ".join(f"{field} {text}" for field, text in servers.items())
     groups: dict[str, list[str]] = {}
     for server, text in sorted(servers.items()):
         groups.setdefault(text or EMPTY, []).append(server)
     if len(groups) == 1:
-        return f"{next(iter(groups))} on each of {pluralize(len(servers), 'server')}"
+        return f"{next(iter(groups))} on all {pluralize(len(servers), 'server')}"
     return ", ".join(f"{text} on {_named(names)}" for text, names in groups.items())
 
 
@@ -109,8 +109,8 @@ def describe_forged_settings(keys: Collection[str]) -> str:
     if not keys:
         return ""
     return (
-        f"Entries without this installation's signature say that the run changed "
-        f"{', '.join(sorted(keys))}: nothing was restored, check it by hand."
+        "Entries without this installation's signature record that the run changed "
+        f"{', '.join(sorted(keys))}: nothing was restored. Check these settings manually."
     )
 
 
@@ -135,7 +135,7 @@ def describe_forged(seqs: Sequence[int], *, is_run_forged: bool = False) -> str:
     copies = "is a copy of an earlier entry" if is_one else "are copies of earlier entries"
     return (
         f"{what} not have this installation's signature, or {copies}: an earlier version, an "
-        "installation with another key, or whoever can write the journal's database wrote "
+        "installation with another key or a user with write access to the database wrote "
         f"{'it' if is_one else 'them'}. {effect}"
     )
 
@@ -150,7 +150,7 @@ def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
     if entry.forged:
         return "Not genuine: "
     is_void = entry.seq in disregarded
-    return "Does not count, its writer had lost the run: " if is_void else ""
+    return "Ignored, its worker had lost the run: " if is_void else ""
 
 
 def describe_unserved(steps: Sequence[StepView]) -> str:
@@ -170,7 +170,7 @@ def count_named(word: str, names: Sequence[str]) -> str:
 
 def waits_for(ahead: RunView) -> str:
     """Return the sentence about a run that is not begun while ``ahead`` is open."""
-    return f"Waits for run {ahead.run_id} ({ahead.state.lower()}) of the same cluster."
+    return f"Waits for run {ahead.run_id} ({ahead.state.lower()}) on the same cluster."
 
 
 def describe_open_run(view: RunView, more: str = "") -> str:
@@ -181,8 +181,8 @@ def describe_open_run(view: RunView, more: str = "") -> str:
         more: Options that the command line needs besides.
     """
     return (
-        f"Run {view.run_id} of {view.cluster} has not ended ({view.state.lower()}): one run at a "
-        f"time, another one waits for it. {describe_stop(view, more)}"
+        f"Run {view.run_id} on {view.cluster} has not ended ({view.state.lower()}). A cluster "
+        f"executes one run at a time; the next run waits. {describe_stop(view, more)}"
     )
 
 
@@ -190,15 +190,16 @@ def describe_stop(view: RunView, more: str = "") -> str:
     """Return the temporary settings of an open run, and how to stop it."""
     changed = [one for one in view.outstanding_settings if one.is_changed]
     temporary = [
-        f"{one.key} at {describe_value(one.during) or EMPTY} (then {_before(one.before)} again)"
+        f"{one.key} at {describe_value(one.during) or EMPTY} (to be restored to "
+        f"{_before(one.before)})"
         for one in reversed(changed[-_MAX_HELD:])
     ]
     held = f"Temporary settings: {', '.join(temporary)}. " if temporary else ""
-    return f"{held}`trimtab runs {view.run_id} --stop{more}` stops it."
+    return f"{held}To stop it: `trimtab runs {view.run_id} --stop{more}`."
 
 
 def _before(value: str | None) -> str:
-    return "its former value" if value is None else describe_value(value) or EMPTY
+    return "the previous value" if value is None else describe_value(value) or EMPTY
 
 
 def why_nothing_lasts(view: RunView) -> str:
@@ -215,16 +216,16 @@ def why_nothing_lasts(view: RunView) -> str:
         return ""
     is_back = all(one.result == "restored" for one in view.settings)
     head = (
-        "What it set for its time is back"
+        "The temporary settings were restored"
         if is_back
-        else "The run records how its temporary settings were left"
+        else "The run records the final values of its temporary settings"
     )
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
-            f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
-            "an undo leaves them, or plans moves back."
+            f"{head}. Moves of the meta server during the run are not steps of the run: an undo "
+            "can leave them or plan moves back."
         )
-    return f"{head}, and nothing else was changed."
+    return f"{head}; nothing else was changed."
 
 
 def describe_event(event: Event) -> EventDescription:
@@ -247,13 +248,17 @@ def describe_event(event: Event) -> EventDescription:
                 after=event.destination or "unassigned",
             )
         case RunMeasured():
-            other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
+            other = (
+                f" Run {event.disturbed_by} changed the cluster in between."
+                if event.disturbed_by
+                else ""
+            )
             lost = f" {count_named('Unassigned', event.unassigned)}." if event.unassigned else ""
             return EventDescription(
                 what=f"Measured on snapshot {event.snapshot_id}.{lost}{other}",
-                after=f"{pluralize(len(event.nodes), 'node')} looked at"
+                after=f"{pluralize(len(event.nodes), 'node')} checked"
                 if event.nodes
-                else f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
+                else f"busiest broker {format_ratio(event.throughput_deviation)} above the mean",
             )
         case _:
             assert_never(event)
@@ -269,7 +274,7 @@ def _describe_request(
             names = ", ".join(step.subject for step in event.plan.steps[:3])
             return EventDescription(what=f"{what}{undo}: {names}.", why=event.reason)
         case ControlRequested():
-            return EventDescription(what=f"Requested to {event.control} the run.", why=event.reason)
+            return EventDescription(what=f"Requested: {event.control} the run.", why=event.reason)
         case RunDecided():
             what = "Approved the run." if event.is_approved else "Rejected the run."
             return EventDescription(what=what, why=event.comment)
@@ -300,7 +305,7 @@ def _describe_run(
 def describe_purpose(checked: PurposeChecked) -> str:
     """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still on n1``."""
     word = {True: "yes", False: "no", None: "unknown"}[checked.holds]
-    return f"Purpose: {checked.purpose}. Holds: {word}. {checked.sentence}".rstrip()
+    return f"Purpose: {checked.purpose}. Achieved: {word}. {checked.sentence}".rstrip()
 
 
 def _describe_step(
@@ -310,9 +315,9 @@ def _describe_step(
     if isinstance(event, StepReopened):
         return EventDescription(what=f"{number} reopened: {event.sentence}")
     if isinstance(event, StepWaiting):
-        return EventDescription(what=f"{number} waits: {event.sentence}")
+        return EventDescription(what=f"{number} is waiting: {event.sentence}")
     if isinstance(event, StepStarted):
-        return EventDescription(what=f"{number} begun.", before=_seen(event.observed))
+        return EventDescription(what=f"{number} started.", before=_seen(event.observed))
     late = " Reconciled later." if event.is_reconciled else ""
     return EventDescription(
         what=f"{number} {event.result.state.lower()}: {event.result.sentence}{late}",
@@ -324,12 +329,12 @@ def _describe_setting(event: SettingSaved | SettingChanged | SettingRestored) ->
     match event:
         case SettingSaved():
             return EventDescription(
-                what=event.sentence or f"{event.key} will be set for the run.",
+                what=event.sentence or f"{event.key} will be set temporarily.",
                 before="not set" if event.before is None else describe_value(event.before) or EMPTY,
                 after=describe_value(event.during) or EMPTY,
             )
         case SettingChanged():
-            return EventDescription(what=f"{event.key} was set for the run.")
+            return EventDescription(what=f"{event.key} was set temporarily.")
         case SettingRestored():
             return EventDescription(what=event.sentence, after=event.result.replace("_", " "))
 

@@ -141,7 +141,7 @@ def _rehearsed(
         code=refusal.code if is_wanted and refusal is not None else result.code,
         sentence=result.sentence
         if is_sent or not is_wanted
-        else f"Not sent. Else: {result.sentence}",
+        else f"Not sent. If sent: {result.sentence}",
         hint=result.hint,
         after_s=(at - began_at).total_seconds(),
     )
@@ -269,7 +269,7 @@ class _RecordingAction:
         sentence = self._step.describe_dry_run(before.holder)
         is_wait = self._step.wait is not None
         if self._hindrance is not None:
-            sentence = f"{sentence} As things are now: {self._hindrance.sentence}"
+            sentence = f"{sentence} In the current state: {self._hindrance.sentence}"
         code = _WOULD_WAIT if is_wait else _WOULD_SEND
         return StepResult(state="DONE", code=code, sentence=sentence, after=now)
 

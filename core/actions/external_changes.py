@@ -14,7 +14,7 @@ from core.units import pluralize
 MAX_NAMED: Final = 20
 """External changes recorded one by one per comparison; a lost broker moves hundreds at once."""
 
-FURTHER: Final = " So did "
+FURTHER: Final = " Also changed: "
 """In the sentence of the last one: what follows counts those that are not recorded."""
 
 
@@ -24,7 +24,7 @@ def note_external_changes(session: Session, fresh: Snapshot) -> None:
     if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
         return
     if type(earlier) is not type(fresh):
-        raise InvariantError("Two snapshots of one run are of different systems.")
+        raise InvariantError("The two snapshots of the run are of different systems.")
     system = session.ports.cluster.system
     found = list(system.external_changes(session.view, earlier, fresh))
     for move in found[:MAX_NAMED]:
@@ -61,14 +61,14 @@ def note(session: Session, move: ExternalMove) -> None:
 def describe_move(bundle: str, source: str | None, destination: str | None) -> ExternalMove:
     """Return the record of what changed hands during a run, and not by it."""
     if source is None:
-        what = f"was taken up by {destination}"
+        what = f"was assigned to {destination}"
     elif destination is None:
         what = f"lost its owner {source}"
     else:
-        what = f"went from {source} to {destination}"
+        what = f"moved from {source} to {destination}"
     return ExternalMove(
         subject=bundle,
         source=source,
         destination=destination,
-        sentence=f"{bundle} {what} during the run, and not by it.",
+        sentence=f"{bundle} {what} during the run, but not as one of its steps.",
     )

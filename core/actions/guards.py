@@ -29,7 +29,7 @@ FRESH_FOR_S: Final = 60.0
 UNSETTLED_FOR_S: Final = 60.0
 """How long the cluster is observed for a step of unknown outcome before the run ends."""
 
-_SERVED_AGAIN: Final = "What the run paused for is over: it goes on."
+_SERVED_AGAIN: Final = "The reason for the pause is gone; the run resumes."
 
 BUDGET_SPAN: Final = timedelta(hours=24)
 
@@ -79,7 +79,7 @@ def stop_flag(session: Session) -> GuardResult | None:
         "stopped",
         f"{session.stop.actor} stopped the run at {session.stop.at:%H:%M:%S} UTC"
         + (f": {why}." if why else "."),
-        "What is left is a new plan on a new snapshot.",
+        "Plan the remaining steps on a fresh snapshot.",
     )
 
 
@@ -93,11 +93,11 @@ def serving(session: Session) -> GuardResult | None:
     if len(unserved) < bound:
         return None
     first = unserved[0]
-    why = f" The first one: {first.result.sentence}" if first.result else ""
+    why = f" The first: {first.result.sentence}" if first.result else ""
     what = describe_unserved(unserved)
     sentence = (
-        f"{what[:1].upper()}{what[1:]}; the run pauses at {bound}.{why} It goes on when fewer are "
-        "left, or when it is resumed."
+        f"{what[:1].upper()}{what[1:]}; the run pauses at {bound}.{why} The run resumes when "
+        "fewer are left, or on request."
     )
     hint = first.result.hint if first.result else ""
     return _result(_pausing(session), "unassigned", sentence, hint, wait_s=1.0)
@@ -132,8 +132,8 @@ def lease_held(session: Session) -> GuardResult | None:
     return _result(
         "leave",
         "lease_lost",
-        f"{session.ports.worker} does not hold {lease.place} any more: another worker may be "
-        f"acting on {session.view.cluster}.",
+        f"{session.ports.worker} no longer holds {lease.place}; another worker may be acting on "
+        f"{session.view.cluster}.",
     )
 
 
@@ -142,7 +142,7 @@ def backoff(session: Session) -> GuardResult | None:
     left_s = session.retry_at_s - session.ports.clock.monotonic()
     if left_s <= 0:
         return None
-    sentence = f"{session.view.cluster} could not be read; the next attempt is in {left_s:.1f} s."
+    sentence = f"{session.view.cluster} could not be read; next attempt in {left_s:.1f} s."
     return _result("wait", "breather", sentence, wait_s=left_s)
 
 
@@ -175,9 +175,9 @@ def not_overdue(session: Session) -> GuardResult | None:
     return _result(
         "end",
         "plan_expired",
-        f"The run was interrupted and went on {format_age(age_s)} after its plan expired at "
-        f"{session.plan.expires_at:%Y-%m-%d %H:%M:%S} UTC; what was pending is not continued.",
-        "Plan the rest again on a fresh snapshot.",
+        f"The run was interrupted and resumed {format_age(age_s)} after its plan expired at "
+        f"{session.plan.expires_at:%Y-%m-%d %H:%M:%S} UTC; pending steps are not executed.",
+        "Plan the remaining steps on a fresh snapshot.",
     )
 
 
@@ -190,9 +190,9 @@ def exclusions(session: Session) -> GuardResult | None:
                 return _result(
                     "skip",
                     "excluded",
-                    f"{step.step.subject} is left alone: {scope} is excluded ({pattern}) from "
-                    "every plan by Trimtab's configuration.",
-                    "Take it out of `exclusions` first.",
+                    f"{step.step.subject} is excluded: {scope} matches {pattern} in `exclusions` "
+                    "of Trimtab's configuration.",
+                    "Remove the entry from `exclusions` first.",
                 )
     return None
 
@@ -214,8 +214,8 @@ def pace(session: Session) -> GuardResult | None:
     return _result(
         "wait",
         "pace",
-        f"The pace is {pace_now.sentence}: the next one begins "
-        f"{interval_s:.1f} s after the one before, in {left_s:.1f} s.",
+        f"Rate: {pace_now.sentence}. The next step starts {interval_s:.1f} s after the previous "
+        f"one, in {left_s:.1f} s.",
         wait_s=left_s,
     )
 
@@ -230,12 +230,18 @@ def in_flight(session: Session) -> GuardResult | None:
     last = unknown[-1]
     for_s = 0.0 if last.ended_at is None else session.age_s(last.ended_at)
     sentence = (
-        f"Step {last.index + 1} ({last.step.subject}) has been unknown for {format_age(for_s)}; "
-        f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
+        f"Step {last.index + 1} ({last.step.subject}) has had an unknown result for "
+        f"{format_age(for_s)}. At most 1 step may be in progress; the run waits "
+        f"{format_age(UNSETTLED_FOR_S)} for its result."
     )
     if for_s < UNSETTLED_FOR_S:
         return _result("wait", "in_flight", sentence, wait_s=1.0)
-    return _result("end", "result_unknown", sentence, "Look at it by hand before the rest is done.")
+    return _result(
+        "end",
+        "result_unknown",
+        sentence,
+        "Check the step manually before you plan the remaining steps.",
+    )
 
 
 def failures(session: Session) -> GuardResult | None:
@@ -245,12 +251,12 @@ def failures(session: Session) -> GuardResult | None:
     if len(failed) < bound:
         return None
     last = failed[-1]
-    why = f" The last one: {last.result.sentence}" if last.result else ""
+    why = f" The last: {last.result.sentence}" if last.result else ""
     return _result(
         "end",
         "max_failures",
-        f"{pluralize(len(failed), 'step')} failed and the run stops at {bound}.{why}",
-        "Fix the cause, then plan the rest again.",
+        f"{pluralize(len(failed), 'step')} failed; the run stops at {bound}.{why}",
+        "Fix the cause, then plan the remaining steps again.",
     )
 
 
@@ -263,7 +269,7 @@ def footing(session: Session) -> GuardResult | None:
         found = _lost_footing(session, step, result)
         if found is not None:
             code, what = found
-            hint = result.hint or "Fix the cause, then plan the rest again."
+            hint = result.hint or "Fix the cause, then plan the remaining steps again."
             return _result("end", code, f"{what}: {result.sentence}", hint)
     return None
 
@@ -273,16 +279,16 @@ def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple
     planned = step.step
     value = planned.temporary_value
     if value is not None:
-        words = f"The run relies on {planned.subject} being {value or 'empty'}, and it is not"
+        words = f"The remaining steps need {planned.subject} = {value or 'empty'}, which is not set"
         return "setting_not_set", words
     if planned.wait is not None:
-        return "not_awaited", f"The rest of the run was to begin when {planned.wait.description}"
+        return "not_awaited", f"The remaining steps wait until {planned.wait.description}"
     if not planned.fails_waits(result.code):
         return None
     later = [item.step for item in session.view.steps[step.index + 1 :]]
     if all(one.wait is None for one in later) or _waits_for_same_node(later[0], step, result):
         return None
-    return "not_emptied", f"The rest of the run relies on {planned.subject} being emptied"
+    return "not_emptied", f"The remaining steps need {planned.subject} to be drained"
 
 
 def _waits_for_same_node(later: Step, step: StepView, result: StepResult) -> bool:
@@ -300,16 +306,16 @@ def canary(session: Session) -> GuardResult | None:
         return None
     if gate.left_s > 0:
         sentence = (
-            f"The first step was done alone; the cluster is observed for "
-            f"{format_age(session.view.options.canary_s)} before the rest begins."
+            "The first step is done. The cluster is observed for "
+            f"{format_age(session.view.options.canary_s)} before the remaining steps start."
         )
         return _result("report", "canary", sentence, wait_s=gate.left_s)
     if session.snapshot is None or not is_read_since(session, gate):
-        return _result("renew", "freshness", "The first step is judged on a fresh snapshot.")
+        return _result("renew", "freshness", "The first step is checked on a fresh snapshot.")
     measured = session.ports.cluster.system.measure(session.view, session.snapshot, None)
     is_well, sentence = verdict(session.view, gate, measured)
     if not is_well:
-        hint = "Nothing else was sent. Find the cause, then plan the rest again."
+        hint = "No other step was sent. Find the cause, then plan the remaining steps again."
         return _result("end", "canary_failed", sentence, hint)
     is_told = session.turn is not None and session.turn.waiting == sentence
     return None if is_told else _result("report", "canary", sentence)
@@ -327,8 +333,8 @@ def budget(session: Session) -> GuardResult | None:
     return _result(
         "end",
         "moves_per_day",
-        f"{pluralize(spent, 'step')} began on {session.view.cluster} within 24 h and moves_per_day "
-        f"is {bound}.",
+        f"{pluralize(spent, 'step')} started on {session.view.cluster} within 24 h; "
+        f"moves_per_day is {bound}.",
         "Wait, or raise apply.moves_per_day in Trimtab's configuration.",
     )
 
@@ -345,14 +351,14 @@ def balancer(session: Session) -> GuardResult | None:
     """Ask for the cluster's own shedding to be switched off, where the run's options say so."""
     if session.is_quiet or not session.view.options.pause_balancer:
         return None
-    return _result("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
+    return _result("quiet", "balancer", "The cluster's load shedding is paused during the run.")
 
 
 def settings(session: Session) -> GuardResult | None:
     """Ask for what the run has set for its time to be looked at, and set again where need be."""
     if session.has_checked_settings or not session.view.temporary_values:
         return None
-    return _result("keep", "settings", "What the run has set is to be so while it acts.")
+    return _result("keep", "settings", "The run's temporary settings are reapplied.")
 
 
 GUARDS: Final[tuple[Guard, ...]] = (

@@ -58,7 +58,7 @@ def moved(before: StepState, after: StepState) -> StepState:
         InvariantError: A step has no such transition.
     """
     if after not in LEGAL_MOVES[before]:
-        raise InvariantError(f"A step cannot go from {before} to {after}.")
+        raise InvariantError(f"A step cannot change from {before} to {after}.")
     return after
 
 

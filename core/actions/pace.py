@@ -40,8 +40,8 @@ class Pace:
     def sentence(self) -> str:
         """The pace for people, without its end: ``2.5 of at most 10 steps a minute: ...``."""
         if not self.why:
-            return f"{self.limit_per_min:g} steps a minute"
-        return f"{self.per_min:g} of at most {self.limit_per_min:g} steps a minute ({self.why})"
+            return f"{self.limit_per_min:g} steps/min"
+        return f"{self.per_min:g} of at most {self.limit_per_min:g} steps/min ({self.why})"
 
 
 def pace_of(view: RunView) -> Pace:
@@ -49,7 +49,7 @@ def pace_of(view: RunView) -> Pace:
     limit = view.options.pace_per_min
     if not view.options.is_gradual:
         return Pace(per_min=limit, limit_per_min=limit)
-    share, why = STEP_SHARE, "it rises with each step that goes well"
+    share, why = STEP_SHARE, "rising with each successful step"
     for step in _moves(view):
         trouble = _trouble(step, view.options.verify_within_s)
         if trouble:

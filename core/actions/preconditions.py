@@ -20,7 +20,7 @@ from core.plan.model import READABLE_VERSIONS, Plan, content_hash
 from core.units import format_age, pluralize
 
 _MAX_NAMED: Final = 4
-_AGAIN = "Make the plan again from a fresh snapshot."
+_AGAIN = "Create a new plan from a fresh snapshot."
 
 
 def plan_refusal(
@@ -85,8 +85,8 @@ def applied_refusal(plan: Plan, runs: Iterable[RunView]) -> Refusal | None:
         return None
     return Refusal(
         code="already_applied",
-        sentence=f"Plan {plan.short_id} is run {first.run_id} already ({first.state}).",
-        hint="Open that run; what is left to do is a new plan on a fresh snapshot.",
+        sentence=f"Plan {plan.short_id} was already applied as run {first.run_id} ({first.state}).",
+        hint="Open that run; plan remaining work on a fresh snapshot.",
     )
 
 
@@ -111,7 +111,7 @@ def _for_another_cluster(plan: Plan, cluster: str) -> Refusal | None:
     return Refusal(
         code="another_cluster",
         sentence=f"Plan {plan.short_id} was made for {plan.cluster}, not for {cluster}.",
-        hint=f"Apply it to {plan.cluster}, or make one for {cluster}.",
+        hint=f"Apply it to {plan.cluster}, or create a plan for {cluster}.",
     )
 
 
@@ -119,8 +119,8 @@ def _changed(plan: Plan) -> Refusal | None:
     if plan.format_version not in READABLE_VERSIONS:
         return Refusal(
             code="format_version",
-            sentence=f"Plan {plan.short_id} has format {plan.format_version}; this Trimtab applies "
-            f"formats {' and '.join(map(str, READABLE_VERSIONS))}.",
+            sentence=f"Plan {plan.short_id} has format {plan.format_version}; this version of "
+            f"Trimtab applies formats {' and '.join(map(str, READABLE_VERSIONS))}.",
             hint=_AGAIN,
         )
     found = content_hash(plan)
@@ -130,7 +130,7 @@ def _changed(plan: Plan) -> Refusal | None:
         code="plan_changed",
         sentence=f"Plan {plan.short_id} was changed after it was made: its content hashes to "
         f"{found[:12]}.",
-        hint="Make the plan again; an edited plan is a new plan.",
+        hint="Create a new plan; plans cannot be edited.",
     )
 
 
@@ -177,9 +177,9 @@ def _bad_options(session: Session) -> Refusal | None:
         return None
     return Refusal(
         code="bad_options",
-        sentence=f"A pace of {options.pace_per_min:g} steps a minute, each verified within "
-        f"{options.verify_within_s:g} s, cannot be: both must be above 0.",
-        hint="Ask for the run again with other options.",
+        sentence=f"pace_per_min = {options.pace_per_min:g} and verify_within_s = "
+        f"{options.verify_within_s:g} must both be above 0.",
+        hint="Request the run with other options.",
     )
 
 
@@ -193,8 +193,8 @@ def _pauses_what_it_changes(session: Session) -> Refusal | None:
         return None
     return Refusal(
         code="bad_options",
-        sentence=f"The plan changes {switch.key}, which pausing the balancer would restore.",
-        hint="Ask for the run without --pause-balancer.",
+        sentence=f"The plan changes {switch.key}, which --pause-balancer sets and restores.",
+        hint="Request the run without --pause-balancer.",
     )
 
 
@@ -214,9 +214,8 @@ def _temporary_and_lasting(plan: Plan) -> Refusal | None:
         return None
     return Refusal(
         code="bad_plan",
-        sentence=f"The plan sets {min(temporary & lasting)} both for the time of the run "
-        "and for good.",
-        hint="Make the plan again with one or the other.",
+        sentence=f"The plan sets {min(temporary & lasting)} both temporarily and permanently.",
+        hint="Create a new plan with only one of them.",
     )
 
 
@@ -239,10 +238,10 @@ def _pending(session: Session) -> Refusal | None:
     names = f"{', '.join(held[:_MAX_NAMED])}{more}"
     return Refusal(
         code="pending",
-        sentence=f"A request of an earlier run may still change {names}: "
-        "nothing of this plan is begun meanwhile.",
-        hint="Wait for the result of that run's steps, an hour at most; in a run of its own "
-        "set_meta_level steady discards what a meta server has queued.",
+        sentence=f"A request of an earlier run may still change {names}; this plan cannot start "
+        "until its result is known.",
+        hint="Wait for the result of that run's steps (at most one hour). To discard what a "
+        "meta server has queued, set the level to steady in a separate run.",
     )
 
 

@@ -102,7 +102,7 @@ def _snapshot(session: Session) -> Snapshot:
     except (RemoteError, SnapshotError) as exc:
         if isinstance(exc, GivenUpError):
             session.notice_given_up()
-        raise SnapshotError("The cluster did not answer when the run was stopped.") from exc
+        raise SnapshotError("The cluster did not respond when the run was stopped.") from exc
 
 
 def _unread(

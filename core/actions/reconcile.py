@@ -32,7 +32,7 @@ LANDING_GRACE_S: Final = 10.0
 """How long a subject has to be seen without an owner, on end, before a step gets that result: one
 single look cannot distinguish a bundle without clients from one that is moving."""
 
-_ANSWER: Final = "The request itself:"
+_ANSWER: Final = "Response to the request:"
 
 RECONCILE_UNTIL_S: Final = 3600.0
 """How long after a run's end a step that it left unknown is looked at again."""
@@ -212,6 +212,8 @@ def _unreadable(step: StepView, exc: RemoteError) -> StepResult:
     return StepResult(
         state="UNKNOWN",
         code="timed_out",
-        sentence=f"It is unknown {whether(step.step)}: it could not be looked at: {exc.message}",
-        hint="It is reconciled as soon as the cluster can be read; it is not sent again.",
+        sentence=f"It is unknown {whether(step.step)}; the cluster could not be read: "
+        f"{exc.message}",
+        hint="The step is reconciled as soon as the cluster can be read. The request is not "
+        "sent again.",
     )

@@ -93,18 +93,18 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
         if not 0 < value <= limit:
             raise InputError(
                 f"{name} = {value:g} is not between 0 and {limit:g}, this cluster's limit.",
-                hint=f"Ask for less, or raise {name} under [clusters.apply].",
+                hint=f"Use a smaller value, or raise {name} under [clusters.apply].",
             )
     if not limits.canary_s <= options.canary_s <= MAX_CANARY_S:
         raise InputError(
             f"canary_s = {options.canary_s:g} is not between {limits.canary_s:g}, this cluster's "
-            f"own, and {MAX_CANARY_S:g} seconds.",
-            hint="Leave it out to take this cluster's own.",
+            f"minimum, and {MAX_CANARY_S:g} seconds.",
+            hint="Omit it to use this cluster's value.",
         )
     if not 1 <= options.verify_within_s <= 600:
         raise InputError(
             f"verify_within_s = {options.verify_within_s:g} is not between 1 and 600 seconds.",
-            hint="Leave it out to take this cluster's own.",
+            hint="Omit it to use this cluster's value.",
         )
 
 
@@ -117,11 +117,11 @@ def reason_of(text: str) -> str:
     reason = one_line(text)
     if not reason:
         raise InputError(
-            "A run needs a reason.", hint="Give a reason: it is recorded in the journal."
+            "A run needs a reason.", hint="Enter a reason; it is recorded in the journal."
         )
     if len(reason) > 2000:
         raise InputError(
             f"The reason has {len(reason)} characters; at most 2,000 are recorded.",
-            hint="Shorten it.",
+            hint="Shorten the reason.",
         )
     return reason

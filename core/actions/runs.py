@@ -68,19 +68,19 @@ def fold(entries: Iterable[Entry], onto: RunView | None = None) -> RunView:
     for entry in entries:
         if entry.damage:
             raise InvariantError(
-                f"Entry {entry.seq} of the journal is not as it was written: {entry.damage}",
-                hint="Check the journal with `trimtab runs --verify`; restore it from a copy.",
+                f"Entry {entry.seq} of the journal was altered: {entry.damage}",
+                hint="Check the journal with `trimtab runs --verify` and restore it from a copy.",
             )
         view = _begun(entry) if view is None else _grown(view, entry)
     if view is None:
-        raise InvariantError("A run without a journal entry cannot be folded.")
+        raise InvariantError("A run without journal entries cannot be reconstructed.")
     return view
 
 
 def _begun(entry: Entry) -> RunView:
     record, event = entry.record, entry.record.event
     if not isinstance(event, RunRequested):
-        raise _illegal(entry, "a run begins with its request")
+        raise _illegal(entry, "a run must begin with its request")
     return RunView(
         run_id=record.run_id,
         cluster=record.cluster,
@@ -109,9 +109,9 @@ def _author(record: Record, identity: Identity | None) -> Identity:
 def _grown(view: RunView, entry: Entry) -> RunView:
     record = entry.record
     if record.run_id != view.run_id or record.cluster != view.cluster:
-        raise _illegal(entry, f"it is not of run {view.run_id} on {view.cluster}")
+        raise _illegal(entry, f"it does not belong to run {view.run_id} on {view.cluster}")
     if entry.seq <= view.last_seq:
-        raise _illegal(entry, f"it does not come after entry {view.last_seq}")
+        raise _illegal(entry, f"it does not follow entry {view.last_seq}")
     if entry.forged:
         view = replace(view, forged=(*view.forged, entry.seq))
         if not view.is_request_forged or view.refusal is not None:
@@ -120,7 +120,10 @@ def _grown(view: RunView, entry: Entry) -> RunView:
     if fold_event is None:
         is_archive = isinstance(record.event, EntriesArchived)
         raise _illegal(
-            entry, "an archive is of no run" if is_archive else "a run is requested once"
+            entry,
+            "an archive entry belongs to no run"
+            if is_archive
+            else "a run can be requested only once",
         )
     is_answer = view.is_request_forged and not entry.forged  # a worker of ours refuses it
     if _is_void(view, record) and not is_answer:
@@ -157,7 +160,8 @@ def _is_void(view: RunView, record: Record) -> bool:
 def _illegal(entry: Entry, why: str) -> InvariantError:
     kind = type(entry.record.event).__name__
     return InvariantError(
-        f"Entry {entry.seq} of the journal ({kind} of run {entry.record.run_id}) cannot be: {why}.",
+        f"Entry {entry.seq} of the journal ({kind} of run {entry.record.run_id}) is invalid: "
+        f"{why}.",
         hint="Check the journal with `trimtab runs --verify`.",
     )
 
@@ -209,14 +213,14 @@ def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
         view,
         state="RUNNING",
         started_at=record.at,
-        sentence=f"{event.worker} carries it out.",
+        sentence=f"{event.worker} executes the run.",
     )
 
 
 def _refused(view: RunView, record: Record, event: RunRefused) -> RunView:
-    _require(not view.is_ended, f"the run is {view.state} already")
+    _require(not view.is_ended, f"the run is already {view.state}")
     is_begun = any(step.begun_at for step in view.steps) and not view.is_request_forged
-    _require(not is_begun, "a run that has begun a step is not refused")
+    _require(not is_begun, "a run with a started step cannot be refused")
     return replace(
         view,
         state="REFUSED",
@@ -227,20 +231,20 @@ def _refused(view: RunView, record: Record, event: RunRefused) -> RunView:
 
 
 def _paused(view: RunView, _record: Record, event: RunPaused) -> RunView:
-    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} is not paused")
+    _require(view.state in ("RUNNING", "PAUSED"), f"a run in state {view.state} cannot be paused")
     return replace(view, state="PAUSED", sentence=event.sentence)
 
 
 def _resumed(view: RunView, _record: Record, event: RunResumed) -> RunView:
-    _require(view.state == "PAUSED", f"a run that is {view.state} is not resumed")
+    _require(view.state == "PAUSED", f"a run in state {view.state} cannot be resumed")
     return replace(view, state="RUNNING", sentence=event.sentence)
 
 
 def _step_waiting(view: RunView, record: Record, event: StepWaiting) -> RunView:
-    _require(view.state == "RUNNING", f"a run that is {view.state} waits for nothing")
+    _require(view.state == "RUNNING", f"a run in state {view.state} cannot wait")
 
     def waiting(step: StepView) -> StepView:
-        _require(step.state == "PENDING", f"a step that is {step.state} does not wait")
+        _require(step.state == "PENDING", f"a step in state {step.state} cannot wait")
         since = step.waiting_since or record.at
         return replace(step, waiting=event.sentence, waiting_since=since)
 
@@ -248,7 +252,7 @@ def _step_waiting(view: RunView, record: Record, event: StepWaiting) -> RunView:
 
 
 def _step_begun(view: RunView, record: Record, event: StepStarted) -> RunView:
-    _require(view.state == "RUNNING", f"a run that is {view.state} begins no step")
+    _require(view.state == "RUNNING", f"a run in state {view.state} cannot start a step")
     return _with_step(
         view,
         event.step,
@@ -263,9 +267,9 @@ def _step_begun(view: RunView, record: Record, event: StepStarted) -> RunView:
 
 
 def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
-    _require(view.started_at is not None, "no worker has taken the run up")
+    _require(view.started_at is not None, "no worker has claimed the run")
     if view.is_ended:
-        _require(event.is_reconciled, "after the end steps are reconciled only")
+        _require(event.is_reconciled, "after the end of a run, steps can only be reconciled")
 
     def ended(step: StepView) -> StepView:
         took = step.took_ms if event.took_ms is None else event.took_ms
@@ -283,10 +287,12 @@ def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
 
 
 def _step_reopened(view: RunView, _record: Record, event: StepReopened) -> RunView:
-    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} reopens no step")
+    _require(
+        view.state in ("RUNNING", "PAUSED"), f"a run in state {view.state} cannot reopen a step"
+    )
 
     def reopened(step: StepView) -> StepView:
-        _require(step.state in FINAL_STEPS, f"a step that is {step.state} is not reopened")
+        _require(step.state in FINAL_STEPS, f"a step in state {step.state} cannot be reopened")
         return replace(
             step,
             state="PENDING",
@@ -316,7 +322,9 @@ def _with_step(view: RunView, index: int, change: Callable[[StepView], StepView]
 
 
 def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
-    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} sets nothing")
+    _require(
+        view.state in ("RUNNING", "PAUSED"), f"a run in state {view.state} cannot change a setting"
+    )
     why_again = (event.sentence,) if event.sentence else ()
     saved = next((item for item in view.outstanding_settings if item.key == event.key), None)
     if saved is not None:  # what it was at first is what it goes back to
@@ -366,20 +374,20 @@ def _external_change(view: RunView, _record: Record, event: ExternalMove) -> Run
 
 
 def _purpose_checked(view: RunView, _record: Record, event: PurposeChecked) -> RunView:
-    _require(not view.is_ended, "a purpose is checked before the end")
+    _require(not view.is_ended, "a purpose must be checked before the run ends")
     return replace(view, purpose=event)
 
 
 def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"the run is {view.state}")
-    _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is no end")
+    _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is not a final state")
     is_open = [view.index for view in view.steps if view.state not in FINAL_STEPS | {"UNKNOWN"}]
-    _require(not is_open, f"steps {is_open} have no final state and are not unknown")
+    _require(not is_open, f"steps {is_open} have no final state")
     return replace(view, state=event.state, sentence=event.sentence, ended_at=record.at)
 
 
 def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
-    _require(view.is_ended, "a run is measured after its end")
+    _require(view.is_ended, "a run can be measured only after it ended")
     return replace(view, measured=event)
 
 

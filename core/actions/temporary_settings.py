@@ -22,7 +22,7 @@ def cannot_be_restored(step: Step, seen: Observation) -> Refusal | None:
     return Refusal(
         code="setting_unknown",
         sentence=f"The current value of {step.subject} is unknown, so it could not be restored.",
-        hint="Check it by hand, or change it for good.",
+        hint="Check it manually, or change it permanently.",
     )
 
 
@@ -67,7 +67,9 @@ def keep(session: Session) -> Refusal | None:
             if not reset:
                 return _theirs(session, saved, current)
         why = f" ({reset})" if reset else ""
-        sentence = f"{key} is {text_of(current)} again{why}: set to {value} again for the run."
+        sentence = (
+            f"{key} changed back to {text_of(current)}{why}; set to {value} again for the run."
+        )
         session.record(SettingSaved(key=key, before=current, during=value, sentence=sentence))
         change(session, key, value)
     session.has_checked_settings = True
@@ -80,6 +82,6 @@ def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusa
     return Refusal(
         code="setting_changed",
         sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: it was changed "
-        f"externally; the run needs it at {saved.during}. It is left so.",
-        hint="Find out who changed it and why, then plan the rest again.",
+        f"externally, and the run needs {saved.during}. The current value stays.",
+        hint="Find out who changed it and why, then plan the remaining steps again.",
     )

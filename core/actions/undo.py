@@ -35,12 +35,12 @@ def check_undo(view: RunView, cluster: str) -> None:
     """
     if cluster != view.cluster:
         raise PlanConflictError(
-            f"Run {view.run_id} was on {view.cluster}; the snapshot is of {cluster}.",
+            f"Run {view.run_id} was on {view.cluster}, but the snapshot is of {cluster}.",
             hint=f"Take a snapshot of {view.cluster}.",
         )
     if not view.is_ended:
         raise PlanConflictError(
-            f"Run {view.run_id} is {view.state}: it cannot be undone before it has ended.",
+            f"Run {view.run_id} is {view.state} and cannot be undone before it ends.",
             hint="Stop it first.",
         )
 
@@ -87,9 +87,9 @@ def left_moved(
     return Diagnostic(
         severity="info",
         code=MOVED,
-        sentence=f"{head}: the undo leaves them there.",
-        hint=f"`trimtab undo {run_id} --with-moves`, or the switch on the page Undo, plans moves "
-        "back.",
+        sentence=f"{head}: the undo does not move them back.",
+        hint=f"To move them back: `trimtab undo {run_id} --with-moves`, or the switch on the "
+        "Undo page.",
     )
 
 
@@ -103,9 +103,9 @@ def cannot_go_back(refused: Sequence[tuple[str, str]], thing: str) -> Iterator[D
     if not refused:
         return
     name, why = refused[0]
-    which = f"{name} cannot go back"
+    which = f"{name} cannot be moved back"
     if len(refused) > 1:
-        which = f"{pluralize(len(refused), thing)} cannot go back; the first of them, {name}"
+        which = f"{pluralize(len(refused), thing)} cannot be moved back; the first, {name}"
     yield Diagnostic(
         severity="warning", code="undo_refused", sentence=f"{which}: {why}", subject=name
     )
@@ -124,8 +124,8 @@ def not_in_plan(count: int, thing: str, max_moves: int) -> Iterator[Diagnostic]:
             severity="warning",
             code="undo_too_many",
             sentence=f"One plan has at most {max_moves:,} moves back: {pluralize(count, thing)} "
-            "more could go back.",
-            hint="Apply this one, then undo the run again with moves.",
+            "more could be moved back.",
+            hint="Apply this plan, then undo the run again with moves.",
         )
 
 
@@ -136,8 +136,7 @@ def left_unknown(view: RunView) -> Iterator[Diagnostic]:
     yield Diagnostic(
         severity="info",
         code=LEFT,
-        sentence="How much moved since the run began is unknown: no snapshot of that moment is "
-        "saved.",
+        sentence="The moves since the run began are unknown: no snapshot of that time is saved.",
     )
 
 

@@ -28,12 +28,12 @@ def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> 
         seen: The last look.
         hint: What to do; empty: the usual.
     """
-    limit = "" if wait.within_s is None else f", for {format_age(wait.within_s)}"
+    limit = "" if wait.within_s is None else f" ({format_age(wait.within_s)})"
     return StepResult(
         state="FAILED",
         code="not_reached",
-        sentence=f"It was awaited that {wait.description}{limit}, in vain: {lacking}",
-        hint=hint or "Find out why it takes so long, then plan the rest again.",
+        sentence=f"Timed out waiting until {wait.description}{limit}: {lacking}",
+        hint=hint or "Find the cause of the delay, then plan the remaining steps again.",
         after=seen,
     )
 
@@ -51,7 +51,7 @@ def gone_on(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> Step
     return StepResult(
         state="DONE",
         code="gone_on",
-        sentence=f"Not reached{limit}: {wait.description}. {lacking} The run goes on without it.",
+        sentence=f"Not reached{limit}: {wait.description}. {lacking} The run continues without it.",
         hint=hint,
         after=seen,
     )

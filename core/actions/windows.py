@@ -65,14 +65,14 @@ def window_refusal(windows: Sequence[Window], cluster: str, now: datetime) -> Re
             until = f" until {window.ends:%Y-%m-%d %H:%M} UTC" if window.ends else ""
             return Refusal(
                 code="frozen",
-                sentence=f"{cluster} is frozen{until}{why}: nothing is changed meanwhile.",
-                hint="Wait for its end, or have an admin change [[clusters.windows]].",
+                sentence=f"{cluster} is frozen{until}{why}; changes are not allowed.",
+                hint="Wait until the freeze ends, or ask an admin to change [[clusters.windows]].",
             )
     open_times = [window for window in windows if window.kind == "maintenance"]
     if not open_times or any(window.covers(now) for window in open_times):
         return None
     return Refusal(
         code="outside_maintenance",
-        sentence=f"{cluster} is changed in its maintenance windows only, and now is none.",
-        hint="Wait for the next one, or have an admin change [[clusters.windows]].",
+        sentence=f"{cluster} can be changed only in its maintenance windows, and none is open.",
+        hint="Wait for the next window, or ask an admin to change [[clusters.windows]].",
     )

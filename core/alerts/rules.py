@@ -84,8 +84,8 @@ def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
     if facts.gauge("meta_function_level", {"level": "lively"}):
         yield Condition(
             "",
-            "The function level is lively: the meta server moves replicas by itself.",
-            "Set it back to steady, unless somebody balances on purpose: trimtab pegasus level "
+            "The function level is lively: the meta server moves replicas automatically.",
+            "Set it to steady when no balancing is intended: trimtab pegasus level "
             f"{facts.cluster} set steady",
             measured="lively",
             limit="steady",
@@ -100,7 +100,7 @@ def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
         yield Condition(
             "",
             f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
-            "Run: trimtab check, and look at the collector's log.",
+            "Run: trimtab check. Then see the collector's log.",
             measured=format_age(age_s),
             limit=f"{limits.stale_min:g} min",
         )
@@ -110,8 +110,8 @@ def _flapping(facts: Facts, limits: Limits) -> Iterator[Condition]:
     if facts.returned > limits.returned_per_hour:
         yield Condition(
             "",
-            f"{pluralize(facts.returned, 'move')} of the last hour went back to a server that was "
-            f"left before, limit {limits.returned_per_hour}.",
+            f"{pluralize(facts.returned, 'move')} of the last hour returned to a previous "
+            f"server, limit {limits.returned_per_hour}.",
             f"Run: trimtab diagnose {facts.cluster} --since 1h",
             measured=f"{facts.returned:,} moves/h",
             limit=f"{limits.returned_per_hour:,} moves/h",
@@ -137,7 +137,7 @@ def _unassigned(facts: Facts, _: Limits) -> Iterator[Condition]:
             yield Condition(
                 view.run_id,
                 f"{count_named('Unassigned', view.unassigned)}: run {view.run_id} of "
-                f"{view.requested_by} unloaded them, and no broker serves them.",
+                f"{view.requested_by} unloaded them, and no broker owns them.",
                 f"Run: trimtab runs {view.run_id}",
                 measured=pluralize(len(view.unassigned), "bundle"),
                 limit="0",
@@ -201,7 +201,7 @@ RULES: Final = (
     ),
     Rule(
         code="lively",
-        title="Level is left at lively",
+        title="Level still at lively",
         severity="warning",
         minutes=lambda limits: limits.lively_min,
         holds=_lively,
@@ -215,7 +215,7 @@ RULES: Final = (
     ),
     Rule(
         code="flapping",
-        title="Load goes back and forth",
+        title="Load flaps",
         severity="warning",
         minutes=lambda _: 0.0,
         holds=_flapping,
@@ -236,14 +236,14 @@ RULES: Final = (
     ),
     Rule(
         code="run_waiting",
-        title="A run waits",
+        title="A run is waiting",
         severity="info",
         minutes=lambda limits: limits.waiting_min,
         holds=_waiting,
     ),
     Rule(
         code="approval_pending",
-        title="A run waits for approval",
+        title="A run needs approval",
         severity="info",
         minutes=lambda _: 0.0,
         holds=_approval,

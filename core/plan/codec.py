@@ -14,7 +14,7 @@ from core.errors import UnusablePlanError
 from core.plan.model import READABLE_VERSIONS, Plan, content_hash, content_of
 from core.plan.registry import StepRegistry
 
-_AGAIN = "Make the plan again from a fresh snapshot."
+_AGAIN = "Create a new plan from a fresh snapshot."
 
 
 _SIGNATURE: Final = "signature"
@@ -66,12 +66,12 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
         raise UnusablePlanError(f"{place} is damaged{_place_and_fault(exc)}.", hint=_AGAIN) from exc
     _check_times(plan, place)
     if msgspec.json.decode(msgspec.json.encode(content_of(plan))) != content:
-        raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
+        raise UnusablePlanError(f"{place} has fields that are not part of a plan.", hint=_AGAIN)
     expected = content_hash(plan)
     if plan.plan_id != expected:
         raise UnusablePlanError(
-            f"{place} was changed after it was made: its id says {plan.plan_id[:12] or 'nothing'}, "
-            f"its content hashes to {expected[:12]}.",
+            f"{place} was changed after it was made: its id is {plan.plan_id[:12] or 'empty'}, "
+            f"but its content hashes to {expected[:12]}.",
             hint=_AGAIN,
         )
     return plan
@@ -106,23 +106,23 @@ def _read(source: bytes | Path) -> bytes:
     try:
         return read_file(source)
     except TooLargeError as exc:
-        raise UnusablePlanError(f"{source} is no plan: {exc}.", hint=_AGAIN) from exc
+        raise UnusablePlanError(f"{source} is not a plan: {exc}.", hint=_AGAIN) from exc
     except OSError as exc:
         raise UnusablePlanError(
             f"{source} cannot be read: {exc.strerror}.",
-            hint="Name a file that `trimtab unload ... --plan FILE` wrote.",
+            hint="Specify a file written by `trimtab unload ... --plan FILE`.",
         ) from exc
 
 
 def _check_version(content: Any, place: str) -> None:
     if not isinstance(content, dict) or "plan_id" not in content:
-        raise UnusablePlanError(f"{place} is not a plan of Trimtab's.", hint=_AGAIN)
+        raise UnusablePlanError(f"{place} is not a Trimtab plan.", hint=_AGAIN)
     version = content.get("format_version")
     if version not in READABLE_VERSIONS:
         raise UnusablePlanError(
-            f"{place} has plan format {version!r}; this Trimtab reads formats "
+            f"{place} has plan format {version!r}; this version of Trimtab reads formats "
             f"{' and '.join(map(str, READABLE_VERSIONS))}.",
-            hint="Use the version of Trimtab that made it, or make the plan again.",
+            hint="Use the version of Trimtab that made it, or create a new plan.",
         )
 
 

@@ -245,8 +245,8 @@ class Plan:
         lifetime_s = (self.expires_at - self.created_at).total_seconds()
         if lifetime_s > MAX_LIFETIME_S:
             return (
-                f"Plan {self.short_id} allows itself {format_age(lifetime_s)} (until "
-                f"{self.expires_at:%Y-%m-%d %H:%M} UTC); a plan may be applied for at most "
+                f"Plan {self.short_id} is valid for {format_age(lifetime_s)} (until "
+                f"{self.expires_at:%Y-%m-%d %H:%M} UTC); the maximum is "
                 f"{format_age(MAX_LIFETIME_S)}."
             )
         if (self.created_at - now).total_seconds() > _AHEAD_S:

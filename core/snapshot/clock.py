@@ -43,9 +43,9 @@ class ClockJump:
     def __str__(self) -> str:
         gap = format_age((self.after - self.before).total_seconds())
         return (
-            f"Age retention is paused until {self.until:%Y-%m-%d %H:%M} UTC: nothing was recorded "
-            f"for {gap} before {self.after:%Y-%m-%d %H:%M:%S} UTC, so the clock may have jumped. "
-            "Check the clock of this machine."
+            f"Age retention is paused until {self.until:%Y-%m-%d %H:%M} UTC: no snapshot was "
+            f"recorded for {gap} before {self.after:%Y-%m-%d %H:%M:%S} UTC, so the clock may "
+            "have jumped. Check the clock of this machine."
         )
 
 

@@ -107,7 +107,7 @@ def diff_snapshots(a: PulsarSnapshot, b: PulsarSnapshot) -> SnapshotDiff:
             hint="Compare two snapshots of one cluster.",
         )
     if a.manifest.taken_at > b.manifest.taken_at:
-        raise InputError("The later snapshot comes second.", hint="Swap the two.")
+        raise InputError("The first snapshot is newer than the second.", hint="Swap the two.")
     splits, parents, children = _splits(a.bundles, b.bundles)
     left, joined = _only(a.brokers["broker"], b.brokers["broker"])
     gone, appeared = _only(a.bundles["bundle"], b.bundles["bundle"])

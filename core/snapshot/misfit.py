@@ -12,7 +12,9 @@ from core.errors import SnapshotError
 from core.units import pluralize
 
 MANIFEST: Final = "manifest.json"
-MAKE_ONE: Final = "Make a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
+MAKE_ONE: Final = (
+    "Create a snapshot with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`."
+)
 _MAX_LINE: Final = 4 * 1024**2
 """Bytes of the first line; ZooKeeper's own limit of a znode is 1 MB."""
 
@@ -28,7 +30,7 @@ def no_snapshot(path: Path) -> SnapshotError:
     if not path.exists():
         return SnapshotError(f"{path} does not exist.", hint=MAKE_ONE)
     if (path.parent / MANIFEST).exists() and path.suffix in (".json", ".parquet"):
-        return SnapshotError(f"{path} is part of a snapshot.", hint=f"Name {path.parent}.")
+        return SnapshotError(f"{path} is part of a snapshot.", hint=f"Use {path.parent}.")
     return _of_file(path)
 
 
@@ -42,8 +44,8 @@ def _of_directory(path: Path) -> SnapshotError:
     within = [entry for entry in entries if (entry / MANIFEST).exists()]
     if within:
         return SnapshotError(
-            f"{path} is not a snapshot: it holds {pluralize(len(within), 'snapshot')}.",
-            hint=f"Name one of them, for example {within[-1]}.",
+            f"{path} is not a snapshot but a directory of {pluralize(len(within), 'snapshot')}.",
+            hint=f"Specify one of them, for example {within[-1]}.",
         )
     return SnapshotError(f"{path} is not a snapshot: it has no {MANIFEST}.", hint=MAKE_ONE)
 
@@ -66,6 +68,6 @@ def _of_file(path: Path) -> SnapshotError:
         dump, out = shlex.quote(str(path)), shlex.quote(path.stem)
         return SnapshotError(
             f"{path} is a ZooKeeper dump, not a snapshot.",
-            hint=f"Convert it with `trimtab import-zk {dump} --out {out}`, then name {out}.",
+            hint=f"Convert it with `trimtab import-zk {dump} --out {out}`, then use {out}.",
         )
-    return SnapshotError(f"{path} is not a snapshot, nor {found}.", hint=MAKE_ONE)
+    return SnapshotError(f"{path} is not a snapshot but {found}.", hint=MAKE_ONE)

@@ -239,8 +239,8 @@ class PulsarSnapshot:
         for name in names:
             if self.tables[name].num_rows == 0:
                 raise IncompleteSnapshotError(
-                    f"The snapshot of {self.manifest.cluster!r} holds no {name}.",
-                    hint="Look at its problems: they say what could not be read.",
+                    f"The snapshot of {self.manifest.cluster!r} has no {name}.",
+                    hint="See its problems for the reason.",
                     table=name,
                 )
 

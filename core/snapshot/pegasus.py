@@ -84,17 +84,18 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
     snapshot_id, manifest = load_manifest(directory)
     if manifest.kind != KIND:
         raise SnapshotError(
-            f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pegasus one.",
-            hint="Commands without the word pegasus read it.",
+            f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pegasus cluster.",
+            hint="Use a command outside `trimtab pegasus`.",
         )
     older = TABLES_ADDED_LATER - set(manifest.tables)
     tables = {name: read_table(directory, name) for name in PEGASUS_TABLES if name not in older}
     snapshot = PegasusSnapshot.build(manifest, tables)
     if snapshot.snapshot_id != snapshot_id:
         raise SnapshotError(
-            f"{directory} does not hold what its manifest names: content {snapshot.snapshot_id}, "
-            f"manifest {snapshot_id}.",
-            hint="It was changed, or a newer Trimtab wrote it: read it with that or capture again.",
+            f"{directory} does not match its manifest: content {snapshot.snapshot_id}, manifest "
+            f"{snapshot_id}.",
+            hint="It was changed, or a newer version of Trimtab wrote it. Read it with that "
+            "version, or capture again.",
         )
     return snapshot
 

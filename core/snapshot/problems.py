@@ -76,7 +76,7 @@ class ProblemLog:
             Problem(
                 code=code,
                 place="the whole capture",
-                what=f"{count - MAX_PER_CODE:,} more problems of this kind were found.",
+                what=f"{count - MAX_PER_CODE:,} more problems of this kind.",
                 done=f"Only the first {MAX_PER_CODE} are listed.",
                 severity=self._worst.get(code, "warning"),
             )

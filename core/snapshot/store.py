@@ -69,8 +69,8 @@ def save_snapshot(snapshot: Storable, directory: Path) -> None:
     try:
         if directory.exists() and any(directory.iterdir()):
             raise SnapshotError(
-                f"{directory} exists already and is not empty.",
-                hint="Name a directory that is not there.",
+                f"{directory} already exists and is not empty.",
+                hint="Specify a new directory.",
             )
         make_private(directory.parent)
         aside = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=directory.parent))
@@ -114,8 +114,8 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
         ) from exc
     if stored.manifest.format_version != FORMAT_VERSION:
         raise SnapshotError(
-            f"{directory} has form {stored.manifest.format_version}; "
-            f"this Trimtab reads {FORMAT_VERSION}.",
+            f"{directory} has format version {stored.manifest.format_version}; this version of "
+            f"Trimtab reads {FORMAT_VERSION}.",
             hint="Read it with the version of Trimtab that wrote it.",
         )
     return SnapshotId(stored.snapshot_id), stored.manifest
@@ -130,7 +130,7 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
     snapshot_id, manifest = load_manifest(directory)
     if manifest.kind != PULSAR:
         raise SnapshotError(
-            f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pulsar one.",
+            f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pulsar cluster.",
             hint="`trimtab health` reads snapshots of every system.",
         )
     tables = {
@@ -143,9 +143,10 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
     snapshot = PulsarSnapshot.build(manifest, tables)
     if snapshot.snapshot_id != snapshot_id:
         raise SnapshotError(
-            f"{directory} does not hold what its manifest names: content {snapshot.snapshot_id}, "
-            f"manifest {snapshot_id}.",
-            hint="It was changed, or a newer Trimtab wrote it: read it with that or capture again.",
+            f"{directory} does not match its manifest: content {snapshot.snapshot_id}, manifest "
+            f"{snapshot_id}.",
+            hint="It was changed, or a newer version of Trimtab wrote it. Read it with that "
+            "version, or capture again.",
         )
     return snapshot
 

@@ -25,13 +25,13 @@ app = typer.Typer()
 def past(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name.")],
     start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Not before, such as -24h.")
+        str, typer.Option("--from", metavar="TIME", help="Start, for example -24h.")
     ] = "-24h",
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Not after.")] = "now",
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="End.")] = "now",
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List alerts that began or ended on a cluster."""
+    """List past alerts of a cluster."""
     config = configured_journal(config_file)
     name = config.cluster(cluster).name
     now = services.now()
@@ -40,13 +40,13 @@ def past(
 
     def show() -> None:
         if not found:
-            say(f"No alert began or ended on {name} in this time.")
+            say(f"No alert fired or resolved on {name} in this period.")
             return
         rows = [
             (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
             for one in found
         ]
-        table(("at (UTC)", "what", "severity", "it said"), rows, spare=("severity",))
+        table(("at (UTC)", "what", "severity", "message"), rows, spare=("severity",))
 
     body = {
         "changes": [
@@ -67,9 +67,9 @@ def past(
 
 @app.command("list")
 def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
-    """List alerts that fire, are pending or over.
+    """List firing, pending and resolved alerts.
 
-    Silences are listed, too.
+    Silences are listed too.
     """
     config = configured_journal(config_file)
     found, silences = alerts.current(config)
@@ -77,7 +77,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not found:
-            say("No alert: nothing is over its limit.")
+            say("No alerts.")
         rows = []
         for one in found:
             is_quiet = any(quiet.covers(one, now) for quiet in silences)
@@ -86,7 +86,9 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             rows.append((word, one.severity, one.key.cluster, one.key.rule, age, one.sentence))
         if rows:
             table(
-                ("state", "severity", "cluster", "rule", "for", "what"), rows, spare=("severity",)
+                ("state", "severity", "cluster", "rule", "age", "message"),
+                rows,
+                spare=("severity",),
             )
         for quiet in silences:
             what = f"{quiet.rule} on {quiet.cluster}"
@@ -130,25 +132,27 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
 @app.command("silence")
 def silence_alerts(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule, or a pattern: '*' is all.")],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule or pattern; '*' matches all.")],
     reason: Annotated[str, typer.Option(help="Reason (recorded).")],
-    cluster: Annotated[str, typer.Option(help="Cluster, or a pattern.")] = "*",
-    subject: Annotated[str, typer.Option(help="Subject, or a pattern.")] = "*",
-    length: Annotated[str, typer.Option("--for", metavar="2h", help="How long.")] = "2h",
+    cluster: Annotated[str, typer.Option(help="Cluster or pattern.")] = "*",
+    subject: Annotated[str, typer.Option(help="Subject or pattern.")] = "*",
+    length: Annotated[
+        str, typer.Option("--for", metavar="2h", help="Duration, for example 2h.")
+    ] = "2h",
     config_file: Config = None,
 ) -> int:
-    """Silence alerts for a while; they stay in the list."""
+    """Silence alerts for a time; they stay in the list."""
     config = configured_journal(config_file)
     if rule not in RULE_BY_CODE and not set(rule) & set("*?["):
         raise UsageFaultError(
-            f"There is no rule {rule!r}.", hint=f"Rules: {', '.join(RULE_BY_CODE)}; or '*'."
+            f"No rule {rule!r}.", hint=f"Rules: {', '.join(RULE_BY_CODE)}; or '*'."
         )
     now = services.now()
     try:
         span = now - moment(f"-{length.strip().removeprefix('-')}", now)
     except UsageFaultError as exc:
-        hint = "Write 30min, 2h or 1d."
-        raise UsageFaultError(f"--for {length!r} is no length of time.", hint=hint) from exc
+        hint = "Use a duration such as 30min, 2h or 1d."
+        raise UsageFaultError(f"--for {length!r} is not a duration.", hint=hint) from exc
     by = access.command_identity(config)
     number = alerts.silence(config, rule, cluster, subject, span, by, reason)
     note(f"Silence {number} until {now + span:%Y-%m-%d %H:%M} UTC.")
@@ -163,15 +167,15 @@ def end_silence(
     """End a silence."""
     config = configured_journal(config_file)
     alerts.end_silence(config, number, access.command_identity(config))
-    note(f"Silence {number} is over.")
+    note(f"Silence {number} ended.")
     return EXIT_DONE
 
 
 @app.command("limits")
 def list_limits(config_file: Config = None, as_json: Json = False) -> int:
-    """List thresholds of alerts, and who changed them.
+    """List the alert thresholds and their changes.
 
-    A changed one overrides the configuration until it is reset.
+    A changed threshold overrides the configuration until it is reset.
     """
     config = configured_journal(config_file)
     active, configured = alerts.limits(config), config.alerts.limits()
@@ -229,16 +233,16 @@ def set_limit(
         typer.Option(metavar="X", help="Threshold: %, min or moves/h, by the rule."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(metavar="MIN", help="Minutes that it must last.")
+        float | None, typer.Option(metavar="MIN", help="Minimum duration (min).")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="As configured again.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Reset to the configuration.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Apply; without, preview only.")] = False,
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview or change a threshold of alerts.
+    """Preview or change an alert threshold.
 
-    It holds for every cluster; who changed it, and why, is recorded.
+    It applies to every cluster; user and reason are recorded.
     """
     config = configured_journal(config_file)
     values: dict[str, float | None] = (
@@ -251,7 +255,7 @@ def set_limit(
 
     def show() -> None:
         if not changed:
-            say("Nothing changes: the threshold has this value already.")
+            say("No change: the threshold already has this value.")
             return
         table(("field", "before", "after"), changed)
         say("Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply.")
@@ -268,7 +272,7 @@ def set_limit(
 
 @app.command("test")
 def tell_target(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target in trimtab.toml.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target name in trimtab.toml.")],
     config_file: Config = None,
 ) -> int:
     """Send a test message to a target."""

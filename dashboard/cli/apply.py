@@ -64,7 +64,8 @@ DryRun = Annotated[
 Pace = Annotated[
     str | None,
     typer.Option(
-        metavar="STEPS/min", help="Rate limit, for example 10/min; default: the cluster's limit."
+        metavar="STEPS/min",
+        help="Rate limit (steps/min), for example 10/min; default: the cluster's limit.",
     ),
 ]
 Canary = Annotated[
@@ -72,7 +73,7 @@ Canary = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="Do the first step alone and observe the cluster for so long before the rest.",
+        help="Observe the cluster for this time (s) after the first step.",
     ),
 ]
 MaxUnassigned = Annotated[
@@ -80,12 +81,12 @@ MaxUnassigned = Annotated[
     typer.Option(
         metavar="BUNDLES",
         min=1,
-        help="Pause at so many unassigned bundles; default: the cluster's limit.",
+        help="Number of unassigned bundles that pauses the run; default: the cluster's limit.",
     ),
 ]
 PauseBalancer = Annotated[
     bool,
-    typer.Option("--pause-balancer", help="Disable the cluster's own shedding during the run."),
+    typer.Option("--pause-balancer", help="Disable the cluster's load shedding during the run."),
 ]
 Detach = Annotated[
     bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
@@ -137,7 +138,7 @@ def apply(
 ) -> int:
     """Apply a plan: check, send and verify, step by step.
 
-    Asks for a yes, or for the cluster's name where the impact is large.
+    Prompts for a yes, or for the cluster name if the impact is large.
     """
     config = configured(config_file)
     config.cluster(cluster)
@@ -226,7 +227,7 @@ def execute(
     options = _options(config, cluster, pace, canary_s, max_unassigned)
     options = replace(options, pause_balancer=pause_balancer)
     if not dry_run and not reason.strip():
-        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
+        raise UsageFaultError("A run needs a reason.", hint="Pass --reason TEXT; it is recorded.")
     if ahead := in_the_way(config, cluster):
         note(ahead)
     if dry_run:
@@ -244,14 +245,14 @@ def execute(
     if services.awaits_approval(config, view):
         until = config.cluster(cluster).approval.rules().until(view)
         note(
-            f"It waits until {until:%H:%M} UTC for another person's "
-            f"`trimtab review {run_id} --approve{services.config_option(config)}`."
+            f"It waits until {until:%H:%M} UTC for another person's `trimtab review {run_id} "
+            f"--approve{services.config_option(config)}`."
         )
     elif detach:
         if not has_worker:
             note(
-                f"No worker serves {cluster} here; it waits for one: "
-                f"`trimtab worker {cluster}{services.config_option(config)}`."
+                f"No worker serves {cluster} here. Start one: `trimtab worker "
+                f"{cluster}{services.config_option(config)}`."
             )
     else:
         _follow(config, cluster, run_id, by, has_worker=has_worker)
@@ -264,11 +265,13 @@ def undo(
     reason: Reason = "",
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="OUT", help="Write the inverse plan to a file instead."),
+        typer.Option(
+            "--plan", metavar="OUT", help="Write the inverse plan to a file; send nothing."
+        ),
     ] = None,
     with_moves: Annotated[
         bool,
-        typer.Option("--with-moves", help="Also move back what moved since the run began."),
+        typer.Option("--with-moves", help="Also move back all moves since the run began."),
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -281,8 +284,8 @@ def undo(
 ) -> int:
     """Undo a run: move bundles back and restore settings.
 
-    Each bundle and setting as the run left it. What changed since, and what the undo does not
-    bring back, is named. Asks for confirmation as `apply` does.
+    Reverts each bundle and setting that is still as the run left it, and lists the others. Prompts
+    for confirmation like `apply`.
     """
     config = configured(config_file)
     view = services.run_view(config, run)
@@ -366,12 +369,14 @@ def _follow(
                 silent_s = 0.0 if is_served else silent_s + _LOOK_S
                 if presses.count > 1:
                     more = services.config_option(config)
-                    note(f"Left open: `trimtab runs {run_id}{more}` says how it stands.")
+                    note(f"The run stays open; see `trimtab runs {run_id}{more}`.")
                     return
                 if presses.count and not is_stopping:
-                    note("Stopping after the step under way; Ctrl-C again leaves the run open.")
+                    note(
+                        "Stopping after the current step. Press Ctrl-C again to leave the run open."
+                    )
                     services.ask_control(
-                        config, view.run_id, "stop", by, "Ctrl-C at the command line"
+                        config, view.run_id, "stop", by, "Ctrl-C on the command line"
                     )
                     is_stopping = True
                 pause.wait(_LOOK_S)
@@ -391,7 +396,7 @@ def _look(config: services.Config, run_id: str) -> RunView:
 def _execute_here(
     config: services.Config, cluster: str, run_id: str, stop: threading.Event
 ) -> threading.Thread:
-    note(f"No worker serves {cluster} here: this command carries it out.")
+    note(f"No worker serves {cluster} here; this command executes the run.")
     own = threading.Thread(
         target=services.work_on,
         args=(config, cluster, run_id, stop, note),
@@ -477,7 +482,7 @@ def pace_per_min(text: str) -> float:
     """
     match = _PACE.match(text.strip())
     if match is None or float(match[1]) <= 0:
-        raise UsageFaultError(f"{text!r} is not a pace.", hint="Write 10/min.")
+        raise UsageFaultError(f"{text!r} is not a rate.", hint="Use a rate such as 10/min.")
     return float(match[1]) * _PER_MIN[match[2]]
 
 
@@ -487,7 +492,7 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
         if purpose := purpose_words(view):
             say(purpose)
         for sentence in not_brought_back(view.plan):
-            say(f"Not brought back: {sentence}")
+            say(f"Not moved back: {sentence}")
         say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
@@ -504,7 +509,7 @@ def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
             [str(item.index + 1), f"{item.after_s:.0f} s", item.code, item.sentence]
             for item in found.steps
         ]
-        table(("step", "after", "verdict", "what would happen"), rows)
+        table(("step", "after", "verdict", "expected result"), rows)
         for key, value in found.settings:
             say(f"{key} would be set to {value}." if value else f"{key} would be removed.")
         say("Nothing was changed.")
@@ -575,14 +580,14 @@ def show_plan(sentence: str, plan: Plan) -> None:
         for step in plan.steps:
             note(f"  {step.describe()}")
     else:
-        note(f"  {pluralize(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
+        note(f"  {pluralize(len(plan.steps), 'step')} in total; --plan OUT writes all of them.")
     left = [item for item in plan.diagnostics if is_left(item)]
     for item in left:
-        note(f"not brought back: {item.sentence} {item.hint}".rstrip())
+        note(f"not moved back: {item.sentence} {item.hint}".rstrip())
     for items in _alike([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
         text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
-        more = f" {others:,} more like it." if others else ""
+        more = f" {others:,} more of this kind." if others else ""
         note(text + more)
 
 

@@ -23,7 +23,9 @@ def archive(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="New file, JSON lines.")],
     before: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only older entries; default: keep_days ago."),
+        typer.Option(
+            metavar="TIME", help="Date; only older entries are moved; default: keep_days ago."
+        ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Reason (recorded in the audit log).")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Archive without confirmation.")] = False,
@@ -32,14 +34,14 @@ def archive(
 ) -> int:
     """Move old entries of the journal to a file.
 
-    Only whole runs that have ended, older than keep_days under [audit]. Only an admin may. Verify
+    Moves complete, ended runs older than keep_days under [audit]. Requires the role admin. Verify
     both with `trimtab runs --verify --archive FILE`.
     """
     config = configured_journal(config_file)
     if not reason.strip():
-        raise UsageFaultError("An archive needs a reason.", hint="Give --reason TEXT.")
+        raise UsageFaultError("An archive needs a reason.", hint="Pass --reason TEXT.")
     if not yes:
-        require_terminal(as_json=as_json, hint="Add --yes.")
+        require_terminal(as_json=as_json, hint="Pass --yes.")
     limit = None if before is None else moment(before, services.now())
     by = access.command_identity(config)
     found = services.old_entries(config, limit, by)
@@ -51,7 +53,7 @@ def archive(
     def show() -> None:
         say(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
         if found.open_run:
-            say(f"Run {found.open_run} has not ended: entries from its first on stay.")
+            say(f"Run {found.open_run} has not ended; its entries and later ones stay.")
 
     body = {
         "archive": str(file),

@@ -32,27 +32,25 @@ app = typer.Typer()
 def audit(
     cluster: Annotated[str | None, typer.Option(help="Only entries of this cluster.")] = None,
     run: Annotated[str | None, typer.Option(help="Only entries of this run.")] = None,
-    who: Annotated[
-        str | None, typer.Option(help="Only entries of this person or worker, as recorded.")
-    ] = None,
+    who: Annotated[str | None, typer.Option(help="Only entries of this person or worker.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only entries of this kind, such as 'step started'.")
+        str | None, typer.Option(help="Only entries of this kind, for example 'step started'.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Not before, such as -24h.")
+        str | None, typer.Option("--from", metavar="TIME", help="Start, for example -24h.")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Not after.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End.")] = None,
     last: Annotated[int, typer.Option(min=1, help="Number of entries to list.")] = 50,
     export: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all that match to a .jsonl or .csv file."),
+        typer.Option(metavar="FILE", help="Export all matching entries to a .jsonl or .csv file."),
     ] = None,
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List and export who did what: entries of the journal.
+    """List and export the journal: who did what, and when.
 
-    The newest come last. `trimtab runs --verify` checks that none was changed.
+    The newest entry comes last. `trimtab runs --verify` verifies the entries.
     """
     config = configured_journal(config_file)
     since, until = span(start, end, services.now())
@@ -83,22 +81,22 @@ def _event_of(word: str | None) -> str | None:
         return None
     found = [name for name, said in KINDS.items() if word.lower() in (said, name.lower())]
     if not found:
-        raise UsageFaultError(
-            f"There is no kind {word!r}.", hint=f"Known: {', '.join(KINDS.values())}."
-        )
+        raise UsageFaultError(f"No kind {word!r}.", hint=f"Available: {', '.join(KINDS.values())}.")
     return found[0]
 
 
 def _write(path: Path, entries: Sequence[Entry]) -> None:
     if path.suffix not in (".jsonl", ".csv"):
-        raise UsageFaultError(f"{path} is neither .jsonl nor .csv.", hint="Name one of the two.")
+        raise UsageFaultError(
+            f"{path} is neither .jsonl nor .csv.", hint="Use one of the two extensions."
+        )
     write = _csv if path.suffix == ".csv" else _json_lines
     try:
         with whole_text(path, newline="") as file:
             write(file, entries)
     except OSError as exc:
         raise InputError(
-            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+            f"{path} cannot be written: {exc.strerror}.", hint="Specify another file."
         ) from exc
 
 

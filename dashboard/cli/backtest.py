@@ -53,7 +53,8 @@ def backtest(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Directory for the result tables; empty or absent.")
+        Path,
+        typer.Option(metavar="DIR", help="Directory for the result tables; must be empty or new."),
     ],
     uri: Annotated[
         str | None,
@@ -63,7 +64,7 @@ def backtest(
     ] = None,
     clusters: Annotated[
         list[str] | None,
-        typer.Option("--cluster", metavar="C", help="Only this cluster, instead of the grid's."),
+        typer.Option("--cluster", metavar="C", help="Cluster; overrides the grid."),
     ] = None,
     engine: EngineName = "local",
     master: Annotated[
@@ -116,9 +117,9 @@ def _grid(file: Path, clusters: tuple[str, ...], config: services.Config) -> Gri
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "it is no text"
+        why = exc.strerror if isinstance(exc, OSError) else "it is not text"
         raise UsageFaultError(
-            f"{file} cannot be read: {why}.", hint="Name a file with a grid as JSON."
+            f"{file} cannot be read: {why}.", hint="Specify a JSON file with a grid."
         ) from exc
     grid = parse_grid(text)
     given = json.loads(text)
@@ -142,12 +143,12 @@ def _must_be_usable(out: Path) -> None:
         held = sorted(path.name for path in out.iterdir())
     except OSError as exc:
         raise UsageFaultError(
-            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
+            f"{out} cannot be written: {exc.strerror}.", hint="Specify another folder."
         ) from exc
     if held:
         raise UsageFaultError(
-            f"{out} holds {held[0]} already, and nothing is written over.",
-            hint="Name an empty folder, or one that does not exist yet.",
+            f"{out} already has {held[0]}; files are not overwritten.",
+            hint="Specify an empty or a new folder.",
         )
 
 
@@ -186,8 +187,8 @@ class _Progress:
         """
         if self.is_stopped:
             raise JobStoppedError(
-                "Stopped before it was done; nothing was written.",
-                hint="Start it again with the same grid, or with a smaller one.",
+                "Stopped; nothing was written.",
+                hint="Start it again, with a smaller grid if it took too long.",
             )
         STATUS.step(done, total, words)
 
@@ -222,8 +223,8 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
     if len(clusters) > 1:
         raise UsageFaultError(
             f"Settings are recommended for {pluralize(len(clusters), 'cluster')}; a plan is for "
-            "one.",
-            hint=f"Run it again with --cluster {clusters[0]}; the result tables are written.",
+            "one cluster.",
+            hint=f"The result tables are written. Run it again with --cluster {clusters[0]}.",
         )
     snapshot, exclusions = _now(past, clusters[0])
     reason = reason or rows[0]["why"]
@@ -244,7 +245,7 @@ def _now(past: Past, cluster: str) -> tuple[Storable, frozenset[str]]:
     try:
         return services.snapshot_of(past.config, configured), frozenset(configured.exclusions)
     except OpsError as exc:
-        note(f"{cluster} cannot be read now ({exc.message}); the plan is made on the last minute.")
+        note(f"{cluster} cannot be read ({exc.message}); the plan uses the last recorded minute.")
         return past.store.snapshot_at(cluster, past.span_of(cluster)[1]), frozenset()
 
 
@@ -276,18 +277,18 @@ def _show(
         mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
         _show_ranking(mine, nouns)
     say()
-    say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
+    say(f"{nouns.rule} * : Pareto-optimal in deviation and {nouns.moves}.")
     ends = ((row["unloads_per_day_low"], row["unloads_per_day_high"]) for row in rows["candidates"])
     if any(low != high for low, high in ends):
-        say("± : the largest difference of a seed from the mean.")
+        say("± : largest deviation of a seed from the mean.")
     _show_changes(rows["recommended"])
     say()
     say(f"Result tables: {', '.join(TABLES)} in {out}.")
     if plan is not None:
-        say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-        say(f"Apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+        say(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+        say(f"To apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
     elif plan_file is not None:
-        why = "a restart is needed for all of it" if rows["recommended"] else "nothing is to change"
+        why = "all changes need a restart" if rows["recommended"] else "no change needed"
         say(f"{plan_file} was not written: {why}.")
 
 
@@ -332,7 +333,7 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
     for text in not_simulated(rows):
         say(text, is_prose=True)
     if len(shown) < len(cells):
-        say(f"... and {len(cells) - len(shown)} more; the table candidates has them all.")
+        say(f"... and {len(cells) - len(shown)} more; see table candidates.")
 
 
 def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
@@ -352,7 +353,7 @@ def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
 def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
     say()
     if not rows:
-        say("Recommended: nothing.")
+        say("No recommendation.")
         return
     for cluster in sorted({row["cluster"] for row in rows}):
         mine = [row for row in rows if row["cluster"] == cluster]

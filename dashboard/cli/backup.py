@@ -20,16 +20,16 @@ app = typer.Typer()
 
 @app.command()
 def backup(folder: Folder, config_file: Config = None, as_json: Json = False) -> int:
-    """Copy journal, users and key while they are in use.
+    """Back up journal, users and key while they are in use.
 
-    The history is not in it: `trimtab history export` copies that of a cluster.
+    The history is not included; export it with `trimtab history export`.
     """
     return _told(services.back_up(configured_journal(config_file), folder), folder, as_json=as_json)
 
 
 @app.command()
 def restore(folder: Folder, config_file: Config = None, as_json: Json = False) -> int:
-    """Put a backup back where nothing is; overwrite nothing.
+    """Restore a backup; overwrite no file.
 
     Stop every process of Trimtab first.
     """
@@ -40,7 +40,7 @@ def _told(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
     def show() -> None:
         say(f"{folder}: {', '.join(found.files)}.")
         if found.entries is None:
-            say("The journal is on a database server: copy it with that server's own tools.")
+            say("The journal is on a database server: copy it with the tools of that server.")
         else:
             say(f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}.")
 

@@ -62,7 +62,7 @@ def dashboard(
     config: Config = None,
     port: Annotated[
         int,
-        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free port."),
     ] = 8501,
     collect: Annotated[bool, typer.Option(help="Run a collector.")] = True,
     worker: Annotated[bool, typer.Option(help="Run a worker.")] = True,
@@ -89,7 +89,7 @@ def dashboard(
             if jobs:
                 start_jobs(all_, chosen)
             open_when_ready(all_, pages, port, address, open_browser=browser)
-            note("Ctrl-C ends it.")
+            note("Stop with Ctrl-C.")
             all_.watch()
         except KeyboardInterrupt:
             pass
@@ -105,16 +105,14 @@ def note_open_runs(path: Path | None) -> None:
         journal = services.journal(config)
         count = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
         if count:
-            were, them = ("was", "it") if count == 1 else ("were", "them")
-            runs = pluralize(count, "run")
-            note(f"{runs} {were} left open; the next worker goes on with {them}.")
+            note(f"Open: {pluralize(count, 'run')}. The next worker continues.")
 
 
 @app.command()
 def check(config: Config = None, as_json: Json = False) -> int:
     """Check the configuration and every endpoint.
 
-    Show the fix of everything that fails.
+    Show the fix for every failure.
     """
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
@@ -134,10 +132,10 @@ def check(config: Config = None, as_json: Json = False) -> int:
     }
 
     def show() -> None:
-        for name, items in {**results, "what is recorded": [history, journal]}.items():
+        for name, items in {**results, "history and journal": [history, journal]}.items():
             say(name)
             table(
-                ("", "what", "detail"),
+                ("", "check", "detail"),
                 [("ok" if item.ok else "FAILED", item.what, item.detail) for item in items],
             )
             for item in items:
@@ -159,14 +157,14 @@ def collect(
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Period, for example 60s or 5min; 0: once."),
+        typer.Option(metavar="DURATION", help="Interval, for example 60s or 5min; 0: once."),
     ] = None,
     history: Annotated[bool, typer.Option(help="Record snapshots in the history.")] = True,
     config: Config = None,
 ) -> int:
     """Collect and record snapshots of clusters, until Ctrl-C.
 
-    Also tells people of alerts, see [alerts] in trimtab.toml.
+    Also sends alerts; see [alerts] in trimtab.toml.
     """
     end_with_parent()
     loaded, chosen = chosen_clusters(config, clusters or ())
@@ -217,20 +215,20 @@ def capture(
     out: Annotated[Path, typer.Option(help="Directory to create.")],
     topics_of: Annotated[
         list[str] | None,
-        typer.Option(metavar="BUNDLE", help="Fetch the topics of this bundle too."),
+        typer.Option(metavar="BUNDLE", help="Also fetch the topics of this bundle."),
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Take one snapshot of a cluster."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+        raise UsageFaultError(f"{out} already exists.", hint="Specify a new directory.")
     loaded = configured(config)
     snapshot = services.snapshot_of(loaded, loaded.cluster(cluster))
     if topics_of:
         views = part(loaded.cluster(cluster).kind, "views")
         if views is None:
-            raise UsageFaultError(f"{cluster} has no topics.", hint="Leave out --topics-of.")
+            raise UsageFaultError(f"{cluster} has no topics.", hint="Omit --topics-of.")
         snapshot = views.with_topics(loaded.cluster(cluster), snapshot, topics_of)
     save_snapshot(snapshot, out)
     return emit(captured(snapshot, out), as_json=as_json)
@@ -244,7 +242,9 @@ def duration_s(text: str) -> float:
     """
     match = _DURATION.match(text.strip())
     if match is None:
-        raise UsageFaultError(f"{text!r} is not a duration.", hint="Write 60s, 5min or 2h.")
+        raise UsageFaultError(
+            f"{text!r} is not a duration.", hint="Use a duration such as 60s, 5min or 2h."
+        )
     return float(match[1]) * _SECONDS[match[2]]
 
 

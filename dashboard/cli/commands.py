@@ -55,7 +55,7 @@ _RECORDED: Final[Mapping[str, Entry]] = {
     ),
     "events": Entry(
         f"{_HISTORY}.recorded",
-        "List events and their causes: moves, splits, settings.",
+        "List events with their causes: moves, splits, settings.",
         "trimtab history events sandbox --from -30min --kind move",
     ),
     "trends": Entry(
@@ -65,7 +65,7 @@ _RECORDED: Final[Mapping[str, Entry]] = {
     ),
     "flaps": Entry(
         f"{_HISTORY}.analysis",
-        "Show flapping bundles, and moves without effect.",
+        "Show flapping bundles and moves without effect.",
         "trimtab history flaps sandbox --side 5",
     ),
     "agreement": Entry(
@@ -95,7 +95,7 @@ _RECORDED: Final[Mapping[str, Entry]] = {
     ),
     "compact": Entry(
         f"{_HISTORY}.transfer",
-        "Merge small files; drop what is too old or too large.",
+        "Merge small files; apply the age and size limits.",
         "trimtab history compact sandbox",
     ),
 }
@@ -108,7 +108,7 @@ _LEADER: Final[Mapping[str, Entry]] = {
     ),
     "record": Entry(
         f"{_PULSAR}.leader",
-        "Record the znodes that a leader works from.",
+        "Record the znodes that the leader uses.",
         "trimtab leader record sandbox --out leader.jsonl.gz --for 20min",
     ),
     "replay": Entry(
@@ -126,7 +126,7 @@ _SIZES: Final[Mapping[str, Entry]] = {
     ),
     "partitions": Entry(
         f"{_ADVISE}.bundles",
-        "Show how a topic's partitions fall into bundles.",
+        "Show the distribution of a topic's partitions over bundles.",
         "trimtab advise partitions acme/orders/paid --partitions 32 --bundles 16",
     ),
     "lookups": Entry(
@@ -136,12 +136,12 @@ _SIZES: Final[Mapping[str, Entry]] = {
     ),
     "queue": Entry(
         f"{_ADVISE}.clients",
-        "Compute a producer's queue, and when a broker blocks it.",
+        "Compute when a slow broker blocks a producer's queue.",
         "trimtab advise queue --partitions 32 --max-pending 1000 --rate 5000",
     ),
     "compaction": Entry(
         f"{_ADVISE}.storage",
-        "Show what a bookie's compaction removes and retains.",
+        "Estimate the disk space that a bookie's compaction frees.",
         "trimtab advise compaction --live 0.4",
     ),
     "ledger": Entry(
@@ -151,7 +151,7 @@ _SIZES: Final[Mapping[str, Entry]] = {
     ),
     "retention": Entry(
         f"{_ADVISE}.storage",
-        "Compute the life of a message: retained or deleted.",
+        "Compute when a message is retained, expired and deleted.",
         "trimtab advise retention --throughput 4000000 --minutes 60",
     ),
     "disks": Entry(
@@ -169,7 +169,7 @@ _POLICIES: Final[Mapping[str, Entry]] = {
     ),
     "set": Entry(
         f"{_PULSAR}.policies",
-        "Plan a policy, validated; run it with `apply`.",
+        "Validate and plan a policy; run it with `apply`.",
         "trimtab policy set sandbox anti_affinity acme/orders orders --plan p.json",
     ),
     "delete": Entry(
@@ -180,7 +180,7 @@ _POLICIES: Final[Mapping[str, Entry]] = {
 }
 
 _USERS: Final[Mapping[str, Entry]] = {
-    "list": Entry(f"{_CLI}.users", "List who signs in with a password.", "trimtab users list"),
+    "list": Entry(f"{_CLI}.users", "List the users with a password.", "trimtab users list"),
     "add": Entry(
         f"{_CLI}.users",
         "Add a user, or set a new password.",
@@ -194,41 +194,37 @@ _USERS: Final[Mapping[str, Entry]] = {
 }
 
 _TOKENS: Final[Mapping[str, Entry]] = {
-    "list": Entry(
-        f"{_CLI}.tokens", "List the API tokens; none shows its secret.", "trimtab tokens list"
-    ),
+    "list": Entry(f"{_CLI}.tokens", "List the API tokens, without secrets.", "trimtab tokens list"),
     "create": Entry(
         f"{_CLI}.tokens",
-        "Create an API token and print it, this once.",
+        "Create an API token and print it once.",
         "trimtab tokens create alice --days 30",
     ),
-    "revoke": Entry(
-        f"{_CLI}.tokens", "Revoke an API token, at once.", "trimtab tokens revoke 0f3a9c55d1e2"
-    ),
+    "revoke": Entry(f"{_CLI}.tokens", "Revoke an API token.", "trimtab tokens revoke 0f3a9c55d1e2"),
 }
 
 _ALERTS: Final[Mapping[str, Entry]] = {
     "list": Entry(
-        f"{_CLI}.alerts", "List alerts that fire, are pending or over.", "trimtab alerts list"
+        f"{_CLI}.alerts", "List firing, pending and resolved alerts.", "trimtab alerts list"
     ),
     "past": Entry(
         f"{_CLI}.alerts",
-        "List alerts that began or ended on a cluster.",
+        "List past alerts of a cluster.",
         "trimtab alerts past sandbox --from -7d",
     ),
     "silence": Entry(
         f"{_CLI}.alerts",
-        "Silence alerts for a while; they stay in the list.",
+        "Silence alerts for a time; they stay in the list.",
         "trimtab alerts silence uneven --cluster sandbox --for 2h --reason test",
     ),
     "limits": Entry(
         f"{_CLI}.alerts",
-        "List thresholds of alerts, and who changed them.",
+        "List the alert thresholds and their changes.",
         "trimtab alerts limits",
     ),
     "set": Entry(
         f"{_CLI}.alerts",
-        "Preview or change a threshold of alerts.",
+        "Preview or change an alert threshold.",
         "trimtab alerts set uneven --threshold 30 --minutes 15 --reason test",
     ),
     "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
@@ -241,7 +237,7 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "Observe": {
         "health": Entry(
             f"{_PEGASUS}.state",
-            "Show unhealthy partitions, and whether it is balanced.",
+            "Show unhealthy partitions and the balance of the cluster.",
             "trimtab pegasus health sandbox-pegasus",
         ),
         "nodes": Entry(
@@ -286,7 +282,7 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
         ),
         "drain": Entry(
             f"{_PEGASUS}.plans",
-            "Drain nodes one after the other.",
+            "Drain nodes one by one.",
             "trimtab pegasus drain sandbox-pegasus localhost:34801 --plan drain.json",
         ),
         "offline": Entry(
@@ -311,7 +307,7 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
         ),
         "set": Entry(
             f"{_PEGASUS}.plans",
-            "Change a setting of running servers, validated.",
+            "Validate and change a setting of running servers.",
             "trimtab pegasus set sandbox-pegasus meta.lb.only_move_primary true",
         ),
     },
@@ -327,7 +323,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         "alerts": Group("List and silence alerts; test their targets.", {"Commands": _ALERTS}),
         "lookup": Entry(
             f"{_DECISIONS}.lookup",
-            "Show the way from a topic to its bundle and owner.",
+            "Show the bundle and the owner of a topic.",
             "trimtab lookup snap acme/orders/paid",
         ),
         "topics": Entry(
@@ -373,12 +369,12 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
     "Analyze": {
         "diagnose": Entry(
             f"{_CLI}.diagnose",
-            "Name the causes of uneven load, proven by simulation.",
+            "Find the causes of uneven load, verified by simulation.",
             "trimtab diagnose sandbox",
         ),
         "explain": Entry(
             f"{_DECISIONS}.explanation",
-            "Explain why brokers shed or stay in the next round.",
+            "Explain the shedding decision of the next round.",
             "trimtab explain sandbox",
         ),
         "doctor": Entry(
@@ -388,7 +384,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         ),
         "shed": Entry(
             f"{_DECISIONS}.fleet",
-            "Preview shedding rounds: bundles, destinations, why.",
+            "Preview shedding rounds: bundles, destinations, reasons.",
             "trimtab shed snap --strategy ThresholdShedder --rounds 2",
         ),
         "place": Entry(
@@ -420,7 +416,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Compute each broker's share of a resource group's limit.",
             "trimtab quota --limit 100 --usage 10,50,30",
         ),
-        "advise": Group("Compute sizes and limits that operators tune.", {"Commands": _SIZES}),
+        "advise": Group("Compute sizes and limits for tuning.", {"Commands": _SIZES}),
     },
     "Plan": {
         "optimize": Entry(
@@ -477,7 +473,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         ),
         "audit": Entry(
             f"{_CLI}.audit",
-            "List and export who did what: entries of the journal.",
+            "List and export the journal: who did what, and when.",
             "trimtab audit --who alice --from -7d --export week.csv",
         ),
         "archive": Entry(
@@ -520,22 +516,22 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         ),
         "metrics": Entry(
             f"{_CLI}.metrics",
-            "Print figures for Prometheus: Trimtab and its clusters.",
+            "Print Prometheus metrics of Trimtab and its clusters.",
             "trimtab metrics",
         ),
         "backup": Entry(
             f"{_CLI}.backup",
-            "Copy journal, users and key while they are in use.",
+            "Back up journal, users and key while they are in use.",
             "trimtab backup /backup/2026-11-24",
         ),
         "restore": Entry(
             f"{_CLI}.backup",
-            "Put a backup back where nothing is; overwrite nothing.",
+            "Restore a backup; overwrite no file.",
             "trimtab restore /backup/2026-11-24",
         ),
         "sandbox": Entry(
             f"{_CLI}.demo",
-            "Run an embedded cluster for trials, until Ctrl-C.",
+            "Run an embedded test cluster, until Ctrl-C.",
             "trimtab sandbox --brokers 3 --bundles 30 --write-config t.toml",
         ),
         "sandbox-node": Entry(
@@ -543,11 +539,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Inject or end a fault in a Pegasus sandbox node.",
             "trimtab sandbox-node localhost:34801 freeze",
         ),
-        "users": Group("Manage who signs in with a password.", {"Commands": _USERS}),
+        "users": Group("Manage users with a password.", {"Commands": _USERS}),
         "tokens": Group("Manage API tokens of people and scrapers.", {"Commands": _TOKENS}),
         "whoami": Entry(
             f"{_CLI}.users",
-            "Show who you are here, and your role on each cluster.",
+            "Show your identity and your role on each cluster.",
             "trimtab whoami",
         ),
         "completion": Entry(

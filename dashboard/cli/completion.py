@@ -20,7 +20,7 @@ app = typer.Typer()
 
 @app.command()
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="Shell: bash, zsh or fish.")],
 ) -> int:
     """Print the completion script of a shell.
 

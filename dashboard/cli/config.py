@@ -83,13 +83,13 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
         return
     if path is not None:
         raise ConfigError(
-            f"{path} names no cluster.",
-            hint="Write one into it (README: One command, read-only, on your cluster).",
+            f"{path} has no cluster.",
+            hint="Add one (README: One command, read-only, on your cluster).",
         )
     raise ConfigError(
-        f"There is no configuration: neither --config nor {services.CONFIG_ENV} names one, "
-        f"and no {services.DEFAULT_NAME} is here.",
-        hint="Give --config FILE. To write one, see README: One command, read-only, on your "
+        f"No configuration: --config and {services.CONFIG_ENV} are not set, and the current "
+        f"directory has no {services.DEFAULT_NAME}.",
+        hint="Pass --config FILE. To create one, see README: One command, read-only, on your "
         "cluster. Or run `trimtab demo` and use the file that it prints.",
     )
 

@@ -51,7 +51,7 @@ def demo(
     request: SandboxRequest,
     port: Annotated[
         int,
-        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free port."),
     ] = 8501,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     past: Annotated[bool, typer.Option(help="Simulate a day of history before the start.")] = True,
@@ -59,7 +59,7 @@ def demo(
 ) -> int:
     """Run the dashboard on embedded clusters.
 
-    Sandboxes, a collector, a worker and a job server.
+    Starts sandboxes, a collector, a worker and a job server.
     """
     started = time.monotonic()
     state = state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
@@ -104,7 +104,7 @@ def demo(
             _start_others(all_, config)
             open_when_ready(all_, pages, port, open_browser=browser)
             _note_config(config)
-            note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
+            note(f"Ready after {time.monotonic() - started:.1f} s. Stop with Ctrl-C.")
             all_.watch(fleets)
         except KeyboardInterrupt:
             pass
@@ -123,8 +123,8 @@ def _start_others(all_: Supervisor, config: Path) -> None:
     """Start what acts and what computes."""
     start_worker(all_, config)
     start_jobs(all_, config)
-    note("worker     executes what is applied")
-    note("jobs       back-tests and other long computations, requested on their pages")
+    note("worker     executes applied plans")
+    note("jobs       back-tests and other long computations")
 
 
 def _has_snapshot(config: Path, cluster: str) -> bool:
@@ -154,11 +154,11 @@ def _start_past(all_: Supervisor, request: SandboxRequest, config: Path) -> None
     numbers = (request.brokers, request.bundles, request.seed)
     command = [sys.executable, "-m", "dashboard.past", str(config), *map(str, numbers)]
     all_.start("past", command)
-    note("history    a simulated day before the start, the last hours first")
+    note("history    one simulated day before the start")
 
 
 def _note_config(config: Path) -> None:
-    note("The command line knows both clusters after:")
+    note("To use both clusters on the command line:")
     note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
 
 
@@ -173,7 +173,7 @@ def run_sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run an embedded cluster for trials, until Ctrl-C.
+    """Run an embedded test cluster, until Ctrl-C.
 
     Pulsar: a real ZooKeeper and simulated brokers. Pegasus: meta and replica servers.
     """

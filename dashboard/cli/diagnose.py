@@ -32,7 +32,10 @@ app = typer.Typer()
 
 Since = Annotated[
     str | None,
-    typer.Option(metavar="6h", help="Read the recorded history of a cluster that far back."),
+    typer.Option(
+        metavar="6h",
+        help="Read the recorded history of the cluster for this duration, for example 6h.",
+    ),
 ]
 
 
@@ -45,7 +48,7 @@ def diagnose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Name the causes of uneven load, proven by simulation.
+    """Find the causes of uneven load, verified by simulation.
 
     The fix of each cause is simulated to convergence.
     """
@@ -83,16 +86,16 @@ def _over_time(
     loaded = read_config(config)
     if cluster not in [one.name for one in loaded.clusters]:
         raise UsageFaultError(
-            f"--since reads the history of a configured cluster; {cluster} is none.",
+            f"--since reads the history of a configured cluster; {cluster} is not configured.",
             hint=f"Configured: {', '.join(one.name for one in loaded.clusters) or 'none'}; or "
-            "leave --since out.",
+            "omit --since.",
         )
     now = services.now()
     try:
         period = now - moment(f"-{since.strip().removeprefix('-')}", now)
     except UsageFaultError as exc:
         raise UsageFaultError(
-            f"--since {since!r} is no length of time.", hint="Write 90min, 6h or 2d."
+            f"--since {since!r} is not a duration.", hint="Use a duration such as 90min, 6h or 2d."
         ) from exc
     started = time.perf_counter()
     store = history.history(loaded)
@@ -122,7 +125,7 @@ def _over_time(
         "worst_at": found.worst_at.isoformat(),
         "prevention": {**found.prevention.as_json(), "command": command or None},
     }
-    lines = [*found.sentences, f"Least even at {found.worst_at:%Y-%m-%d %H:%M} UTC:"]
+    lines = [*found.sentences, f"Max deviation at {found.worst_at:%Y-%m-%d %H:%M} UTC:"]
     if found.prevention.best is not None:
         lines[1:1] = _fix_lines("Prevention", found.prevention.fix, command)
     return _answered(
@@ -251,7 +254,7 @@ def _show_causes(found: Diagnosis, command_of: Callable[[Cause], str], lines: in
 
 def _last_line(found: Diagnosis, hidden: int) -> str:
     """Return how much was simulated, how many causes are not shown, and the first note."""
-    more = f"{pluralize(hidden, 'further cause')}: --json. " if hidden else ""
+    more = f"{pluralize(hidden, 'further cause')}: see --json. " if hidden else ""
     # facts are known at once: where nothing had to be simulated there is nothing to count
     tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
     return f"{tried}{more}{' '.join(found.notes[:1])}".rstrip()
@@ -287,6 +290,6 @@ def _effect_words(effect: Effect) -> str:
     if before.idle_moves or after.idle_moves:
         parts.append(f"moves without traffic {before.idle_moves:,} -> {after.idle_moves:,}")
     if not before.converges:
-        when = f"after {pluralize(after.rounds, 'round')}" if after.rounds else "at once"
+        when = f"after {pluralize(after.rounds, 'round')}" if after.rounds else "immediately"
         parts.append(f"converges {when} (now: never)" if after.converges else "never converges")
     return "With the fix: " + ", ".join(parts)

@@ -37,7 +37,7 @@ def drill(
     if of_system is None:
         raise UsageFaultError(
             f"{source} is a {kind} cluster: its failures cannot be simulated.",
-            hint=f"Kinds of clusters that can be: {', '.join(PACKAGES)}.",
+            hint=f"Supported kinds: {', '.join(PACKAGES)}.",
         )
     code: int = of_system.drill(
         request, source, settings, release, out, config, on_spark=on_spark, as_json=as_json

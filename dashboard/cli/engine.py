@@ -54,6 +54,6 @@ def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
                 pq.write_table(one, file, compression="zstd")
     except OSError as exc:
         raise InputError(
-            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
+            f"{out} cannot be written: {exc.strerror}.", hint="Specify another folder."
         ) from exc
-    note(f"Whole tables are in {out}.")
+    note(f"Complete tables: {out}.")

@@ -27,7 +27,7 @@ def health(
 ) -> int:
     """Show the findings of a cluster or a snapshot.
 
-    Show each with its numbers.
+    Each finding has its numbers.
     """
     command = partial(systems.health, target_code=request.target)
     large = partial(systems.large_health, target_code=request.target)

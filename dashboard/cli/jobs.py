@@ -30,10 +30,11 @@ _MAX_SHOWN: Final = 40
 @app.command("jobs")
 def run_jobs(
     action: Annotated[
-        str, typer.Argument(metavar="[serve|list|show|stop]", help="Action.")
+        str,
+        typer.Argument(metavar="[serve|list|show|stop]", help="Action: serve, list, show or stop."),
     ] = "serve",
     job_id: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Job to show or stop.")
+        str | None, typer.Argument(metavar="[JOB]", help="Id of the job to show or stop.")
     ] = None,
     config_file: Config = None,
     as_json: Json = False,
@@ -46,7 +47,7 @@ def run_jobs(
         unknown = UnknownNameError.of("action on jobs", action, ACTIONS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     if (action in ("show", "stop")) != (job_id is not None):
-        which = "needs the id of a job" if job_id is None else "takes no id"
+        which = "needs a job id" if job_id is None else "takes no id"
         raise UsageFaultError(f"`trimtab jobs {action}` {which}.", hint="See `trimtab jobs list`.")
     if action == "serve":
         return _serve(config_file)
@@ -80,9 +81,9 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
             spare=("by",),
         )
         if len(found) > _MAX_SHOWN:
-            say(f"... and {len(found) - _MAX_SHOWN:,} older ones; --json has them all.")
+            say(f"... and {len(found) - _MAX_SHOWN:,} older jobs; --json lists all.")
         if not is_served and any(not job.is_ended for job in found):
-            say("No job server is running: `trimtab jobs` starts one.")
+            say("No job server is running. Start one with `trimtab jobs`.")
 
     body = {"jobs": [_plain(job) for job in found], "is_served": is_served}
     return emit(Answer(body, show), as_json=as_json)
@@ -104,7 +105,7 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
                 say(str(line))
         if found.answer is not None:
             say(found.answer.sentence)
-            table(("table", "holds"), list(found.answer.tables.items()))
+            table(("table", "content"), list(found.answer.tables.items()))
             say(f"Tables: {found.folder / 'result'}")
 
     return emit(Answer(_plain(found), show), as_json=as_json)

@@ -67,7 +67,7 @@ Examples:
 app = typer.Typer(
     name="trimtab",
     cls=group_of(COMMANDS),
-    help="Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix.",
+    help="Find uneven load in Pulsar and Pegasus clusters; preview, apply and undo the fix.",
     epilog=_EPILOG,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -80,7 +80,7 @@ app = typer.Typer(
 def common(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix."""
+    """Find uneven load in Pulsar and Pegasus clusters; preview, apply and undo the fix."""
     if version:
         from importlib.metadata import version as installed_version  # noqa: PLC0415  # starts fast
 
@@ -114,7 +114,7 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
         outcome = EXIT_STOPPED
     if outcome == EXIT_STOPPED:  # Typer's code of Ctrl-C, too
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
-        fail(StoppedError("Stopped before it was done."), as_json=as_json)
+        fail(StoppedError("Stopped."), as_json=as_json)
     return outcome if isinstance(outcome, int) else EXIT_DONE
 
 
@@ -152,8 +152,7 @@ def _check_text(arguments: Sequence[str]) -> None:
     for number, argument in enumerate(arguments, start=1):
         if _NO_TEXT.search(argument):
             raise UsageFaultError(
-                f"Argument {number} ({ascii(argument)[:_SHOWN]}) is not text: it has a character "
-                "that UTF-8 cannot write.",
+                f"Argument {number} ({ascii(argument)[:_SHOWN]}) is not valid UTF-8.",
                 hint="Type or copy it again.",
             )
 
@@ -168,7 +167,7 @@ def _unusable_path(error: OSError) -> InputError:
         raise error
     name = ascii(str(error.filename))[1:-1]
     shown = name if len(name) <= _MAX_PATH else f"{name[:_SHOWN]}..."
-    return InputError(f"{shown} cannot be used: {error.strerror}.", hint="Name another path.")
+    return InputError(f"{shown} cannot be used: {error.strerror}.", hint="Specify another path.")
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, _trace: object) -> None:

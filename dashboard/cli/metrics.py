@@ -15,7 +15,7 @@ app = typer.Typer()
 
 @app.command()
 def metrics(config_file: Config = None) -> int:
-    """Print figures for Prometheus: Trimtab and its clusters.
+    """Print Prometheus metrics of Trimtab and its clusters.
 
     The pages serve the same at /metrics. No cluster is contacted.
     """

@@ -16,12 +16,12 @@ MAX_PORT: Final = 65_535
 MAX_ROUNDS: Final = 10_000
 """Rounds that one command simulates; more would take hours, and is a typing error."""
 
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Wide = Annotated[
     bool,
     typer.Option(
         "--wide",
-        help="Print whole tables, wider than the terminal.",
+        help="Print complete tables, wider than the terminal.",
         expose_value=False,
         callback=set_wide,
     ),
@@ -34,7 +34,7 @@ MaybeSource = Annotated[
     typer.Argument(metavar="[CLUSTER-or-SNAPSHOT]", help="Cluster name, or snapshot directory."),
 ]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="local or spark; the answer is the same.")
+    str, typer.Option("--engine", help="local or spark; the result is the same.")
 ]
 Config = Annotated[
     Path | None,
@@ -46,7 +46,7 @@ Config = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a broker setting."),
+    typer.Option("--set", metavar="KEY=JSON", help="Assume this value of a broker setting."),
 ]
 Strategy = Annotated[str | None, typer.Option(help="Placement strategy; default: the active one.")]
 Release = Annotated[
@@ -59,7 +59,7 @@ Bundles = Annotated[
 ]
 OutTables = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Directory for the whole tables as Parquet."),
+    typer.Option("--out", metavar="DIR", help="Directory for the complete tables as Parquet."),
 ]
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file.")

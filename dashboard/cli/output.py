@@ -162,7 +162,7 @@ def unwritable(error: OutputError) -> InputError:
     why = "it is closed" if error.errno == errno.EBADF else error.strerror
     return InputError(
         f"Standard output cannot be written: {why}.",
-        hint="Make room where it goes, or send it elsewhere.",
+        hint="Free space at its destination, or redirect it elsewhere.",
     )
 
 
@@ -216,9 +216,9 @@ def require_terminal(*, as_json: bool, hint: str) -> None:
         UsageFaultError: There is no terminal, or the answer is for a program.
     """
     if as_json:
-        raise UsageFaultError("With --json no confirmation is asked for.", hint=hint)
+        raise UsageFaultError("--json does not prompt for confirmation.", hint=hint)
     if not sys.stdin.isatty():
-        raise UsageFaultError("There is no terminal to confirm on.", hint=hint)
+        raise UsageFaultError("No terminal for the confirmation.", hint=hint)
 
 
 def confirm(question: str, name: str = "") -> None:
@@ -288,7 +288,7 @@ def table(
         sys.stdout.write(f"\x1b[1m{line}\x1b[0m\n" if is_head else f"{line}\n")
     if left_out:
         sys.stdout.flush()
-        note(f"Columns left out: {', '.join(left_out)}. --wide shows them.")
+        note(f"Hidden columns: {', '.join(left_out)}. Show them with --wide.")
 
 
 def _with_labels(
@@ -327,8 +327,8 @@ def _is_number(text: str) -> bool:
 def report_bug(kind: type[BaseException], error: BaseException, *, as_json: bool) -> None:
     """Say in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
     bug = InvariantError(
-        f"Trimtab failed by itself: {kind.__name__}: {error}.",
-        hint="Please report it; run the command again with TRIMTAB_DEBUG=1 for the details.",
+        f"Internal error: {kind.__name__}: {error}.",
+        hint="Please report it; TRIMTAB_DEBUG=1 prints the details.",
     )
     fail(bug, as_json=as_json)
     if os.environ.get("TRIMTAB_DEBUG"):

@@ -15,8 +15,8 @@ FIRST: Final[Kind] = "pulsar"
 KIND_HELP: Final = "pegasus: meta and replica servers, no ZooKeeper."
 """How the sandboxes of the kinds differ."""
 HELP_OF: Final[Mapping[str, str]] = {
-    "pulsar": "`trimtab --help` lists the commands for it.",
-    "pegasus": "`trimtab pegasus --help` lists the commands for it.",
+    "pulsar": "`trimtab --help` lists its commands.",
+    "pegasus": "`trimtab pegasus --help` lists its commands.",
 }
 """Where the commands for a cluster of a kind are listed."""
 PACKAGES: Final[Mapping[str, str]] = {kind: f"dashboard.cli.{kind}" for kind in get_args(Kind)}

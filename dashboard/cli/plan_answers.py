@@ -54,7 +54,7 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     if not reasons:
         if diagnostics:
             raise refusal(diagnostics)
-        raise PlanError("The plan has no steps.", hint="Name what is to change.")
+        raise PlanError("The plan has no steps.", hint="Specify at least one change.")
     body = {
         "verdict": "nothing_to_do",
         "answer": " ".join(one.sentence for one in reasons),
@@ -66,7 +66,7 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     def show() -> None:
         for one in reasons:
             say(f"{one.sentence} {one.hint}".rstrip())
-        say("Nothing to plan, so no file is written and nothing is sent.")
+        say("Nothing to plan: no file is written, nothing is sent.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -82,24 +82,24 @@ def write_plan(path: Path, plan: Plan) -> None:
         write_whole(path, access.plan_file(current_config(), plan))
     except OSError as exc:
         raise PlanError(
-            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+            f"{path} cannot be written: {exc.strerror}.", hint="Specify another file."
         ) from exc
 
 
 def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
     """Print where a plan is and how it is applied, or that it was not written."""
     if plan_file is None:
-        say("Not written: name a file with --plan OUT.")
+        say("Not written. Pass --plan OUT to write it.")
         return
-    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+    say(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
     words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    say(f"Apply it: trimtab {words}")
+    say(f"To apply it: trimtab {words}")
 
 
 def show_plan(plan: Plan) -> None:
     """Print what a plan is, and its diagnostics."""
     say(
-        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
+        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; valid until "
         f"{plan.expires_at:%H:%M:%S} UTC."
     )
     sentences = (f"{item.severity}: {item.sentence} {item.hint}" for item in plan.diagnostics)

@@ -29,7 +29,7 @@ def preview(
         typer.Option(
             "--snapshot",
             metavar="CLUSTER-or-SNAPSHOT",
-            help="Snapshot the plan was made on, or the cluster as it is now.",
+            help="Snapshot of the plan, or the cluster in its current state.",
             callback=_directory,
         ),
     ],

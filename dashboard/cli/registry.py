@@ -261,9 +261,11 @@ def _checked(callback: Callable[..., Any], names: dict[str, str]) -> Callable[..
 
 def _check_number(option: str, value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageFaultError(f"{option} {value} is not a finite number.", hint="Name a number.")
+        raise UsageFaultError(
+            f"{option} {value} is not a finite number.", hint="Use a finite number."
+        )
     if isinstance(value, int | float) and abs(value) > MAX_WHOLE:
         raise UsageFaultError(
-            f"{option} {str(value)[:_SHOWN]} is beyond {MAX_WHOLE:,}.",
-            hint="Name a smaller number.",
+            f"{option} {str(value)[:_SHOWN]} is above {MAX_WHOLE:,}.",
+            hint="Use a smaller number.",
         )

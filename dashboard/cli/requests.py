@@ -69,7 +69,7 @@ def _option(one: Param) -> inspect.Parameter:
     """Return the parameter that Typer makes an option of."""
     option = typer.Option(
         *(() if one.type is bool else (one.option,)),  # a switch has two names, by Typer's rule
-        help=f"{one.meta.description}{' Several times.' * one.is_many}",
+        help=f"{one.meta.description}{' Repeatable.' * one.is_many}",
         min=one.limits.ge,
         max=one.limits.le,
         metavar=one.metavar or "|".join(one.choices) or None,

@@ -19,18 +19,22 @@ app = typer.Typer()
 @app.command()
 def review(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Run id from `trimtab runs`.")],
-    approve: Annotated[bool, typer.Option("--approve", help="Approve it.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="Reject it; needs --comment.")] = False,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve the run.")] = False,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Reject the run; requires --comment.")
+    ] = False,
     comment: Annotated[str, typer.Option(help="Comment (recorded in the audit log).")] = "",
     config_file: Config = None,
     as_json: Json = False,
 ) -> int:
     """Show a run that waits for approval; approve or reject it.
 
-    Nobody can approve what they requested.
+    Users cannot approve their own runs.
     """
     if approve and reject:
-        raise UsageFaultError("A run is approved or rejected.", hint="Give one of the two.")
+        raise UsageFaultError(
+            "--approve and --reject cannot be combined.", hint="Pass one of them."
+        )
     config = configured_journal(config_file)
     if approve or reject:
         by = access.command_identity(config)
@@ -53,7 +57,7 @@ def review(
             rules = config.cluster(view.cluster).approval.rules()
             say(f"It waits for approval until {rules.until(view):%H:%M} UTC.")
         else:
-            say(f"It waits for no approval: it is {view.state}.")
+            say(f"It is {view.state} and needs no approval.")
 
     decision = view.decision
     body = {

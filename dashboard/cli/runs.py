@@ -62,19 +62,19 @@ def runs(
     cluster: Annotated[str | None, typer.Option(help="Only runs of this cluster.")] = None,
     last: Annotated[int, typer.Option(min=1, help="Number of runs to list.")] = 20,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: not sound.")
+        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: not intact.")
     ] = False,
     expect: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="With --verify: this hash must be in the journal."),
+        typer.Option(metavar="HASH", help="With --verify: hash that the journal must contain."),
     ] = None,
     anchors: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --verify: use this copy of the anchor file."),
+        typer.Option(metavar="FILE", help="With --verify: copy of the anchor file."),
     ] = None,
     archive: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="With --verify: verify this archive, too; oldest first."),
+        typer.Option(metavar="FILE", help="With --verify: archive to verify too; oldest first."),
     ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Export the entries to a file.")
@@ -94,19 +94,21 @@ def runs(
     """
     config = configured_journal(config_file)
     if not verify and (expect is not None or anchors is not None or archive):
-        raise UsageFaultError("--expect, --anchors and --archive need --verify.", hint="Give both.")
+        raise UsageFaultError(
+            "--expect, --anchors and --archive need --verify.", hint="Pass --verify too."
+        )
     if control := _control_given(pause=pause, resume=resume, stop=stop):
         if run is None or verify or export:
             raise UsageFaultError(
-                "--pause, --resume and --stop apply to one run, one at a time.",
-                hint=f"Write: trimtab runs RUN --{control}.",
+                "--pause, --resume and --stop need one run and cannot be combined.",
+                hint=f"Use: trimtab runs RUN --{control}.",
             )
         return _control(config, run, control, reason, as_json=as_json)
     if verify:
         if run or export:
             raise UsageFaultError(
-                "--verify looks at the whole journal, not at a run, and exports nothing.",
-                hint="Give it alone.",
+                "--verify checks the whole journal and cannot be combined with a run or --export.",
+                hint="Pass --verify alone.",
             )
         found = services.verify_journal(config, expect, anchors, archive or ())
         return _verify(services.journal(config), found, as_json=as_json)
@@ -126,8 +128,8 @@ def _control_given(**given: bool) -> Control | None:
     controls = [name for name in get_args(Control) if given[name]]
     if len(controls) > 1:
         raise UsageFaultError(
-            "--pause, --resume and --stop apply to one run, one at a time.",
-            hint=f"Write: trimtab runs RUN --{controls[0]}.",
+            "--pause, --resume and --stop need one run and cannot be combined.",
+            hint=f"Use: trimtab runs RUN --{controls[0]}.",
         )
     return controls[0] if controls else None
 
@@ -136,9 +138,7 @@ def _control(
     config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
 ) -> int:
     services.ask_control(config, run, control, access.command_identity(config), reason)
-    sentence = (
-        f"{control.capitalize()} of run {run} is requested; its worker acts within about a second."
-    )
+    sentence = f"{control.capitalize()} of run {run} requested; the worker reacts within about 1 s."
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
@@ -149,7 +149,7 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         if not views:
             where = f" on {cluster}" if cluster else ""
             place = services.journal(config).place
-            say(f"No run was ever requested{where}, says the journal {place}.")
+            say(f"The journal {place} has no runs{where}.")
             return
         columns = ("run", "requested (UTC)", "who", "cluster", "state", "steps", "why")
         rows = [_row(view) for view in views]
@@ -178,8 +178,8 @@ def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
     damage = journal.recent_damage()
     if damage is not None and not any(f"Entry {damage.seq} " in one for one in found):
         found.append(
-            f"Entry {damage.seq} of the journal {journal.place} is not as it was written: "
-            f"{damage.what} Check it with `trimtab runs --verify`; restore it from a copy."
+            f"Entry {damage.seq} of the journal {journal.place} was altered: {damage.what} Check "
+            "it with `trimtab runs --verify` and restore it from a copy."
         )
     return found
 
@@ -245,14 +245,14 @@ def _say_head(view: RunView) -> None:
         say(purpose)
     say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
-        say(f"It takes run {view.undoes} back.")
+        say(f"It undoes run {view.undoes}.")
         for sentence in not_brought_back(view.plan):
-            say(f"Not brought back: {sentence}")
+            say(f"Not moved back: {sentence}")
     if view.state == "RUNNING":
-        say(f"The pace is {pace_of(view).sentence}.")
+        say(f"Rate: {pace_of(view).sentence}.")
     if view.worker:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
-        say(f"Carried out by {view.worker}{again}.")
+        say(f"Executed by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
         say(f"{view.control.requested_by} requested: {view.control.control}.")
     if view.damage:
@@ -261,10 +261,10 @@ def _say_head(view: RunView) -> None:
 
 def _say_settings(view: RunView) -> None:
     for setting in view.settings:
-        left = setting.sentence or "It has not been put back yet."
+        left = setting.sentence or "Not yet restored."
         before = describe_value(setting.before) or "not set"
         during = describe_value(setting.during) or EMPTY
-        say(f"{setting.key}: {before} before the run, {during} during it. {left}")
+        say(f"{setting.key}: {before} before the run, {during} during the run. {left}")
         for sentence in setting.set_again:
             say(sentence)
     if view.is_ended and (nothing := why_nothing_lasts(view)):
@@ -276,7 +276,7 @@ def _say_rest(view: RunView) -> None:
     for move in view.external_changes:
         say(move.sentence)
     for step in view.next_moves:
-        say(f"{step.subject} could still go from {step.owner} to {step.destination}.")
+        say(f"{step.subject} may still move from {step.owner} to {step.destination}.")
     rows = list(_compared(view))
     if rows:
         say()
@@ -287,15 +287,19 @@ def _say_rest(view: RunView) -> None:
         _say_nodes(view)
     elif measured is not None:
         if view.unassigned:
-            say(f"{count_named('Unassigned', view.unassigned)}: no broker serves them.")
+            say(f"{count_named('Unassigned', view.unassigned)}: no broker owns them.")
         say(
-            "The busiest broker's traffic over the mean: "
+            "Traffic of the busiest broker above the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
             f"{format_ratio(expected.throughput_deviation_after)} predicted, "
-            f"{format_ratio(measured.throughput_deviation)} measured at {_time(measured.taken_at)}."
+            f"{format_ratio(measured.throughput_deviation)} measured at "
+            f"{_time(measured.taken_at)}."
         )
     if measured is not None and measured.disturbed_by:
-        say(f"Run {measured.disturbed_by} acted in between: not all of it is this run's doing.")
+        say(
+            f"Run {measured.disturbed_by} changed the cluster in between; the difference is not "
+            "only from this run."
+        )
 
 
 def _say_nodes(view: RunView) -> None:
@@ -408,9 +412,9 @@ def _say_skipped(found: services.Verified) -> None:
 def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
         if found.is_sound:
-            say(f"The journal {journal.place} is sound: {_entries_text(found.entries)}.")
+            say(f"The journal {journal.place} is intact: {_entries_text(found.entries)}.")
         elif found.damage is None:
-            say(f"The journal {journal.place} is NOT SOUND.")
+            say(f"The journal {journal.place} is NOT INTACT.")
         else:
             say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
         for sentence in (*found.problems, *found.unchecked):
@@ -418,14 +422,14 @@ def _verify(journal: services.Journal, found: services.Verified, *, as_json: boo
         say(f"Checked: {', '.join(found.checked)}.")
         _say_skipped(found)
         if found.archived:
-            say(f"Entries up to {found.archived} are in an archive: verify it with --archive FILE.")
-        say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
+            say(f"Entries up to {found.archived} are in an archive; verify it with --archive FILE.")
+        say(f"Newest intact entry: {found.newest_seq}, hash {found.newest_digest}")
         if found.anchors:
-            say(f"{pluralize(found.anchors, 'anchor')} agree with it.")
+            say(f"{pluralize(found.anchors, 'anchor')} match.")
         else:
             say(
-                "Store that hash elsewhere, and `runs --verify --expect HASH` notices a cut end, "
-                "too; anchor_file under [audit] does it by itself."
+                "To detect a truncated journal, store that hash elsewhere and run `runs "
+                "--verify --expect HASH`, or set anchor_file under [audit]."
             )
 
     damage = found.damage
@@ -460,7 +464,7 @@ def _export(
                 count += 1
     except OSError as exc:
         raise InputError(
-            f"{out} cannot be written: {exc.strerror}.", hint="Name another file."
+            f"{out} cannot be written: {exc.strerror}.", hint="Specify another file."
         ) from exc
     body = {"export": str(out), "entries": count}
     return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)

@@ -13,7 +13,9 @@ from core.files import make_private, write_whole
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""
 
-_WRITTEN_BY_US: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
+_FIRST_LINE: Final = "# Written by a running sandbox; invalid after the sandbox ends."
+_EARLIER_LINE: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
+"""The first line up to version 1.0, still recognized in a state directory."""
 SECTION: Final = "[[clusters]]"
 """Begins the lines of a cluster."""
 
@@ -30,7 +32,7 @@ def write_sandbox_config(
         minute_s: Seconds that count as a minute of the clusters' settings.
     """
     head = [
-        _WRITTEN_BY_US,
+        _FIRST_LINE,
         f"state_dir = {json.dumps(str(state_dir))}",
         f"collect_every_s = {PERIOD_S}",
         "",
@@ -55,9 +57,11 @@ def clear_own_config(path: Path) -> None:
     """
     if not path.exists():
         return
-    if not path.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY_US):
+    if not path.read_text(encoding="utf-8", errors="replace").startswith(
+        (_FIRST_LINE, _EARLIER_LINE)
+    ):
         raise ConfigError(
-            f"{path} is not the demo's own: it would be overwritten.",
-            hint="Name another --state-dir.",
+            f"{path} was not written by the demo and would be overwritten.",
+            hint="Pass another --state-dir.",
         )
     path.unlink()

@@ -100,7 +100,7 @@ def unknown_source(name: str, clusters: Iterable[str], what: str = "cluster") ->
     """
     near = UnknownNameError.of(what, name, clusters).hint
     return UnknownNameError(
-        f"{name} is neither a snapshot directory nor a {what} in the configuration.",
+        f"{name} is not a snapshot directory and not a {what} in the configuration.",
         hint=near or MAKE_ONE,
     )
 
@@ -174,8 +174,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; several "
-        "give one answer per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
+        "several, one result per cluster.",
         callback=_directories,
     ),
 ]

@@ -210,7 +210,7 @@ class Child:
         if now_s - self._started_s >= _RUNS_WELL_S:
             self._wait_s = _FIRST_WAIT_S
         self.last_end = (
-            f"no sign of life for {self._silent_s:.0f} s"
+            f"no heartbeat for {self._silent_s:.0f} s"
             if self._silent_s
             else describe_end(self.process.returncode)
         )
@@ -228,7 +228,7 @@ class Child:
     def _kill_hung(self, now_s: float) -> None:
         if not self._silent_s:
             self._silent_s = now_s - self._heard_s
-            note(f"{self.title} gave no sign of life for {self._silent_s:.0f} s and is killed.")
+            note(f"{self.title} sent no heartbeat for {self._silent_s:.0f} s and is killed.")
         self.process.kill()
 
     def _later(self, now_s: float) -> None:
@@ -341,13 +341,13 @@ class Supervisor:
             self._lock = lock
             if number > 1:
                 note(
-                    f"Another command runs these processes in {first.parent}; the ones of this "
-                    f"command are on standby. Logs: {self.log_dir}"
+                    f"Another command runs these processes in {first.parent}; this command is on "
+                    f"standby. Logs: {self.log_dir}"
                 )
             return
         raise ConfigError(
             f"Another command runs in {first.parent} and writes its logs to {first}.",
-            hint="End it with Ctrl-C, or name another --state-dir.",
+            hint="Stop it with Ctrl-C, or pass another --state-dir.",
         )
 
     def wait_until(
@@ -388,7 +388,7 @@ class Supervisor:
                 continue
             words = child.last_words()
             raise ChildEndedError(
-                f"{child.title} ended by itself ({describe_end(code)})"
+                f"{child.title} exited unexpectedly ({describe_end(code)})"
                 + (f": {words}" if words else "."),
                 hint=f"Its log is {child.log}.",
             )
@@ -447,7 +447,7 @@ class Supervisor:
             try:
                 child.process.wait(max(until - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
-                note(f"{child.title} did not end in {self.grace_s:.0f} s; it is killed.")
+                note(f"{child.title} did not stop within {self.grace_s:.0f} s and is killed.")
                 child.process.kill()
                 child.process.wait()
 
@@ -463,8 +463,8 @@ class Supervisor:
         except OSError as exc:
             if self._could_write:
                 note(
-                    f"{path} cannot be written: {exc.strerror}. Until it can, /readyz and Fleet "
-                    "do not know how the processes are."
+                    f"{path} cannot be written: {exc.strerror}. Until then, /readyz and the "
+                    "Fleet page have no process status."
                 )
             self._could_write = False
         else:
@@ -565,7 +565,7 @@ def free_port(wanted: int) -> int:
             return port
     raise ConfigError(
         f"No port from {wanted} to {wanted + _PORTS_TRIED - 1} is free.",
-        hint="Name one with --port.",
+        hint="Specify a port with --port.",
     )
 
 

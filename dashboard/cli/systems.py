@@ -44,7 +44,7 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
     if kind not in known:
         raise UsageFaultError(
             f"{directory} is a snapshot of a {kind} cluster.",
-            hint=f"Known systems: {', '.join(known)}.",
+            hint=f"Supported systems: {', '.join(known)}.",
         )
     return known[kind], known[kind].record.load(directory)
 
@@ -145,7 +145,10 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
             for line in step.command_lines():
                 say(f"    {line}")
         if is_expired:
-            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+            say(
+                f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
+                "applied."
+            )
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -164,7 +167,7 @@ def _show_problems(problems: Sequence[Problem]) -> None:
         for one in group[:_EXAMPLES]:
             note(f"  {one.place}: {one.what}")
     if any(len(group) > _EXAMPLES for group in groups.values()):
-        note("--json lists every one.")
+        note("--json lists all.")
 
 
 def captured(snapshot: Any, out: Path) -> Answer:

@@ -18,7 +18,7 @@ app = typer.Typer()
 
 @app.command("list")
 def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
-    """List the API tokens; none shows its secret."""
+    """List the API tokens, without secrets."""
     config = read_config(config_file)
     tokens, now = access.user_file(config).tokens(), services.now()
 
@@ -34,9 +34,9 @@ def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
             for key, one in tokens.items()
         ]
         if rows:
-            table(("id", "person", "groups", "made", "expires"), rows)
+            table(("id", "person", "groups", "created", "expires"), rows)
         else:
-            say("There are no tokens: make one with `trimtab tokens create NAME`.")
+            say("No tokens. Create one with `trimtab tokens create NAME`.")
 
     body = {
         "tokens": [
@@ -55,14 +55,14 @@ def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
 
 @app.command("create")
 def create_token(
-    person: Annotated[str, typer.Argument(metavar="NAME", help="Person it stands for.")],
+    person: Annotated[str, typer.Argument(metavar="NAME", help="Name of the person.")],
     groups: Groups = None,
     days: Annotated[float, typer.Option(help="Days until it expires, at most 366.")] = 90.0,
     config_file: Config = None,
 ) -> int:
-    """Create an API token and print it, this once.
+    """Create an API token and print it once.
 
-    A user of the user file has the groups of the file.
+    Users of the user file keep the groups of that file.
     """
     config = read_config(config_file)
     key, text = access.user_file(config).add_token(
@@ -70,8 +70,8 @@ def create_token(
     )
     say(text)
     note(
-        f"Token {key} stands for {person} for {days:g} days. It is not shown again. "
-        f"Use it as {access.TOKEN_ENV}, or in a file that {access.TOKEN_FILE_ENV} names."
+        f"Token {key} is valid for {person} for {days:g} days. It is shown only once. Set it as "
+        f"{access.TOKEN_ENV}, or save it in the file set as {access.TOKEN_FILE_ENV}."
     )
     return EXIT_DONE
 
@@ -81,7 +81,7 @@ def revoke_token(
     token: Annotated[str, typer.Argument(metavar="ID", help="Id from `trimtab tokens list`.")],
     config_file: Config = None,
 ) -> int:
-    """Revoke an API token, at once."""
+    """Revoke an API token."""
     config = read_config(config_file)
     access.user_file(config).remove_token(token)
     note(f"Token {token} is revoked.")

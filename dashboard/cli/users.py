@@ -18,7 +18,7 @@ from dashboard.services import access
 
 app = typer.Typer()
 
-Person = Annotated[str, typer.Argument(metavar="NAME", help="Name that the person signs in with.")]
+Person = Annotated[str, typer.Argument(metavar="NAME", help="User name.")]
 Groups = Annotated[
     list[str] | None, typer.Option("--group", metavar="GROUP", help="Group; may be repeated.")
 ]
@@ -26,13 +26,13 @@ Groups = Annotated[
 
 @app.command("list")
 def list_users(config_file: Config = None, as_json: Json = False) -> int:
-    """List who signs in with a password."""
+    """List the users with a password."""
     config = read_config(config_file)
     users = access.user_file(config).users()
 
     def show() -> None:
         if not users:
-            say(f"{config.users_file} has no users: add one with `trimtab users add NAME`.")
+            say(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
             return
         table(("name", "groups"), [(name, ", ".join(one.groups)) for name, one in users.items()])
 
@@ -44,14 +44,14 @@ def list_users(config_file: Config = None, as_json: Json = False) -> int:
 def add_user(name: Person, groups: Groups = None, config_file: Config = None) -> int:
     """Add a user, or set a new password.
 
-    The password is read from the terminal, or from standard input. A new one ends the person's
+    The password is read from the terminal, or from standard input. A new password ends the user's
     sessions.
     """
     config = read_config(config_file)
     access.user_file(config).set_user(name, _password(), None if groups is None else tuple(groups))
-    note(f"{name} can sign in; {config.users_file} has the password's hash.")
+    note(f"{name} can sign in; the password hash is in {config.users_file}.")
     if config.access.sign_in != "users":
-        note('Nobody is asked for it before trimtab.toml says sign_in = "users" under [access].')
+        note('To require sign-in, set sign_in = "users" under [access] in trimtab.toml.')
     return EXIT_DONE
 
 
@@ -60,12 +60,12 @@ def _password() -> str:
         line = sys.stdin.readline()
         if not line:
             raise InputError(
-                "There is no password.", hint="Type it, or write it to standard input."
+                "The password is empty.", hint="Type it, or pipe it to standard input."
             )
         return line.rstrip("\r\n")
     STATUS.stop()  # nothing may be written into what is typed
     first = getpass.getpass("Password: ")
-    if getpass.getpass("The same again: ") != first:
+    if getpass.getpass("Repeat password: ") != first:
         raise InputError("The two passwords differ.", hint="Try again.")
     return first
 
@@ -81,7 +81,7 @@ def remove_user(name: Person, config_file: Config = None) -> int:
 
 @app.command("whoami")
 def whoami(config_file: Config = None, as_json: Json = False) -> int:
-    """Show who you are here, and your role on each cluster."""
+    """Show your identity and your role on each cluster."""
     config = read_config(config_file)
     who, rules = access.command_identity(config), config.access.rules()
     roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}
@@ -89,7 +89,7 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
-        say(f"{who.name}{groups}, known by {_SOURCES[who.source]}.")
+        say(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
         table(
             ("cluster", "role", "role in a scope"),
             [

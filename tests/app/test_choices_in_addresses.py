@@ -93,7 +93,7 @@ def test_a_broker_that_leads_is_named_without_the_word(site):
 def test_a_bundle_of_an_unknown_namespace_names_the_namespace(site):
     app = site.open("bundle", bundle="acme/nowhere/0x00000000_0xffffffff")
     assert_calm(app)
-    assert "There is no namespace named 'acme/nowhere'" in texts(app)
+    assert "No namespace named 'acme/nowhere'" in texts(app)
 
 
 def test_an_address_of_no_page_is_named_with_the_pages_near_it_until_the_page_is_left(site):

@@ -95,7 +95,7 @@ def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
         ({"at": "garbage"}, "at=garbage is no time. Write at=2026"),
         ({"at": "2026-13-45 00:00:00"}, "at=2026-13-45 00:00:00 is no time."),
         ({"at": "2999-01-01 00:00:00"}, "has not come yet"),
-        ({"cluster": "flet"}, "There is no cluster named 'flet'. Did you mean fleet?"),
+        ({"cluster": "flet"}, "No cluster named 'flet'. Did you mean fleet?"),
     ],
 )
 def test_what_the_address_names_and_is_not_is_said_until_something_is_chosen(site, params, told):

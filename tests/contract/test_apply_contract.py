@@ -279,12 +279,12 @@ def test_bundle_that_was_split_is_skipped_and_its_parts_are_named(
         (
             {"bundle": "{namespace}/0x00000001_0x00000003"},
             "unknown_bundle",
-            "There is no bundle {namespace}/0x00000001_0x00000003; {namespace}/0x",
+            "0x00000001_0x00000003 does not exist; its range is in {namespace}/0x",
         ),
         (
             {"bundle": "nobody/knows/0x00000000_0xffffffff"},
             "unknown_bundle",
-            "There is no namespace nobody/knows any more, so no nobody/knows/0x",
+            "Namespace nobody/knows no longer exists, nor does nobody/knows/0x",
         ),
         (
             {"owner": NOWHERE},

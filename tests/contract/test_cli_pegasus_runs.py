@@ -205,11 +205,11 @@ def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
     plain = json.loads(told.out)["plan"]
     assert [step["kind"] for step in plain["steps"]] == ["set_meta_level"]
     (counted,) = [one for one in plain["diagnostics"] if one["code"] == "undo_leaves_moved"]
-    assert "the undo leaves them there" in counted["sentence"]
-    assert "not brought back: Replicas that the balancer moved at lively" in told.err
+    assert "the undo does not move them back" in counted["sentence"]
+    assert "not moved back: Replicas that the balancer moved at lively" in told.err
 
     back = applied(capsys, config, "undo", done["run_id"])
-    assert any("the undo leaves them there" in one for one in back["not_brought_back"])
+    assert any("the undo does not move them back" in one for one in back["not_brought_back"])
     assert captured(config).settings["level.stored"] == "400"
     stayed = elsewhere(config, before)
     assert stayed
@@ -220,7 +220,7 @@ def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
     still = elsewhere(config, before)
     assert still < stayed
     if still:
-        assert any("more could go back" in one for one in again["not_brought_back"])
+        assert any("more could be moved back" in one for one in again["not_brought_back"])
 
 
 Placement = dict[str, tuple[str, frozenset[str]]]

@@ -141,7 +141,7 @@ def test_jobs_are_done_in_their_order_and_their_results_are_readable(config, que
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"fails": "crash"}, "fault of Trimtab itself (RuntimeError: the kind is broken)"),
+        ({"fails": "crash"}, "internal error (RuntimeError: the kind is broken)"),
         ({"fails": "input"}, "There is nothing to count."),
         ({"parts": 0}, "parts: Input should be greater than or equal to 1"),
         ({"no_such": 1}, "no_such"),
@@ -265,7 +265,7 @@ def test_what_a_killed_server_was_at_is_marked_by_the_next_one(config, queue, tm
         left = ended(queue, job_id)
     assert left.state == "failed"
     assert left.status.error
-    assert left.status.error["message"] == "The job ended with its process."
+    assert left.status.error["message"] == "The job's process died."
 
 
 def test_old_jobs_are_dropped_and_the_others_stay(queue, monkeypatch) -> None:
@@ -417,7 +417,7 @@ def test_jobs_in_the_old_form_are_imported_once_and_lose_nothing(config, queue) 
         assert ended(queue, found["2"].id).state == "done"
         left = ended(queue, found["4"].id)
     assert left.status.error
-    assert left.status.error["message"] == "The job ended with its process."
+    assert left.status.error["message"] == "The job's process died."
     with closing(queue_of(config)) as again:
         assert len(again.jobs()) == 5
 

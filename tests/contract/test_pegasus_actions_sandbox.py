@@ -309,7 +309,7 @@ def test_a_table_that_is_dropped_while_its_proposals_are_queued_has_left_the_nod
     sandbox.change(lambda state: drop_table(state, "short"))
     result = site.settled(step, before)
     assert (result.state, result.code) == ("DONE", "moved")
-    assert f", {count} of them with the table that was dropped." in result.sentence
+    assert f", {count} of them because the table was dropped." in result.sentence
 
 
 def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(
@@ -336,7 +336,7 @@ def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
     acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
     assert code_of(acted) == ("DONE", "closed")
     assert acted.result is not None
-    assert "1 had been closed before" in acted.result.sentence
+    assert "1 were already closed" in acted.result.sentence
     assert table
 
 
@@ -377,8 +377,8 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
         )
     )
     assert refusal.sentence == (
-        f"{node}: {held:,} of {held:,} replicas are still open. "
-        "It closes them itself after 12 s (gc_memory_replica_interval_ms)."
+        f"{node}: {held:,} of {held:,} replicas are still open. It closes them after 12 s "
+        "(gc_memory_replica_interval_ms)."
     )
     # who settles what was begun because its time was up does not say that it is reached
     result = site.action(AwaitState(state="closed", node=node)).result(seen, wait.look())
@@ -571,11 +571,11 @@ def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
     wait = site.action(AwaitState(state="restarted", node=node, started_at=seen.value))
     refusal = wait.check_precondition(wait.look())
     assert refusal is not None
-    assert "restart it now" in refusal.sentence
+    assert "Restart it now" in refusal.sentence
     sandbox.lose_node(node)
     gone = site.action(AwaitState(state="gone", node=node))
     wait_until(lambda: gone.check_precondition(gone.look()) is None, "the loss of the node")
-    assert wait.look().detail == f"{node} is not alive: start its process."
+    assert wait.look().detail == f"{node} is not alive. Start its process."
     healthy = site.action(AwaitState(state="healthy"))
     assert healthy.check_precondition(healthy.look()) is not None
     started_s = sandbox.look(lambda state: state.nodes[node].started_s)

@@ -176,7 +176,7 @@ def test_a_rolling_update_does_not_wait_for_replicas_in_memory(
     node = ground.fullest
     plan = rolling_update_plan(ground.site.cluster.snapshot(), [node], terms())
     with Run(ground.site, tmp_path, plan) as run:
-        run.wait(lambda: run.waits("restart it now"), "the operator", 200)
+        run.wait(lambda: run.waits("Restart it now"), "the operator", 200)
         closing = next(
             step for step in run.view.steps if "has closed its replicas" in step.step.describe()
         )

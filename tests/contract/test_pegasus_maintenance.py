@@ -54,7 +54,7 @@ def test_a_rolling_update_waits_for_the_restart_and_leaves_settings_as_they_were
     )
     restarted_s = monotonic()
     with Run(site, tmp_path, plan) as run:
-        run.wait(lambda: run.waits("restart it now"), "the wait for the operator")
+        run.wait(lambda: run.waits("Restart it now"), "the wait for the operator")
         held = [config.gpid for _, config in site.every() if node in config.members]
         assert held == []
         assert settings_of(sandbox) != found

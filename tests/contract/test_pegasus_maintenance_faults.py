@@ -87,7 +87,7 @@ def test_a_restart_by_the_operator_that_comes_early_is_not_asked_for_again(
         run.wait(has_ended, "the end of the run", ground.within_s)
         view = run.view
     assert view.state == "DONE", view.sentence
-    assert not [sentence for sentence in waited if "restart it now" in sentence]
+    assert not [sentence for sentence in waited if "Restart it now" in sentence]
     assert ground.settings() == found
     assert ground.is_whole()
 

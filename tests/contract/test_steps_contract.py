@@ -127,7 +127,7 @@ def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
         result = view.steps[0].result
         assert result is not None
         assert result.code == "set"
-        assert f"{len(pulsar.brokers)} of {len(pulsar.brokers)} brokers run it" in result.sentence
+        assert f"{len(pulsar.brokers)} of {len(pulsar.brokers)} brokers use it" in result.sentence
         assert acting.dynamic_setting(THRESHOLD) == "17"
         brokers = acting.brokers()
         assert set(acting.running(THRESHOLD, brokers).values()) == {"17"}

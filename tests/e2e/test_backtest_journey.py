@@ -45,7 +45,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     expect(page.get_by_role("heading", name="Changes")).to_be_visible()
     expect(page.get_by_role("tab", name="Ranking")).to_have_attribute("aria-selected", "true")
     page.get_by_text("Actual and replayed").click()
-    expect(page.get_by_text("What really happened:")).to_be_visible()
+    expect(page.get_by_text("Actual:")).to_be_visible()
     page.get_by_role("tab", name="Earlier back-tests").click()
     first = page.get_by_test_id("stDataFrame").bounding_box()
     assert first is not None
@@ -59,7 +59,7 @@ def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
     change = job_stories.recommended(KEY, "10", "25", "sandbox")
     job_id = job_stories.backtest(root.parent, change, clusters=("sandbox",))
     page = tab.open("backtest?" + urlencode({"job": job_id}))
-    expect(page.get_by_text("would have kept the farthest within 14%")).to_be_visible(
+    expect(page.get_by_text("would have had max broker deviation p95 14%")).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_role("button", name="Preview plan").click()

@@ -292,7 +292,7 @@ def test_the_check_says_which_brokers_get_no_credentials() -> None:
     urls = ["http://a.eu.example:8080", *(f"http://b{n}.us.example:8080" for n in range(5))]
     bare = _check_credentials(config_for(urls[0], auth=TOKEN), urls)
     assert not bare.ok
-    assert bare.detail.startswith("5 of 6 addresses get none and are not queried: http://b0.us")
+    assert bare.detail.startswith("5 of 6 addresses are not covered and not queried: http://b0.us")
     assert 'credential_hosts = ["*.us.example"]' in bare.remedy
     wide = config_for(urls[0], auth=TOKEN, credential_hosts=["*.us.example"])
     assert _check_credentials(wide, urls).ok

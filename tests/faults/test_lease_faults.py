@@ -113,5 +113,5 @@ def test_lease_is_not_held_while_zookeeper_is_away(server: StrictZooKeeper) -> N
 
 
 def test_cluster_without_zookeeper_has_no_such_lease() -> None:
-    with pytest.raises(ConfigError, match="names no zookeeper"):
+    with pytest.raises(ConfigError, match="has no zookeeper"):
         ZooKeeperLease(ClusterConfig(name="c", admin_urls=["http://127.0.0.1:1"]), "one")

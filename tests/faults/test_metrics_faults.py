@@ -338,4 +338,4 @@ def test_check_says_how_many_brokers_the_metrics_are_of_and_what_is_wrong() -> N
         )
         results = {each.what: each for each in check_cluster(config)}
     assert results[f"Prometheus {server.url}"].detail.startswith("1 of 1 brokers")
-    assert "no known broker" in results[f"Metrics {server.url}"].detail
+    assert "no broker of the cluster" in results[f"Metrics {server.url}"].detail

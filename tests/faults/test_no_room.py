@@ -81,7 +81,7 @@ def test_collector_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path, con
         assert process.poll() is None
     words = log.read_text()
     assert "Traceback" not in words
-    assert "fault of Trimtab" not in words
+    assert "internal error" not in words
     store = HistoryStore(HistoryLocation(str(state / "history")))
     assert store.minutes("c").num_rows >= kept + 3
     assert not [one for one in (state / "snapshots" / "c").iterdir() if one.name[0] == "."]
@@ -109,7 +109,7 @@ def test_worker_and_job_server_on_a_full_disk_go_on_when_there_is_room(
     for name in ("worker", "jobs"):
         text = (tmp_path / name).read_text()
         assert "Traceback" not in text
-        assert "fault of Trimtab" not in text
+        assert "internal error" not in text
     with closing(SqlJournal(f"sqlite:///{state / 'journal.db'}")) as journal:
         assert journal.verify().is_sound
 

@@ -208,8 +208,8 @@ def test_check_warns_of_secrets_that_others_can_read(tmp_path: Path) -> None:
     config.chmod(0o644)
     token.chmod(0o640)
     warnings = exposed_secrets(TrimtabConfig.load(config, ()))
-    assert f"{config} can be read by others than its owner and holds c.auth.token" in warnings[0]
-    assert warnings[1] == (f"{token} can be read by others than its owner. Run: chmod 600 {token}")
+    assert f"{config} is readable by other users and holds c.auth.token" in warnings[0]
+    assert warnings[1] == (f"{token} is readable by other users. Run: chmod 600 {token}")
     assert "e.auth.password is short" in warnings[2]
     assert PLAIN not in " ".join(warnings)
     config.chmod(0o600)

@@ -143,9 +143,9 @@ def test_the_log_of_a_run_that_fails_by_a_bug_names_it(
     caplog.handler.addFilter(note)
     run_id = site.ask(site.plan(1))
     with WorkerThreads(site, site.config):
-        wait_until(lambda: "a run failed by a fault of Trimtab" in about, "the line of the bug")
+        wait_until(lambda: "a run failed with an internal error" in about, "the line of the bug")
     named = {"cluster": site.cluster.name, "run": run_id}
-    assert about["a run failed by a fault of Trimtab"] == named
+    assert about["a run failed with an internal error"] == named
 
 
 def set_dynamic(sandbox: Sandbox, value: bytes) -> None:

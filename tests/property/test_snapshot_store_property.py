@@ -89,5 +89,5 @@ def test_a_changed_table_is_noticed(snapshot: PulsarSnapshot) -> None:
             Path(root) / "b",
         )
         (Path(root) / "b" / "settings.parquet").replace(Path(root) / "a" / "settings.parquet")
-        with pytest.raises(SnapshotError, match="does not hold what its manifest names"):
+        with pytest.raises(SnapshotError, match="does not match its manifest"):
             load_snapshot(Path(root) / "a")

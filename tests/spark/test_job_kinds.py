@@ -69,7 +69,7 @@ def test_both_engines_write_the_same_tables(spark, config, tmp_path, name):
 
 def test_a_cluster_of_the_other_kind_is_told_as_a_problem(config, tmp_path):
     answer = run(config, tmp_path / "out", None, "shed", clusters=["fleet1", "peg"])
-    assert "1 cluster could not be answered for" in answer.sentence
+    assert "1 cluster without a result" in answer.sentence
     assert "problems" in answer.tables
 
 

@@ -53,11 +53,11 @@ def test_a_stopped_job_is_cancelled_and_the_session_goes_on(spark):
 
 def test_what_a_task_says_of_its_failure_is_told(spark):
     def fail(_group: pa.Table) -> pa.Table:
-        raise SnapshotError("There is no snapshot in nowhere.")
+        raise SnapshotError("No snapshot in nowhere.")
 
     rows = lift(spark.range(1), ["id"], fail, NUMBERS)
     with (
-        pytest.raises(ComputeError, match="while reading: There is no snapshot in nowhere"),
+        pytest.raises(ComputeError, match="while reading: No snapshot in nowhere"),
         followed(spark, Told(), "reading"),
     ):
         rows.toArrow()

@@ -172,7 +172,9 @@ def backtest(
         "moves": moves(),
         "recommended": recommended(key, "10", "20") if change is None else change,
     }
-    finish(state_dir, job_id, "ThresholdShedder would have kept the farthest within 14%.", tables)
+    finish(
+        state_dir, job_id, "ThresholdShedder would have had max broker deviation p95 14%.", tables
+    )
     return job_id
 
 

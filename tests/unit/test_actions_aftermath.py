@@ -103,7 +103,7 @@ def test_losing_and_finding_an_owner_read_as_what_they_are() -> None:
     first = next(external_changes(world.view, before, lost))
     second = next(external_changes(world.view, lost, snapshot_of(world)))
     assert f"{FOURTH} lost its owner {OWNERS[FOURTH]} during the run" in first.sentence
-    assert f"{FOURTH} was taken up by {BROKERS[0]} during the run" in second.sentence
+    assert f"{FOURTH} was assigned to {BROKERS[0]} during the run" in second.sentence
 
 
 def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None
     world.work()
     told = [e for e in world.events(ExternalMove) if isinstance(e, ExternalMove)]
     assert len(told) == 4
-    assert told[-1].sentence.endswith("So did 4 further bundles.")
+    assert told[-1].sentence.endswith("Also changed: 4 further bundles.")
 
 
 def test_a_broker_that_left_is_told_once_with_what_it_took_along() -> None:
@@ -218,7 +218,7 @@ def test_a_rehearsal_on_a_read_only_cluster_says_that_the_run_would_be_refused()
     assert "trimtab.toml" in found.refusal.hint
     assert (found.requests, found.settings) == (0, ())
     assert {(step.would_send, step.code) for step in found.steps} == {(False, "read_only")}
-    assert found.steps[0].sentence.startswith(f"Not sent. Else: {FIRST} would be unloaded")
+    assert found.steps[0].sentence.startswith(f"Not sent. If sent: {FIRST} would be unloaded")
 
 
 def test_a_rehearsal_says_what_would_be_skipped() -> None:

@@ -115,7 +115,7 @@ def test_a_failed_step_ends_the_run_in_the_clusters_words(answer, code, words) -
     assert world.work() == "FAILED"
     assert _codes(world) == [code, "max_failures", "max_failures"]
     assert words in _ending(world, 0).sentence
-    assert _ending(world, 1).sentence.startswith("1 step failed and the run stops at 1. The last")
+    assert _ending(world, 1).sentence.startswith("1 step failed; the run stops at 1. The last")
     assert world.view.sentence.startswith(f"{UNSERVED} No step was done. 0 of 3 steps done within ")
     assert "First: " in world.view.sentence
 
@@ -152,7 +152,7 @@ def test_what_the_request_was_answered_stays_with_a_step_that_went_wrong() -> No
     world = _asked(destination=BROKERS[3])
     world.faults[FIRST] = Faults("late", after_s=999.0)
     world.at(20.0, world.under_way.clear)
-    words = "The request itself: No answer within 5 s."
+    words = "Response to the request: No answer within 5 s."
     world.work()
     unknown = next(e for e in world.events(StepEnded) if isinstance(e, StepEnded))
     assert unknown.result.state == "UNKNOWN"
@@ -203,7 +203,7 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
     world.faults[SECOND] = Faults("late", after_s=300.0)
     assert world.work() == "FAILED"
     assert _codes(world) == ["landed", "timed_out", "result_unknown"]
-    assert f"Step 2 ({SECOND}) has been unknown for 60 s" in _ending(world, 2).sentence
+    assert f"Step 2 ({SECOND}) has had an unknown result for 60 s" in _ending(world, 2).sentence
     world.holder = "w9"
     ports = Worker(world, "w9").ports
     assert reconcile_run(RUN, ports).steps[1].state == "UNKNOWN"
@@ -272,7 +272,7 @@ def test_a_paused_run_whose_plan_expired_is_not_continued() -> None:
     world.at(30.0, lambda: world.control("resume"))
     assert world.work() == "FAILED"
     assert _codes(world) == ["landed", "plan_expired", "plan_expired"]
-    assert "went on 10" in _ending(world, 1).sentence
+    assert "resumed 10" in _ending(world, 1).sentence
 
 
 def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
@@ -336,7 +336,8 @@ def test_a_bundle_that_moved_since_the_check_is_skipped_and_told() -> None:
         (SECOND, OWNERS[SECOND], other)
     ]
     assert moves[0].sentence == (
-        f"{SECOND} went from {OWNERS[SECOND]} to {other} during the run, and not by it."
+        f"{SECOND} moved from {OWNERS[SECOND]} to {other} during the run, but not as one of its "
+        "steps."
     )
 
 

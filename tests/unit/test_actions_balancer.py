@@ -65,7 +65,7 @@ def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -
     assert result.code == "balancer_not_paused"
     assert "broker answered 401" in result.sentence
     assert [e.result for e in _restored(world)] == ["restored"]
-    assert f"{SHEDDING} is as it was before the run" in _restored(world)[0].sentence
+    assert f"{SHEDDING} is unchanged from before the run" in _restored(world)[0].sentence
 
 
 def _unanswered(world: World, comes_after_s: float) -> None:
@@ -149,7 +149,7 @@ def test_what_cannot_be_put_back_keeps_the_run_open_and_names_the_remedy(before)
         f"All steps are done; {SHEDDING} is being restored (attempt failed: {SHEDDING} of fleet"
     )
     remedy = "update-dynamic-config" if before else "delete-dynamic-config"
-    assert f"by hand: pulsar-admin brokers {remedy} --config {SHEDDING}" in failed[0].sentence
+    assert f"manually: pulsar-admin brokers {remedy} --config {SHEDDING}" in failed[0].sentence
     assert world.view.outstanding_settings
     world.is_setting_refused = False
     assert world.work("w2") == "DONE"

@@ -178,7 +178,7 @@ def test_an_unknown_step_can_be_reconciled_after_the_end() -> None:
     later = view_of(*events, failed, ended(0, "DONE", is_reconciled=True))
     assert later.steps[0].is_reconciled
     assert not later.unresolved
-    with pytest.raises(InvariantError, match="steps are reconciled only"):
+    with pytest.raises(InvariantError, match="steps can only be reconciled"):
         view_of(*events, failed, ended(0, "DONE"))
 
 
@@ -249,36 +249,39 @@ CLAIMED_ONE = (requested(1), claimed())
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([], "without a journal entry"),
-        ([claimed()], "begins with its request"),
-        ([requested(), requested()], "requested once"),
-        ([requested(), begun(0)], "QUEUED begins no step"),
-        ([requested(), ended(0, "SKIPPED")], "no worker has taken"),
-        ([*CLAIMED_ONE, ended(0, "DONE")], "cannot go from PENDING to DONE"),
-        ([*CLAIMED_ONE, begun(0), begun(0)], "cannot go from RUNNING to RUNNING"),
-        ([*CLAIMED_ONE, begun(0), ended(0), begun(0)], "cannot go from DONE to RUNNING"),
-        ([*CLAIMED_ONE, begun(0), ended(0), ended(0, "FAILED")], "cannot go from DONE"),
+        ([], "without journal entries"),
+        ([claimed()], "must begin with its request"),
+        ([requested(), requested()], "requested only once"),
+        ([requested(), begun(0)], "in state QUEUED cannot start a step"),
+        ([requested(), ended(0, "SKIPPED")], "no worker has claimed"),
+        ([*CLAIMED_ONE, ended(0, "DONE")], "cannot change from PENDING to DONE"),
+        ([*CLAIMED_ONE, begun(0), begun(0)], "cannot change from RUNNING to RUNNING"),
+        ([*CLAIMED_ONE, begun(0), ended(0), begun(0)], "cannot change from DONE to RUNNING"),
+        ([*CLAIMED_ONE, begun(0), ended(0), ended(0, "FAILED")], "cannot change from DONE"),
         ([*CLAIMED_ONE, begun(7)], "no step 7"),
         ([*CLAIMED_ONE, begun(-1)], "no step -1"),
-        ([*CLAIMED_ONE, PAUSED, begun(0)], "PAUSED begins no step"),
-        ([requested(), PAUSED], "QUEUED is not paused"),
-        ([*CLAIMED_ONE, RESUMED], "RUNNING is not resumed"),
-        ([*CLAIMED_ONE, begun(0), DONE], "have no final state and are not unknown"),
-        ([*CLAIMED_ONE, DONE], "have no final state and are not unknown"),
-        ([requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")], "no end"),
+        ([*CLAIMED_ONE, PAUSED, begun(0)], "in state PAUSED cannot start a step"),
+        ([requested(), PAUSED], "in state QUEUED cannot be paused"),
+        ([*CLAIMED_ONE, RESUMED], "in state RUNNING cannot be resumed"),
+        ([*CLAIMED_ONE, begun(0), DONE], "have no final state"),
+        ([*CLAIMED_ONE, DONE], "have no final state"),
+        (
+            [requested(0), claimed(), RunEnded(state="PAUSED", sentence="x")],
+            "PAUSED is not a final state",
+        ),
         ([requested(0), claimed(), DONE, DONE], "the run is DONE"),
         ([requested(0), DONE], "the run is QUEUED"),
-        ([*CLAIMED_ONE, MEASURED], "after its end"),
-        ([*CLAIMED_ONE, begun(0), WAITING], "RUNNING does not wait"),
-        ([*CLAIMED_ONE, PAUSED, WAITING], "PAUSED waits for nothing"),
+        ([*CLAIMED_ONE, MEASURED], "only after it ended"),
+        ([*CLAIMED_ONE, begun(0), WAITING], "in state RUNNING cannot wait"),
+        ([*CLAIMED_ONE, PAUSED, WAITING], "in state PAUSED cannot wait"),
         ([*CLAIMED_ONE, CHANGED], "was not saved"),
         ([*CLAIMED_ONE, SAVED, restored("restored"), restored("restored")], "was not saved"),
-        ([requested(0), claimed(), DONE, SAVED], "DONE sets nothing"),
+        ([requested(0), claimed(), DONE, SAVED], "in state DONE cannot change a setting"),
         (
             [*CLAIMED_ONE, begun(0), RunRefused(code="x", sentence="x")],
-            "begun a step is not refused",
+            "a started step cannot be refused",
         ),
-        ([requested(0), claimed(), DONE, RunRefused(code="x", sentence="x")], "DONE already"),
+        ([requested(0), claimed(), DONE, RunRefused(code="x", sentence="x")], "already DONE"),
     ],
 )
 def test_what_cannot_happen_is_refused(events, words) -> None:
@@ -289,9 +292,9 @@ def test_what_cannot_happen_is_refused(events, words) -> None:
 def test_entries_of_another_run_or_out_of_order_are_refused() -> None:
     entries = chain_of([requested(), claimed()])
     stranger = chain_of([requested(), record_of(claimed(), run_id=RunId("other"))])
-    with pytest.raises(InvariantError, match="it is not of run"):
+    with pytest.raises(InvariantError, match="it does not belong to run"):
         fold(stranger)
-    with pytest.raises(InvariantError, match="does not come after"):
+    with pytest.raises(InvariantError, match="does not follow"):
         fold([entries[0], replace_seq(entries[1], 1)])
 
 

@@ -141,7 +141,7 @@ def test_the_lease_is_lost() -> None:
     found = guards.first_result(session)
     assert found is not None
     assert (found.effect, found.refusal.code) == ("leave", "lease_lost")
-    assert "hold zookeeper 127.0.0.1:2181/trimtab/writer" in found.refusal.sentence
+    assert "no longer holds zookeeper 127.0.0.1:2181/trimtab/writer" in found.refusal.sentence
 
 
 def test_a_cluster_that_became_read_only_ends_the_run() -> None:
@@ -162,7 +162,7 @@ def test_an_excluded_namespace_is_skipped_and_no_other() -> None:
     found = guards.first_result(session)
     assert found is not None
     assert (found.effect, found.refusal.code) == ("skip", "excluded")
-    assert "(acme/*)" in found.refusal.sentence
+    assert "matches acme/*" in found.refusal.sentence
 
 
 def test_a_snapshot_grows_old() -> None:
@@ -184,7 +184,7 @@ def test_the_days_moves_are_spent() -> None:
     result = world.view.steps[2].result
     assert result is not None
     assert result.code == "moves_per_day"
-    assert result.sentence == "2 steps began on fleet within 24 h and moves_per_day is 2."
+    assert result.sentence == "2 steps started on fleet within 24 h; moves_per_day is 2."
     assert world.view.state == "FAILED"
 
 
@@ -200,7 +200,7 @@ def test_the_pace_is_kept_and_told() -> None:
     assert found is not None
     assert (found.effect, found.wait_s) == ("wait", 6.0)
     assert found.refusal.sentence == (
-        "The pace is 6 steps a minute: the next one begins 10.0 s after the one before, in 6.0 s."
+        "Rate: 6 steps/min. The next step starts 10.0 s after the previous one, in 6.0 s."
     )
     world.clock_off_s = -1000.0  # a clock that is set back: time goes on all the same
     back = guards.pace(session)

@@ -95,7 +95,7 @@ def test_a_setting_is_done_once_every_broker_runs_it() -> None:
     assert view.state == "DONE"
     assert world.settings == {THRESHOLD: "17"}
     assert view.steps[0].result is not None
-    assert "4 of 4 brokers run it" in view.steps[0].result.sentence
+    assert "4 of 4 brokers use it" in view.steps[0].result.sentence
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_setting_that_is_not_followed_has_failed_and_can_be_taken_back() -> No
     result = view.steps[0].result
     assert result is not None
     assert (result.state, result.code) == ("FAILED", "not_followed")
-    assert f"{BROKERS[1]} runs 10" in result.sentence
+    assert f"{BROKERS[1]} uses 10" in result.sentence
     plan = undo_plan(view, plan_context(world))
     assert [(step.before, step.value) for step in plan.steps] == [("17", None)]
 
@@ -150,8 +150,8 @@ def test_a_broker_that_does_not_answer_is_named() -> None:
     result = view.steps[0].result
     assert result is not None
     assert result.code == "set"
-    assert "3 of 4 brokers run it" in result.sentence
-    assert f"{BROKERS[1]} does not answer" in result.sentence
+    assert "3 of 4 brokers use it" in result.sentence
+    assert f"{BROKERS[1]} does not respond" in result.sentence
 
 
 @pytest.mark.parametrize(
@@ -238,13 +238,13 @@ def test_a_plan_that_changes_what_a_pause_puts_back_is_refused() -> None:
     options = RunOptions(pace_per_min=600.0, pause_balancer=True)
     world.ask(plan=plan_with(world, step), options=options)
     assert world.work() == "REFUSED"
-    assert "pausing the balancer" in world.view.sentence
+    assert "--pause-balancer" in world.view.sentence
 
 
 def test_one_plan_is_one_run() -> None:
     world = World()
     plan = world.ask(plan=plan_with(world, setting_of()), options=PATIENT)
-    with pytest.raises(AlreadyAppliedError, match=r"is run .* already \(QUEUED\)"):
+    with pytest.raises(AlreadyAppliedError, match=r"was already applied as run .* \(QUEUED\)"):
         check_request(plan, plan.cluster, LIMITS, plan.created_at, [world.view])
     done = world.outlive()
     assert is_begun(done)
@@ -274,7 +274,7 @@ def test_what_another_run_did_in_between_is_told_with_the_measurement() -> None:
     view = carried(world, setting_of())
     event = measured(view, BASE, RunId("another"))
     assert event.disturbed_by == "another"
-    assert "Run another acted" in describe_event(event).what
+    assert "Run another changed the cluster" in describe_event(event).what
     assert measured(view, BASE).disturbed_by is None
     assert view.ended_at is not None
     assert view.ended_at - world.moment < timedelta(seconds=1)

@@ -70,7 +70,7 @@ def test_a_slow_step_halves_the_pace() -> None:
     first = pace_of(replace(world.view, steps=world.view.steps[:1]))
     assert first.per_min == 0.75
     assert "step 1 took 20" in first.why
-    assert "0.75 of at most 6 steps a minute" in first.sentence
+    assert "0.75 of at most 6 steps/min" in first.sentence
 
 
 def test_a_worker_that_takes_over_goes_on_at_the_same_pace() -> None:

@@ -252,7 +252,7 @@ def test_what_a_new_leader_forgot_is_set_again_and_told() -> None:
     view = run(world, NO_MORE, LIVELY, AwaitState(state="balanced"))
     assert view.state == "DONE", view.sentence
     words = [describe_event(event).what for event in world.events(SettingSaved)]  # type: ignore[arg-type]  # it is one
-    assert f"{LEVEL_KEY} is steady again: set to lively again for the run." in words
+    assert f"{LEVEL_KEY} changed back to steady; set to lively again for the run." in words
     assert (world.level, world.values[LIMIT]) == ("steady", "10")
 
 
@@ -354,7 +354,7 @@ def test_what_cannot_be_put_back_names_the_line_of_the_shell() -> None:
     world.faults["2.0"] = Faults(after_s=1.0)
     world.work()
     (setting,) = world.view.outstanding_settings
-    assert "hand: set_meta_level lively" in setting.sentence
+    assert "manually: set_meta_level lively" in setting.sentence
     assert world.outlive().state == "DONE"
     assert world.level == "lively"
 
@@ -363,7 +363,7 @@ def test_what_cannot_be_put_back_names_the_line_of_the_shell() -> None:
     ("steps", "options", "words"),
     [
         ([move("2.0", N1, N3)], replace(FAST, pause_balancer=True), "at level steady"),
-        ([STEADY, SetMetaLevel(before="steady", level="lively")], FAST, "and for good"),
+        ([STEADY, SetMetaLevel(before="steady", level="lively")], FAST, "and permanently"),
     ],
 )
 def test_a_run_that_contradicts_itself_is_refused(steps, options, words) -> None:
@@ -543,7 +543,7 @@ def test_nodes_are_measured_as_they_lead_and_serve() -> None:
     view = world.outlive()
     found = measured(view, snapshot_of_world(world))
     assert [(item.node, item.primaries, item.replicas) for item in found.nodes] == [(N3, 1, 2)]
-    assert describe_event(found).after == "1 node looked at"
+    assert describe_event(found).after == "1 node checked"
     everything = measured(_view(a_world()), snapshot_of_world(world))
     assert [item.node for item in everything.nodes] == [N1, N2, N3, N4]
 

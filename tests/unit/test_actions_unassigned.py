@@ -80,7 +80,7 @@ def test_it_goes_on_by_itself_when_the_clients_come_back_late() -> None:
     assert world.view.steps[0].is_reconciled
     (resumed,) = world.events(RunResumed)
     assert isinstance(resumed, RunResumed)
-    assert "is over" in resumed.sentence
+    assert "is gone" in resumed.sentence
     begun = [step.begun_at for step in world.view.steps]
     assert begun[0] is not None
     assert begun[1] is not None

@@ -264,7 +264,7 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
 ) -> None:
     config = config_of(tmp_path, receiver.url)
     put(tmp_path, is_even=False)
-    assert "hook was told: [warning] prod: 1 firing" in looks(config)
+    assert "hook received: [warning] prod: 1 firing" in looks(config)
     assert len(receiver.messages) == 1
     assert "above the mean of traffic" in receiver.messages[0]["message"]
     looks(config)
@@ -350,7 +350,7 @@ def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing
     said: list[str] = []
     one = _Watch(config, lambda *_: 0, said.append)
     one._turn()
-    assert any("hook did not take the message" in text for text in said)
+    assert any("hook did not accept the message" in text for text in said)
     receiver.is_down = False
     one._turn()
     assert receiver.messages == [], "not so soon"

@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_read_leaves_the_limits_and_is_named_once(tmp_path
     assert not site.limits.now().read_only
     assert not site.limits.now().read_only
     assert len(site.said) == 1
-    assert site.said[0].startswith(f"The limits stay as they were: {site.file} is not TOML")
+    assert site.said[0].startswith(f"The limits are unchanged: {site.file} is not TOML")
     site.file.unlink()
     assert not site.limits.now().read_only
     site.write(read_only="true")

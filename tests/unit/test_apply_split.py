@@ -76,6 +76,6 @@ def test_a_split_is_done_when_its_parts_are_served_or_nothing_asks_for_them(
         assert (result.state, result.code) == ("DONE", "split")
         return
     assert (result.state, result.code) == ("UNKNOWN", "unassigned")
-    assert f"No broker serves {' and '.join(unserved)}." in result.sentence
+    assert f"No broker owns {' and '.join(unserved)}." in result.sentence
     assert "`pulsar-admin topics lookup TOPIC`" in result.hint
     assert SPLIT.flags_of(result.code).unserved == "unassigned"

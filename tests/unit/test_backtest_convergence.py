@@ -65,4 +65,4 @@ def test_nothing_is_recommended_where_none_can_be_simulated():
     rows, changes, words = simulated({BEST: None, SECOND: None})
     assert chosen(rows, TARGET) is None
     assert changes == []
-    assert "Nothing is recommended" in words
+    assert "No recommendation" in words

@@ -30,14 +30,14 @@ THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("{", InputError, "no JSON"),
+        ("{", InputError, "not JSON"),
         ("[]", InputError, "a list, not a JSON object"),
         ("null", InputError, "null, not a JSON object"),
         ('{"shedings": []}', UnknownNameError, "Did you mean shedding"),
         ('{"shedding": []}', InputError, "is empty"),
         ('{"shedding": {}}', InputError, "is an object"),
         ('{"shedding": ["TresholdShedder"]}', UnknownNameError, "Did you mean ThresholdShedder"),
-        ('{"placement": ["LeastUsed"]}', UnknownNameError, "There is no placement strategy"),
+        ('{"placement": ["LeastUsed"]}', UnknownNameError, "No placement strategy"),
         ('{"settings": []}', InputError, "`settings` of the grid is a list"),
         ('{"settings": {"loadBalancerBrokerThreshold": [1]}}', UnknownNameError, "Did you mean"),
         (f'{{"settings": {{"{THRESHOLD}": ["much"]}}}}', InputError, "takes a whole number"),
@@ -46,18 +46,18 @@ THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
             InputError,
             "under `shedding`",
         ),
-        ('{"seeds": [1.5]}', InputError, "no whole number"),
-        ('{"seeds": [true]}', InputError, "no whole number"),
+        ('{"seeds": [1.5]}', InputError, "not a whole number"),
+        ('{"seeds": [true]}', InputError, "not a whole number"),
         ('{"window_minutes": 1}', InputError, "from 2 to"),
         ('{"window_minutes": true}', InputError, "from 2 to"),
         ('{"minute_s": 0}', InputError, "from 0.001 to"),
-        ('{"from": "noon"}', InputError, "no time"),
+        ('{"from": "noon"}', InputError, "not a time"),
         ('{"from": "2026-11-21T13:00Z", "to": "2026-11-21T12:00Z"}', InputError, "not before"),
         ('{"target": "viv"}', UnknownNameError, "Did you mean vivo"),
         ('{"target": {"deviatoin": 0.1}}', UnknownNameError, "Did you mean deviation"),
-        ('{"policies": ["all"]}', UnknownNameError, "There is no policy"),
+        ('{"policies": ["all"]}', UnknownNameError, "No policy"),
         ('{"policies": ["app"], "shedding": ["none"]}', InputError, "two grids"),
-        ('{"clusters": [1]}', InputError, "where a name belongs"),
+        ('{"clusters": [1]}', InputError, "instead of a name"),
     ],
 )
 def test_what_is_wrong_with_a_grid_is_said(text, error, words):
@@ -194,9 +194,9 @@ def test_the_record_is_one_run_a_window_whatever_the_seeds():
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        (Grid(clusters=("b",)), "Nothing is recorded of cluster 'b'"),
+        (Grid(clusters=("b",)), "No history of cluster 'b' is recorded"),
         (Grid(start=START + timedelta(days=1)), "No recorded minute"),
-        (Grid(seeds=tuple(range(200)), window_minutes=2), "are the most"),
+        (Grid(seeds=tuple(range(200)), window_minutes=2), "the maximum is"),
     ],
 )
 def test_units_that_cannot_be_are_refused(grid, words):

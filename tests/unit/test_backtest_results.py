@@ -183,7 +183,7 @@ def test_whoever_meets_the_target_comes_first_then_the_fewest_unloads():
     assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
     assert [row["meets_target"] for row in rows] == [True, True, True, False, False, False]
     assert {row["candidate_number"] for row in rows if row["is_pareto"]} == {3, 4, 5}
-    assert "14% of the mean traffic" in rows[0]["sentence"]
+    assert "deviation p95 14%" in rows[0]["sentence"]
     assert "31%, 188.0 a day" in rows[0]["sentence"]
 
 
@@ -348,10 +348,10 @@ def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_t
     why = recommended(runs, rows, TIGHT, PULSAR.nouns)["why"].to_pylist()[0]
     assert "from 79.5% to 55%" in why
     words = describe_advice(runs, rows, TIGHT, PULSAR.nouns)
-    assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
+    assert "Model error: +21.1 points of deviation and +117.0 unloads a day" in words
     assert "Recommended" not in words
     assert "misses the target by 35.0 points of deviation and 890.0 unloads a day: c2." in words
-    assert "Unloads a day are extrapolated from 1 h." in words
+    assert "Unloads a day extrapolated from 1 h." in words
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_without_the_recorded_settings_played_again_nothing_is_recommended():
     runs = run_rows(scored(0, 0.5, 45), scored(2, 0.1, 1))
     rows = ranked(runs, TIGHT, PULSAR.nouns)
     assert chosen(rows.to_pylist(), TIGHT) is None
-    assert "nothing to compare" in describe_advice(runs, rows, TIGHT, PULSAR.nouns)
+    assert "no baseline" in describe_advice(runs, rows, TIGHT, PULSAR.nouns)
 
 
 def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
@@ -487,7 +487,7 @@ def test_a_series_out_of_the_history_is_that_of_the_snapshots(tmp_path):
     assert all(np.array_equal(one, other) for one, other in pairs)
     assert found.template.brokers.equals(wanted.template.brokers)
     assert found.template.bundles.equals(wanted.template.bundles)
-    with pytest.raises(HistoryError, match="Nothing of 'fleet' was recorded"):
+    with pytest.raises(HistoryError, match="No history of 'fleet' is recorded"):
         load_series(store, "fleet", replace(window, start=window.end.replace(year=2027)))
 
 
@@ -498,7 +498,7 @@ def test_a_pegasus_record_is_none_of_pulsar(tmp_path):
     Recorder(store, "onebox").record(snapshot)
     start = snapshot.manifest.taken_at
     window = Window(number=0, start=start, end=start.replace(year=start.year + 1))
-    with pytest.raises(InputError, match="no Pulsar cluster"):
+    with pytest.raises(InputError, match="not a Pulsar cluster"):
         load_series(store, "onebox", window)
 
 

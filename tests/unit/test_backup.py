@@ -91,7 +91,7 @@ def test_nothing_is_overwritten(config, journal, tmp_path, capsys):
     entries = journal.entries()
     code, refused = answer(capsys, "restore", folder, "--config", config)
     assert code == 1
-    assert "overwrites nothing" in refused["error"]["message"]
+    assert "does not overwrite files" in refused["error"]["message"]
     assert journal.entries() == entries
 
 
@@ -127,4 +127,4 @@ def test_a_folder_without_a_backup_is_named(config, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     code, refused = answer(capsys, "restore", tmp_path / "empty", "--config", config)
     assert code == 1
-    assert "holds no backup" in refused["error"]["message"]
+    assert "has no backup" in refused["error"]["message"]

@@ -40,8 +40,8 @@ def nowhere(tmp_path, monkeypatch) -> Path:
 def test_without_a_configuration_it_is_said_how_to_name_one(nowhere, capsys, words) -> None:
     assert run(words) == 1
     said = capsys.readouterr().err
-    assert "no configuration" in said
-    assert "Give --config FILE" in said
+    assert "No configuration" in said
+    assert "Pass --config FILE" in said
     assert not any(nowhere.iterdir())
 
 

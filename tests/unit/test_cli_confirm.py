@@ -103,7 +103,7 @@ def test_apply_without_a_terminal_is_refused_in_a_sentence(
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
     assert apply(config, plan_of(kind), tmp_path) == 2
     said = capsys.readouterr().err
-    assert "There is no terminal to confirm on. Add --yes, or --dry-run." in " ".join(said.split())
+    assert "No terminal for the confirmation. Add --yes, or --dry-run." in " ".join(said.split())
     assert requested == []
 
 
@@ -174,7 +174,7 @@ def test_pegasus_commands_that_act_are_refused_alike(config, capsys, monkeypatch
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert run(["pegasus", *words, "--config", str(config)]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "There is no terminal to confirm on." in said
+    assert "No terminal for the confirmation." in said
 
 
 def test_an_expired_plan_is_refused_before_anything_is_asked(

@@ -41,7 +41,7 @@ def test_findings_come_with_consequence_and_commands(capsys, kept):
     assert "usage that shedding" in out
     assert f"trimtab set fleet {HISTORY}=0.9 --plan plan.json" in out
     assert "broker.conf: lowerBoundarySheddingEnabled=false" in out
-    assert f"{BROKER}" in out.partition("what differs")[2]
+    assert f"{BROKER}" in out.partition("differences")[2]
 
 
 def test_json_has_the_fix_in_parts(capsys, kept):

@@ -87,7 +87,7 @@ def test_agreement_is_told(site: Path, capsys) -> None:
     assert found["strategy"] == "ThresholdShedder"
     assert sum(found["counts"].values()) == len(found["rounds"]) == 4
     assert run(["history", "agreement", "fleet"]) == 0
-    assert "switched off" in capsys.readouterr().out
+    assert "disabled" in capsys.readouterr().out
 
 
 def test_agreement_is_predicted_again_from_the_record(site: Path, capsys) -> None:
@@ -161,13 +161,13 @@ def test_snapshot_directories_of_a_cluster_become_a_file(site: Path, capsys) -> 
     uri = ["--history", str(site / "elsewhere")]
     assert answer(capsys, "import", file, *uri)["minutes"] == 5
     found = answer(capsys, "export", source, "--from", "-2h", "--out", file + "2", code=2)
-    assert "Leave --from" in found["error"]["hint"]
+    assert "Omit --from" in found["error"]["hint"]
 
 
 def test_export_writes_over_nothing(site: Path, capsys) -> None:
     (site / "there").write_text("mine")
     found = answer(capsys, "export", "fleet", "--out", str(site / "there"), code=2)
-    assert "exists already" in found["error"]["message"]
+    assert "already exists" in found["error"]["message"]
     assert (site / "there").read_text() == "mine"
 
 
@@ -195,7 +195,7 @@ def test_damaged_snapshot_of_a_shelf_is_named(site: Path, capsys) -> None:
 
 def test_folder_without_snapshots_is_refused(site: Path, capsys) -> None:
     found = answer(capsys, "import", str(site), "--history", str(site / "h"), code=1)
-    assert "no snapshot in" in found["error"]["message"]
+    assert "No snapshot in" in found["error"]["message"]
     assert answer(capsys, "import", str(site / "nowhere"), code=2)["error"]["code"] == "usage"
 
 
@@ -208,7 +208,7 @@ def test_history_is_put_in_order(site: Path, capsys) -> None:
     assert one["bytes"] > 0
     assert answer(capsys, "compact", "nobody", *uri, code=1)["error"]["code"] == "unknown_name"
     assert run(["history", "compact", "--history", str(site / "empty")]) == 0
-    assert "Nothing is recorded" in capsys.readouterr().out
+    assert "No history is recorded" in capsys.readouterr().out
 
 
 NOW = datetime(2026, 11, 22, 6, 30, tzinfo=UTC)
@@ -262,6 +262,6 @@ def test_what_comes_from_elsewhere_says_how_the_pages_show_it(site: Path, capsys
     assert run(["history", "import", file, "--as", "case 7", "--history", str(site / "h")]) == 0
     said = capsys.readouterr().out
     assert "5 new snapshots" in said
-    assert "know case 7" in said
+    assert "accept the name case 7" in said
     found = answer(capsys, "import", file, "--as", " ", "--history", str(site / "h"), code=2)
     assert found["error"]["message"] == "--as is empty."

@@ -56,7 +56,7 @@ def test_demand_is_played_over_time(capsys):
     assert body["periods"][0]["share"] == [11, 55, 33]
     assert body["periods"][1]["used"] == [11, 50, 30]
     assert run(["quota", "--limit", "100", "--steps", "2:10,50,30"]) == 0
-    assert "held back" in capsys.readouterr().out
+    assert "throttled" in capsys.readouterr().out
     _, free = _json(capsys, "quota", "--limit=-1", "--steps", "2:10,50")
     assert free["periods"][1]["share"] == [None, None]
 
@@ -65,8 +65,8 @@ def test_demand_is_played_over_time(capsys):
     ("arguments", "code", "words"),
     [
         ("quota --snapshot SNAPSHOT --group gould", 1, "Did you mean gold?"),
-        ("quota --snapshot SNAPSHOT", 2, "go together"),
-        ("quota --snapshot SNAPSHOT --group gold --limit 5", 2, "go together"),
+        ("quota --snapshot SNAPSHOT", 2, "must be used together"),
+        ("quota --snapshot SNAPSHOT --group gold --limit 5", 2, "must be used together"),
         ("quota --snapshot SNAPSHOT --group gold --of publish", 2, "publish_msgs"),
         ("quota --limit 5", 2, "--usage"),
         ("quota --steps 1:2", 2, "--limit"),

@@ -78,22 +78,22 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
     ("words", "code", "told"),
     [
         (("move", "tmp.1", *MOVE[1:]), 1, "Did you mean temp?"),
-        (("move", "temp.9", *MOVE[1:]), 1, "no partition named '2.9'"),
+        (("move", "temp.9", *MOVE[1:]), 1, "No partition named '2.9'"),
         (("move", "temp", *MOVE[1:]), 1, "is not a partition"),
         (("move", "2.1", "move", *MOVE[2:]), 2, "Did you mean move_pri"),
-        (("migrate", "db9:34801"), 1, "no node named 'db9:34801'"),
+        (("migrate", "db9:34801"), 1, "No node named 'db9:34801'"),
         (("set", "balance_cluste", "true"), 2, "Did you mean balance_cluster"),
         (("set", "nosuch", "5"), 2, "add_secondary_max_count_for_one_node"),
         (("level", "set", "frozen"), 2, "Did you mean freezed"),
         (("level", "put", "steady"), 2, "level CLUSTER set LEVEL"),
         (("level", "set"), 2, "level CLUSTER set LEVEL"),
-        (("propose", "2.0", "UPGRADE_TO_PRIMARY", "--node", NODES[1]), 1, "kills a server"),
+        (("propose", "2.0", "UPGRADE_TO_PRIMARY", "--node", NODES[1]), 1, "crashes a server"),
         (("propose", "2.0", "DOWNGRADE", "--node", NODES[1]), 2, "Did you mean DOWNGRADE"),
-        (("even", "--by", "size"), 2, "no measure named 'size'"),
+        (("even", "--by", "size"), 2, "No measure named 'size'"),
         (("drain", NODES[0], "--apply"), 2, "A run needs a reason"),
         (("drain", NODES[0], "--apply", "--reason", "x"), 2, "is a snapshot"),
         (("drain", NODES[0], "--dry-run"), 2, "is a snapshot"),
-        (("drain", NODES[0], "--plan", "p", "--apply"), 2, "either written or executed"),
+        (("drain", NODES[0], "--plan", "p", "--apply"), 2, "only writes the plan"),
         (("drain", NODES[0], NODES[1]), 1, "nodes would be left"),
     ],
 )
@@ -124,13 +124,13 @@ def test_nothing_to_do_is_done_and_writes_no_plan(capsys, directory, tmp_path, w
 
 def test_a_reason_alone_changes_nothing_and_that_is_said(capsys, directory):
     assert run(["pegasus", "migrate", directory, NODES[0], "--reason", "new disks"]) == 0
-    assert "add --apply" in capsys.readouterr().err
+    assert "Execute it with --apply" in capsys.readouterr().err
 
 
 def test_replicas_after_a_drain_are_about_and_the_guardians_choice(capsys, directory):
     assert run(["pegasus", "drain", directory, NODES[0]]) == 0
     told = capsys.readouterr().out
-    assert "about, after" in told
+    assert "estimate after" in told
     assert "the guardian's choice" in told
 
 
@@ -144,6 +144,6 @@ def test_every_error_of_a_plan_is_told(capsys, directory):
 def test_a_long_plan_is_cut_for_people(capsys, directory):
     assert run(["pegasus", "drain", directory, NODES[0]]) == 0
     told = capsys.readouterr().out
-    assert "1 more line like these" in told
-    assert "run ends, however" in told
+    assert "1 more line of this kind" in told
+    assert "end of the run, it restores" in told
     assert "Nothing was changed." in told

@@ -259,11 +259,11 @@ def test_what_denies_the_clients_of_a_table_is_shown_where_room_is_short(
 def test_each_kind_of_snapshot_is_refused_by_the_commands_of_the_other(tmp_path, content, capsys):
     snapshot = built(content)
     save_snapshot(snapshot, tmp_path / "pegasus")
-    with pytest.raises(SnapshotError, match="not of a Pulsar one"):
+    with pytest.raises(SnapshotError, match="not of a Pulsar cluster"):
         load_snapshot(tmp_path / "pegasus")
     pulsar = replace(snapshot, manifest=replace(snapshot.manifest, kind="pulsar"))
     save_snapshot(pulsar, tmp_path / "pulsar")
-    with pytest.raises(SnapshotError, match="not of a Pegasus one"):
+    with pytest.raises(SnapshotError, match="not of a Pegasus cluster"):
         load_pegasus_snapshot(tmp_path / "pulsar")
     assert run(["pegasus", "nodes", str(tmp_path / "pulsar")]) == 2
     assert "pulsar is a Pulsar cluster; this command reads Pegasus" in capsys.readouterr().err

@@ -115,7 +115,7 @@ def test_a_narrow_run_keeps_where_bundles_landed(trimtab, monkeypatch) -> None:
     _, out, err = trimtab("runs", RUN)
     assert "landed" in out
     assert "b9:8080" in out
-    assert "left out: from" in err
+    assert "Hidden columns: from" in err
 
 
 def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
@@ -125,8 +125,8 @@ def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
     assert len(json.loads(out)["runs"]) == 1
     code, out, _ = trimtab("runs", "--cluster", "none")
     assert code == 0
-    assert out.startswith("No run was ever requested on none, says the journal sqlite://")
-    assert out.rstrip().endswith("journal.db.")
+    assert out.startswith("The journal sqlite://")
+    assert out.rstrip().endswith("journal.db has no runs on none.")
 
 
 def test_unsigned_entries_of_a_run_are_named(site, trimtab) -> None:
@@ -168,11 +168,11 @@ def test_one_run_for_people_says_what_matters(trimtab) -> None:
     for words in (
         "is STOPPED: 2 done, 1 skipped. Stopped as ann asked.",
         "b9:8080",
-        "could still go from b9:8080 to b2:8080",
+        "may still move from b9:8080 to b2:8080",
         "It was put back.",
         "moved, not by us",
         "40% before, 10% predicted, 12.5% measured",
-        "Requested to stop the run. enough",
+        "Requested: stop the run. enough",
         "Step 3: It is stopped.",
     ):
         assert words in out
@@ -294,7 +294,7 @@ def test_a_cut_end_needs_the_hash_kept_elsewhere(trimtab, site) -> None:
     assert json.loads(out)["damage"] is None
     code, out, _ = trimtab("runs", "--verify", "--expect", kept)
     assert code == 1
-    assert "cut off" in out
+    assert "truncated" in out
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_options_that_exclude_each_other_are_bad_usage(trimtab, words) -> None:
 def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, site) -> None:
     code, out, _ = trimtab("runs", LATER, "--stop", "--reason", "too \x1b[31mhot\nnow")
     assert code == 0
-    assert f"Stop of run {LATER} is requested" in out
+    assert f"Stop of run {LATER} requested" in out
     entry = SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}").entries(run_id=LATER)[-1]
     event = entry.record.event
     assert isinstance(event, ControlRequested)
@@ -317,7 +317,7 @@ def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, si
 def test_what_is_left_open_is_said_when_the_pages_end(site, capsys) -> None:
     note_open_runs(site / "trimtab.toml")
     said = capsys.readouterr().err
-    assert said == "1 run was left open; the next worker goes on with it.\n"
+    assert said == "Open: 1 run. The next worker continues.\n"
 
 
 @pytest.mark.parametrize(
@@ -326,4 +326,4 @@ def test_what_is_left_open_is_said_when_the_pages_end(site, capsys) -> None:
 def test_one_thing_is_asked_of_one_run(trimtab, words) -> None:
     code, _, err = trimtab("runs", *words)
     assert code == 2
-    assert "at a time" in err
+    assert "cannot be combined" in err

@@ -264,7 +264,7 @@ def test_without_a_configuration_that_is_what_is_said(trimtab, words, tmp_path, 
     monkeypatch.delenv("TRIMTAB_CONFIG", raising=False)
     code, out, err = trimtab(*words)
     assert (code, out) == (1, "")
-    assert "no configuration" in err
+    assert "No configuration" in err
     assert "trimtab demo" in err
 
 
@@ -406,7 +406,7 @@ def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
         [sys.executable, "-c", script], capture_output=True, check=False, text=True
     )
     assert done.returncode == 1
-    assert "itself: TypeError" in done.stderr
+    assert "Internal error: TypeError" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -66,7 +66,7 @@ def test_a_child_that_does_not_want_to_end_is_killed(tmp_path, capsys) -> None:
     with Supervisor(tmp_path, grace_s=0.2) as supervisor:
         child = start(supervisor, STUBBORN)
     assert child.process.returncode == -signal.SIGKILL
-    assert "it is killed" in capsys.readouterr().err
+    assert "and is killed" in capsys.readouterr().err
 
 
 def test_what_others_read_ends_after_them_and_a_long_end_says_so(tmp_path, capsys) -> None:
@@ -202,9 +202,9 @@ def test_a_child_without_a_sign_of_life_is_killed_and_started_again(
             first.send_signal(signal.SIGSTOP)
         look_until(supervisor, lambda: child.restarts)
         assert first.returncode == -signal.SIGKILL
-        assert child.last_end == "no sign of life for 0 s"
+        assert child.last_end == "no heartbeat for 0 s"
     err = capsys.readouterr().err
-    assert "The worker gave no sign of life for 0 s and is killed." in err
+    assert "The worker sent no heartbeat for 0 s and is killed." in err
 
 
 def test_a_supervisor_that_was_paused_kills_nobody(tmp_path, monkeypatch) -> None:
@@ -431,7 +431,7 @@ def test_what_is_no_duration_is_bad_usage(text) -> None:
 def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_path) -> None:
     file = tmp_path / "trimtab.toml"
     file.write_text('[[clusters]]\nname = "real"\n')
-    with pytest.raises(ConfigError, match="not the demo's own"):
+    with pytest.raises(ConfigError, match="not written by the demo"):
         demo(brokers=1, bundles=1, seed=1, browser=False, state_dir=tmp_path)
     assert "real" in file.read_text()
 

@@ -43,9 +43,9 @@ def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> Non
     )
     drill._show_drill(done, DrillRequest())
     told = capsys.readouterr()
-    for text in ("rises most", "from", "to", BROKERS[1], "2.6%", "57.4%"):
+    for text in ("largest increase", "from", "to", BROKERS[1], "2.6%", "57.4%"):
         assert text in told.out
-    assert "left out: clients, traffic." in told.err
+    assert "Hidden columns: clients, traffic." in told.err
 
 
 def test_flaps_keep_how_long_and_by_whom(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_flaps_keep_how_long_and_by_whom(capsys: pytest.CaptureFixture[str]) -> 
     told = capsys.readouterr()
     for text in (BROKERS[0], "18 min", "cluster"):
         assert text in told.out
-    assert "left out: cluster, away." in told.err
+    assert "Hidden columns: cluster, away." in told.err
 
 
 def ranked(candidate: str, problem: str | None = None) -> dict[str, Any]:
@@ -106,4 +106,4 @@ def test_a_ranking_keeps_unloads_and_the_target(capsys: pytest.CaptureFixture[st
     )
     assert lost in " ".join(told.out.split())
     assert "Not simulated: AvgShedder. The time was over" in told.out
-    assert "left out: mean, minutes over 20%, ping-pongs/day." in " ".join(told.err.split())
+    assert "Hidden columns: mean, minutes over 20%, ping-pongs/day." in " ".join(told.err.split())

@@ -292,7 +292,7 @@ def test_ctrl_c_is_one_sentence_and_exit_code_130(
     monkeypatch.setattr(source, "snapshot_directories", stop)
     assert run(["health", "anything"]) == 130
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "trimtab: Stopped before it was done.\n")
+    assert (shown.out, shown.err) == ("", "trimtab: Stopped.\n")
 
 
 def test_a_reader_that_has_seen_enough_ends_a_command_well() -> None:

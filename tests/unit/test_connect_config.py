@@ -71,7 +71,7 @@ def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monk
             "".join(
                 f'[[clusters]]\nname = "{name}"\nzookeeper = "z:1"\n' for name in ("b", "a", "A")
             ),
-            "clusters a and A differ in case only",
+            "clusters a and A differ only in case",
         ),
         (f"a = {'[' * 10_000}{']' * 10_000}", "nested too deeply"),
         (f"a = {'{b = ' * 10_000}1{'}' * 10_000}", "nested too deeply"),
@@ -210,5 +210,5 @@ def test_zookeeper_takes_what_brokers_have_as_their_metadata_store(text: str, ho
     ],
 )
 def test_other_metadata_stores_are_named_with_what_to_do(text: str, words: str) -> None:
-    with pytest.raises(ValidationError, match=f"{words}.*leave zookeeper out"):
+    with pytest.raises(ValidationError, match=f"{words}.*omit zookeeper"):
         ClusterConfig(name="a", zookeeper=text)

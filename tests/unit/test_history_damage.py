@@ -43,7 +43,7 @@ def scrambled(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(halved, "cannot be read"), (scrambled, "cannot be read"), (Path.unlink, "is not there")],
+    [(halved, "cannot be read"), (scrambled, "cannot be read"), (Path.unlink, "is missing")],
 )
 def test_damaged_file_is_named_whole_and_other_days_are_read(tmp_path, damage, words) -> None:
     store = recorded(tmp_path)
@@ -59,7 +59,7 @@ def test_damaged_file_is_named_whole_and_other_days_are_read(tmp_path, damage, w
     for caught in (read, asked):
         said = str(caught.value)
         assert all(part in said for part in (words, "2026-11-20", "brokers", file.name))
-        assert "Leave that day" in (caught.value.hint or "")
+        assert "Exclude that day" in (caught.value.hint or "")
     assert store.rows("brokers", "fleet", start=NOON - timedelta(hours=1)).num_rows == 6
 
 
@@ -73,7 +73,7 @@ def test_log_that_lost_its_beginning_is_said_to_be_damaged(tmp_path) -> None:
 
 
 def test_address_of_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(HistoryError, match="foo:// is no known kind"):
+    with pytest.raises(HistoryError, match="unknown scheme foo://"):
         HistoryStore(HistoryLocation("foo://x/y")).clusters()
 
 

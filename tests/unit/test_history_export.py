@@ -95,9 +95,9 @@ def test_minutes_between_others_are_taken_in_one_by_one(tmp_path) -> None:
 def test_a_file_that_is_there_is_not_overwritten_and_nothing_is_nothing(tmp_path) -> None:
     here = filled(tmp_path / "a", fleet(1))
     (tmp_path / "x.zip").write_text("mine")
-    with pytest.raises(HistoryError, match="exists already"):
+    with pytest.raises(HistoryError, match="already exists"):
         export(here, "fleet", None, None, tmp_path / "x.zip")
-    with pytest.raises(HistoryError, match="Nothing of 'other' was recorded"):
+    with pytest.raises(HistoryError, match="No history of 'other' is recorded"):
         export(here, "other", None, None, tmp_path / "y.zip")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "x.zip"]
 
@@ -123,17 +123,20 @@ def contents_with(**changes):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda n, raw: None if n == "history.json" else raw, "history.json is not in it"),
+        (lambda n, raw: None if n == "history.json" else raw, "history.json is missing"),
         (lambda n, raw: b"{" if n == "history.json" else raw, "history.json cannot be read"),
-        (lambda n, raw: None if n.startswith("brokers/") else raw, "is not in it"),
-        (lambda n, raw: raw[:-1] + b"x" if n.startswith("brokers/") else raw, "is not what it was"),
-        (contents_with(format="else"), "has form else 1; this Trimtab reads trimtab-history 1"),
-        (contents_with(schema_version=9), "has form trimtab-history 9"),
+        (lambda n, raw: None if n.startswith("brokers/") else raw, "is missing"),
+        (lambda n, raw: raw[:-1] + b"x" if n.startswith("brokers/") else raw, "was altered"),
+        (
+            contents_with(format="else"),
+            "has format else 1; this version of Trimtab reads trimtab-history 1",
+        ),
+        (contents_with(schema_version=9), "has format trimtab-history 9"),
         (
             contents_with(
                 members=[{"name": "../x", "kind": "odd", "hour": 1, "rows": 1, "sha256": ""}]
             ),
-            "does not know rows of kind 'odd'",
+            "rows of unknown kind 'odd'",
         ),
     ],
 )
@@ -186,7 +189,7 @@ def test_a_snapshot_directory_becomes_one_file_and_opens_again(tmp_path) -> None
 
 
 def test_a_place_without_snapshots_is_named(tmp_path) -> None:
-    with pytest.raises(HistoryError, match="There is no snapshot in"):
+    with pytest.raises(HistoryError, match="No snapshot in"):
         import_snapshots(store_at(tmp_path / "b"), tmp_path)
     with pytest.raises(SnapshotError, match="cannot be read"):
         import_snapshots(store_at(tmp_path / "b"), tmp_path / "nowhere")

@@ -69,14 +69,14 @@ def test_a_store_without_anything_says_so(tmp_path) -> None:
     assert store.span("fleet") is None
     assert store.files("brokers") == []
     assert store.rows("events", "fleet").num_rows == 0
-    with pytest.raises(HistoryError, match="Nothing of 'fleet' was recorded by 2026-11-21"):
+    with pytest.raises(HistoryError, match="No history of 'fleet' is recorded before 2026-11-21"):
         store.snapshot_at("fleet", NOW)
 
 
 def test_a_moment_before_the_first_minute_has_no_snapshot(tmp_path) -> None:
     store = store_at(tmp_path)
     Recorder(store, "fleet").record(make_snapshot(brokers=3, bundles=6))
-    with pytest.raises(HistoryError, match="Nothing of 'fleet'"):
+    with pytest.raises(HistoryError, match="No history of 'fleet'"):
         store.snapshot_at("fleet", NOW - timedelta(seconds=1))
 
 
@@ -114,7 +114,7 @@ def test_rows_of_one_bundle_are_found_by_its_name(tmp_path) -> None:
 
 def test_an_unknown_kind_or_column_is_refused_with_the_known_ones(tmp_path) -> None:
     store = store_at(tmp_path)
-    with pytest.raises(HistoryError, match=r"no rows of kind 'broker'.*Known: "):
+    with pytest.raises(HistoryError, match=r"no rows of kind 'broker'.*Available: "):
         store.rows("broker", "fleet")
     with pytest.raises(HistoryError, match=r"no column 'cpu'.*Columns: "):
         store.rows("brokers", "fleet", columns=["cpu"])
@@ -348,7 +348,7 @@ def test_a_history_of_another_form_is_refused(tmp_path, monkeypatch) -> None:
     log.write_text(
         log.read_text().replace('"trimtab.schemaVersion":"1"', '"trimtab.schemaVersion":"9"')
     )
-    with pytest.raises(HistoryError, match="has form 9; this Trimtab reads 1"):
+    with pytest.raises(HistoryError, match="has format version 9; this version of Trimtab reads 1"):
         store_at(tmp_path).rows("events", "fleet")
 
 
@@ -356,7 +356,7 @@ def test_a_minute_whose_rows_were_changed_is_refused(tmp_path) -> None:
     store = store_at(tmp_path)
     Recorder(store, "fleet").record(make_snapshot(brokers=2, bundles=4))
     store.tables.table("settings").delete("name = 'loadBalancerEnabled'")
-    with pytest.raises(HistoryError, match="does not hold what it names at 2026-11-21 12:30:00Z"):
+    with pytest.raises(HistoryError, match="is altered at 2026-11-21 12:30:00Z"):
         store.snapshot_at("fleet", NOW)
 
 

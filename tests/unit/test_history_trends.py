@@ -214,7 +214,7 @@ def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
         ]
     )
     assert found.rounds["helped"].to_pylist() == [None, None]
-    assert "2 helped is" in found.sentence
+    assert "effect unknown for 2 moves" in found.sentence
 
 
 def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():

@@ -97,7 +97,7 @@ def test_a_journal_written_again_is_found_between_two_anchors(tmp_path, journal,
     found = journal.verify(anchors=known)
     assert found.damage is not None
     assert found.damage.seq == 8
-    assert "entry after 4" in found.damage.what
+    assert "after entry 4" in found.damage.what
 
 
 def test_a_cut_end_is_found(tmp_path, journal, database):
@@ -109,7 +109,7 @@ def test_a_cut_end_is_found(tmp_path, journal, database):
     found = journal.verify(anchors=known)
     assert found.damage is not None
     assert found.damage.seq == 10
-    assert "cut off" in found.damage.what
+    assert "truncated" in found.damage.what
 
 
 def test_anchors_of_another_key_or_a_changed_line_are_refused(tmp_path, journal):
@@ -121,7 +121,7 @@ def test_anchors_of_another_key_or_a_changed_line_are_refused(tmp_path, journal)
     with pytest.raises(InputError, match="line 2 does not have"):
         read_anchors(file, KEY)
     file.write_text("no anchor\n")
-    with pytest.raises(InputError, match="line 1 is no anchor"):
+    with pytest.raises(InputError, match="line 1 is not an anchor"):
         read_anchors(file, KEY)
 
 
@@ -193,7 +193,7 @@ def test_the_command_names_what_does_not_agree(tmp_path, database, journal, caps
     anchored(file, journal)
     words = ["runs", "--verify", "--config", str(config)]
     assert run_command(words) == 0
-    assert "3 anchors agree" in capsys.readouterr().out
+    assert "3 anchors match" in capsys.readouterr().out
     write_again(database, 12)
     assert run_command([*words, "--json"]) == 1
     body = json.loads(capsys.readouterr().out)

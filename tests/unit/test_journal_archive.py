@@ -122,7 +122,7 @@ def test_a_second_archive_follows_on_the_first(config, key, journal, tmp_path, c
     gap = journal.verify(archived=read_archive(files[0]))
     assert gap.damage is not None
     assert gap.damage.seq == 6
-    assert "up to entry 11" in gap.damage.what
+    assert "Entries up to 11" in gap.damage.what
 
 
 def stored(database: Path) -> list[tuple]:
@@ -192,7 +192,7 @@ def test_a_file_is_never_overwritten(config, journal, tmp_path, capsys) -> None:
     (tmp_path / "one.jsonl").write_text("mine")
     code, refused = archived(capsys, config, tmp_path / "one.jsonl")
     assert code == 1
-    assert "overwrites nothing" in refused["error"]["message"]
+    assert "does not overwrite files" in refused["error"]["message"]
     assert (tmp_path / "one.jsonl").read_text() == "mine"
     assert len(journal.entries()) == 5
 
@@ -280,7 +280,7 @@ def test_a_changed_archive_is_named(config, journal, tmp_path, capsys) -> None:
     file.write_text("no entry\n")
     code, refused = answer(capsys, "runs", "--verify", "--archive", file, "--config", config)
     assert code == 1
-    assert "line 1 is no entry" in refused["error"]["message"]
+    assert "line 1 is not a journal entry" in refused["error"]["message"]
 
 
 def test_a_run_that_was_written_meanwhile_stops_the_removal(journal) -> None:
@@ -290,9 +290,9 @@ def test_a_run_that_was_written_meanwhile_stops_the_removal(journal) -> None:
     digest = journal.entries()[4].digest
     assert (found.last, found.open_run) == (5, RUNS[1])
     add(journal, RUNS[0], [requested()])
-    with pytest.raises(ConflictError, match="written while"):
+    with pytest.raises(ConflictError, match="changed during archiving"):
         journal.remove_archived(archive_record(digest), found.newest)
-    with pytest.raises(ConflictError, match="written while"):
+    with pytest.raises(ConflictError, match="changed during archiving"):
         journal.remove_archived(archive_record("f" * 64), journal.newest()[0])
     assert len(journal.entries()) == 7
 

@@ -288,7 +288,7 @@ def test_five_forged_entries_are_named(config, plain, capsys) -> None:
     assert found["unsigned"] == [2, 3, 4, 5, 6]
     assert run(["runs", "--verify"]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "is NOT SOUND" in said
+    assert "is NOT INTACT" in said
     assert "5 entries of 6 are not genuine" in said
     assert "2, 3, 4, 5, 6" in said
 
@@ -378,14 +378,14 @@ def test_a_database_that_allows_changes_is_named(
         raw.executescript(statement)
     code, found = answer(capsys, "runs", "--verify")
     assert code == 1
-    assert "does not refuse changes" in found["problems"][0]
+    assert "no longer protects entries" in found["problems"][0]
 
 
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
-        ({1: RUN, 9: RUN}, "ends with entry 1, but the history has entry 9"),
-        ({1: "another"}, "Entry 1 is not the one of run another"),
+        ({1: RUN, 9: RUN}, "ends with entry 1, but the history refers to entry 9"),
+        ({1: "another"}, "Entry 1 differs from the entry of run another"),
         ({1: RUN}, ""),
     ],
 )
@@ -401,5 +401,5 @@ def test_an_empty_journal_is_a_loss_where_the_history_has_entries(plain) -> None
     assert plain.verify().is_sound
     found = plain.verify(recorded={3: RUN})
     assert not found.is_sound
-    assert "The journal is empty, but the history has entry 3" in found.problems[0]
+    assert "The journal is empty, but the history refers to entry 3" in found.problems[0]
     assert (found.newest_seq, found.newest_digest) == (0, FIRST_LINK)

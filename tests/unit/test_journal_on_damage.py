@@ -66,8 +66,8 @@ REMOVED = "DELETE FROM trimtab_entries WHERE seq = 2"
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        (EDITED, "Entry 2 of the journal is not as it was written: Its content is not what"),
-        (MOVED, "Its column cluster does not say what its content says."),
+        (EDITED, "Entry 2 of the journal was altered: Its content does not match"),
+        (MOVED, "Its column cluster does not match its content."),
         (REMOVED, "It is missing."),
     ],
 )
@@ -98,7 +98,7 @@ def test_worker_does_not_carry_out_a_tampered_request(tmp_path: Path) -> None:
     tampered(tmp_path, EDITED)
     journal = journal_of(tmp_path)
     entries = journal.entries(run_id=RunId("20261121-120001-abcdef"))
-    with pytest.raises(InvariantError, match="Entry 2 of the journal is not as it was written"):
+    with pytest.raises(InvariantError, match="Entry 2 of the journal was altered"):
         fold(entries)
     journal.close()
 

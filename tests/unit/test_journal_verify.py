@@ -76,7 +76,7 @@ def test_an_empty_journal_is_sound() -> None:
             "does not follow",
         ),
         ([row for row in ROWS if row.seq != 5], 5, "It is missing."),
-        ([row for row in ROWS if row.seq not in (5, 6, 7)], 5, "up to entry 7"),
+        ([row for row in ROWS if row.seq not in (5, 6, 7)], 5, "Entries up to 7"),
         ([row for row in ROWS if row.seq != 1], 1, "It is missing."),
         (
             [replace(row, seq=row.seq - (row.seq > 5)) for row in ROWS if row.seq != 5],
@@ -84,7 +84,7 @@ def test_an_empty_journal_is_sound() -> None:
             "does not follow",
         ),
         (swapped(ROWS, 5, 6), 5, "does not follow"),
-        ([replace(ROWS[0], seq=0), *ROWS], 0, "where none can be"),
+        ([replace(ROWS[0], seq=0), *ROWS], 0, "an impossible position"),
         ([*ROWS, replace(ROWS[-1], seq=LAST + 1)], LAST + 1, "does not follow"),
         (changed(ROWS, 5, run_id="another"), 5, "column run_id"),
         (changed(ROWS, 5, cluster="another"), 5, "column cluster"),
@@ -115,6 +115,6 @@ def test_a_cut_end_is_noticed_only_with_a_hash_kept_elsewhere() -> None:
     found = verify_rows(cut, expected=ROWS[-1].digest)
     assert found.damage is not None
     assert found.damage.seq == len(cut) + 1
-    assert "cut off" in found.damage.what
+    assert "truncated" in found.damage.what
     assert verify_rows(ROWS, expected=ROWS[3].digest).is_sound
     assert verify_rows(ROWS, expected=FIRST_LINK).is_sound

@@ -225,10 +225,10 @@ def test_the_command_prints_a_table_that_fits_80_columns(trimtab: Trimtab) -> No
     ("words", "code", "message"),
     [
         (["--strategy", "Uniform"], 2, "shedding strategy named 'Uniform'"),
-        (["--strategy", "TransferShedder"], 1, "has no messages of system topics"),
+        (["--strategy", "TransferShedder"], 1, "has no load topic messages"),
         (["--strategy", "AvgShedder", "--set", "minUnload=3"], 2, "setting named 'minUnload'"),
-        (["--strategy", "AvgShedder", "--set", "minUnloadMessage=x"], 2, "has no JSON value"),
-        (["--strategy", "AvgShedder", "--set", "minUnloadMessage"], 2, "has no JSON value"),
+        (["--strategy", "AvgShedder", "--set", "minUnloadMessage=x"], 2, "is not a JSON value"),
+        (["--strategy", "AvgShedder", "--set", "minUnloadMessage"], 2, "is not a JSON value"),
         (["--strategy", "AvgShedder", "--set", 'minUnloadMessage="x"'], 2, "a whole number"),
         (["--strategy", "AvgShedder", "--set", "loadBalancerEnabled=1"], 2, "true or false"),
         (["--strategy", "AvgShedder", "--from", "soon"], 2, "--from soon is not a time"),

@@ -13,7 +13,7 @@ NAMESPACES = ["acme/logs", "acme/orders", "acme/search"]
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("acme/nothere", "Known: acme/logs, acme/orders, acme/search."),
+        ("acme/nothere", "Available: acme/logs, acme/orders, acme/search."),
         ("acme/order", "Did you mean acme/orders?"),
         ("acme/serch", "Did you mean acme/search?"),
     ],
@@ -24,7 +24,7 @@ def test_a_name_is_near_by_what_is_its_own(name: str, hint: str) -> None:
 
 def test_of_many_names_that_are_not_near_no_number_is_given() -> None:
     known = [f"acme/ns{at:02}" for at in range(40)]
-    assert UnknownNameError.of("namespace", "zzz", known).hint == "No known name is near it."
+    assert UnknownNameError.of("namespace", "zzz", known).hint == "No name is similar."
 
 
 @pytest.mark.parametrize(

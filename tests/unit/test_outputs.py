@@ -204,7 +204,7 @@ def test_the_name_of_a_file_names_its_namespace(folder, name):
 
 def test_bundles_of_no_known_namespace_are_an_error(tmp_path):
     bounds = json.dumps({"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1})
-    with pytest.raises(InputError, match="does not name its namespace"):
+    with pytest.raises(InputError, match="has its namespace"):
         import_outputs([put(tmp_path, "bundles.json", bounds)], "c", NOW)
     assert import_outputs([put(tmp_path, "t+n.json", bounds)], "c", NOW).snapshot.bundles.num_rows
 
@@ -254,7 +254,7 @@ def test_metrics_alone_are_a_snapshot(tmp_path):
 
 def test_metrics_of_no_known_broker_are_an_error(folder):
     put(folder, "metrics.prom", "# TYPE jvm_threads_current gauge\njvm_threads_current 5.0\n")
-    with pytest.raises(InputError, match="does not name its broker"):
+    with pytest.raises(InputError, match="has its broker"):
         taken(folder)
 
 

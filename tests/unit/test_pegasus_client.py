@@ -235,7 +235,7 @@ def test_no_answer_in_time_is_unknown_and_its_late_reply_harms_nobody():
 def test_garbage_is_a_protocol_error(garbage):
     with serving(lambda _request, _frame: garbage) as [server]:
         client = MetaClient([server.address], timeout_s=2)
-        with pytest.raises(ProtocolError, match="did not speak its protocol"):
+        with pytest.raises(ProtocolError, match="violated the Pegasus protocol"):
             client.fetch_nodes()
         client.close()
 
@@ -308,7 +308,7 @@ def test_a_table_that_is_not_there_and_a_call_to_the_wrong_kind_of_server_are_to
         with pytest.raises(ProtocolError, match="ERR_HANDLER_NOT_FOUND"):
             client.fetch_nodes()
         one = ServerClient(server.address)
-        with pytest.raises(NotFoundError, match=r"does not know the command no\.such\.command"):
+        with pytest.raises(NotFoundError, match=r"does not have the command no\.such\.command"):
             one.send_command("no.such.command")
         one.close()
         client.close()
@@ -322,7 +322,7 @@ def test_a_stored_level_outside_the_five_keeps_the_deadly_question_from_being_as
 
     with serving(answer) as [server]:
         client = MetaClient([server.address], timeout_s=2)
-        with pytest.raises(ConflictError, match="level is 123"):
+        with pytest.raises(ConflictError, match="level 123 is invalid"):
             client.fetch_cluster_info()
         assert idl.CLUSTER_INFO.name not in server.names
         client.close()
@@ -431,7 +431,7 @@ def test_a_name_that_is_not_registered_and_a_level_outside_the_five_leave_no_byt
         client = MetaClient([server.address])
         with pytest.raises(GuardRefusedError, match="not the registered name"):
             client.apply_proposal(move(34801, 34899))
-        with pytest.raises(GuardRefusedError, match="none of the five"):
+        with pytest.raises(GuardRefusedError, match="is invalid"):
             client.apply_level(123)
         assert set(server.names) == {idl.LIST_NODES.name}
         client.close()

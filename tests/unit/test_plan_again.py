@@ -333,7 +333,7 @@ def test_a_run_that_did_nothing_has_nothing_to_take_back(fleet, hot, moved) -> N
 def test_a_run_that_has_not_ended_is_stopped_first(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:1]), cluster="prod")
     view = a_run(plan, begun(0, HOT), end=None)
-    with pytest.raises(PlanConflictError, match="before it has ended") as caught:
+    with pytest.raises(PlanConflictError, match="before it ends") as caught:
         undo_plan(view, plan_context(moved[1]))
     assert "Stop it" in caught.value.hint
 

@@ -86,8 +86,8 @@ def test_a_changed_file_is_refused_and_both_ids_are_named() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format_version": 1}, "plan format 1; this Trimtab reads formats 4 and 5"),
-        ({"surprise": 1}, "fields that a plan does not have"),
+        ({"format_version": 1}, "plan format 1; this version of Trimtab reads formats 4 and 5"),
+        ({"surprise": 1}, "fields that are not part of a plan"),
         ({"steps": "none"}, "is damaged"),
         ({"created_at": "2026-11-21T12:00:00"}, "created_at is not in UTC"),
         ({"created_at": "2026-11-21T12:00:00+02:00"}, "created_at is not in UTC"),
@@ -111,7 +111,7 @@ def test_a_damaged_step_is_named_by_one_path(change, words) -> None:
     content["steps"][0] |= change
     with pytest.raises(UnusablePlanError, match=words) as caught:
         load_plan(json.dumps(content).encode(), STEPS)
-    assert caught.value.hint == "Make the plan again from a fresh snapshot."
+    assert caught.value.hint == "Create a new plan from a fresh snapshot."
     assert " - at " not in caught.value.message
 
 

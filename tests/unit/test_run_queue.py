@@ -35,7 +35,7 @@ def test_a_run_behind_a_paused_one_says_so(tmp_path: Path) -> None:
     first, second = (services.run_view(config, run_id) for run_id in (FIRST, SECOND))
     ahead = run_ahead(config, second)
     assert ahead is not None
-    assert waits_for(ahead) == f"Waits for run {FIRST} (paused) of the same cluster."
+    assert waits_for(ahead) == f"Waits for run {FIRST} (paused) on the same cluster."
     told = answer(second, NOON + timedelta(minutes=1), ahead)
     assert told == waits_for(ahead)
     assert run_ahead(config, first) is None

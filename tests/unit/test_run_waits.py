@@ -120,8 +120,8 @@ def test_nothing_goes_from_or_to_a_node_that_is_closed_and_an_empty_list_was_emp
         ("10", "10"),
         ('{"db1:1": "10", "db2:1": "0"}', "10 on db1:1, 0 on db2:1"),
         ('{"a": "1", "b": "1", "c": "1", "d": ""}', "1 on 3 servers, empty on d"),
-        ('{"a": "1", "b": "1"}', "1 on each of 2 servers"),
-        ('{"items": {"2.0": {}}, "reign": "meta1"}', "as noted"),
+        ('{"a": "1", "b": "1"}', "1 on all 2 servers"),
+        ('{"items": {"2.0": {}}, "reign": "meta1"}', "see the description"),
     ],
 )
 def test_values_of_many_servers_are_told_in_words(value, words):
@@ -131,7 +131,7 @@ def test_values_of_many_servers_are_told_in_words(value, words):
 def test_a_run_whose_goal_was_met_already_ends_done():
     end = closing(run_of((LIST, CLOSE), *(done(at, "SKIPPED", "already_set") for at in (0, 1))), 2)
     assert end.state == "DONE"
-    assert end.sentence == ("Nothing had to be done: It is so already. So it is with 1 more step.")
+    assert end.sentence == ("Nothing to do: It is so already. The same holds for 1 more step.")
 
 
 def test_a_run_that_could_not_do_anything_still_fails():
@@ -142,15 +142,15 @@ def test_a_run_that_could_not_do_anything_still_fails():
 def test_an_open_run_names_what_it_holds_and_how_it_is_stopped():
     words = describe_open_run(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
     assert "not ended (running)" in words
-    assert f"Temporary settings: {LEVEL_KEY} at lively (then steady again)." in words
-    assert "--stop --config a.toml` stops it." in words
+    assert f"Temporary settings: {LEVEL_KEY} at lively (to be restored to steady)." in words
+    assert words.endswith("--stop --config a.toml`.")
 
 
 def test_what_the_meta_server_moved_meanwhile_is_no_step_and_its_moves_back_can_be_planned():
     steps = (begun(0, "steady"), done(0, value="lively"), begun(1), done(1, code="reached"))
     ended = RunEnded(state="DONE", sentence="2 of 2 steps done.")
     view = run_of((LIVELY, CALM), *held(is_back=False), *steps, *held(is_back=True)[2:], ended)
-    assert "its own moves" in why_nothing_lasts(view)
+    assert "Moves of the meta server" in why_nothing_lasts(view)
     assert why_no_undo(view, None) is None
 
 

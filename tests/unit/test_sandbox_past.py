@@ -211,7 +211,7 @@ def test_the_written_past_is_history_with_runs_that_the_journal_proves(
     for path in tmp_path.glob("journal.db*"):
         path.unlink()
     found = services.verify_journal(config)
-    assert "The journal is empty, but the history has entry" in found.lost
+    assert "The journal is empty, but the history refers to entry" in found.lost
     assert services_history.check_journal(config).detail == found.lost
     services._journal_at.cache_clear()
 

@@ -80,9 +80,9 @@ def test_the_line_that_converts_a_dump_can_be_run(
     [
         ("gone", "gone does not exist"),
         ("empty", "empty is an empty directory"),
-        ("store", "it holds 1 snapshot. Name one of them, for example .*store/one"),
+        ("store", "a directory of 1 snapshot. Specify one of them, for example .*store/one"),
         ("folder", "it has no manifest.json"),
-        ("store/one/manifest.json", "is part of a snapshot. Name .*store/one"),
+        ("store/one/manifest.json", "is part of a snapshot. Use .*store/one"),
     ],
 )
 def test_a_directory_that_is_no_snapshot_is_named_as_what_it_is(
@@ -113,6 +113,6 @@ def test_every_command_names_a_source_that_is_nothing(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dump.jsonl").write_bytes(DUMP.read_bytes())
     assert run([*command.split(), "gone.jsonl"]) == 1
-    assert "gone.jsonl is neither a snapshot directory nor a " in capsys.readouterr().err
+    assert "gone.jsonl is not a snapshot directory and not a " in capsys.readouterr().err
     assert run([*command.split(), "dump.jsonl"]) == 1
     assert "dump.jsonl is a ZooKeeper dump, not a snapshot." in capsys.readouterr().err

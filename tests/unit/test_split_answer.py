@@ -289,10 +289,13 @@ def test_the_command_prints_one_object_and_a_table(
     [
         (["--algorithm", "halves"], "split algorithm"),
         (["--algorithm", "specified_positions_divide"], "needs --positions"),
-        (["--positions", "0x20000000"], "the cluster's own algorithm finds its own"),
-        (["--algorithm", BY_RANGE, "--positions", "9"], f"--algorithm {BY_RANGE} finds its own"),
-        (["--positions", "abc"], "no number"),
-        (["--positions", "0x1ffffffff"], "not on the ring"),
+        (["--positions", "0x20000000"], "the cluster's algorithm computes its positions"),
+        (
+            ["--algorithm", BY_RANGE, "--positions", "9"],
+            f"--algorithm {BY_RANGE} computes its positions",
+        ),
+        (["--positions", "abc"], "not a number"),
+        (["--positions", "0x1ffffffff"], "outside the hash range"),
     ],
 )
 def test_the_command_says_what_is_wrong_with_its_options(

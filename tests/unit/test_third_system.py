@@ -288,7 +288,7 @@ def test_its_snapshots_are_recorded_exported_and_read_again(
     file = tmp_path / "minutes.zip"
     assert console("history", "flaps", "queues-1")["answer"].startswith("1 move")
     refused = console("history", "trends", "queues-1", code=1)["error"]
-    assert refused["message"] == "Clusters of queues have no trends."
+    assert refused["message"] == "Trends are not available for queues clusters."
     assert console("history", "export", "queues-1", "--out", file)["minutes"] == 2
     assert console("history", "import", file, "--as", "case-7")["minutes"] == 2
 

@@ -119,7 +119,7 @@ def test_what_cannot_go_back_is_named_with_the_reason() -> None:
     plan = undone(world, view, start, max_moves=50)
     (refused,) = [item for item in plan.diagnostics if item.code == "undo_refused"]
     assert refused.severity == "warning"
-    assert "3 partitions cannot go back" in refused.sentence
+    assert "3 partitions cannot be moved back" in refused.sentence
     assert N1 in refused.sentence
     assert not plan.complete
     assert not plan.errored
@@ -131,14 +131,14 @@ def test_a_plan_has_no_more_moves_back_than_it_may() -> None:
     plan = undone(world, view, start, max_moves=2)
     assert [step.kind for step in plan.steps].count("move_replica") == 2
     (more,) = [item for item in plan.diagnostics if item.code == "undo_too_many"]
-    assert "2 partitions more could go back" in more.sentence
+    assert "2 partitions more could be moved back" in more.sentence
 
 
 def test_without_a_snapshot_of_the_beginning_it_says_that_it_does_not_know() -> None:
     world, view, _ = lively_run()
     rebalanced(world)
     plan = undone(world, view, None)
-    assert any("is unknown: no snapshot" in one for one in not_brought_back(plan))
+    assert any("are unknown: no snapshot" in one for one in not_brought_back(plan))
 
 
 def test_nothing_moved_nothing_is_counted() -> None:

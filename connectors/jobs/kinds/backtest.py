@@ -54,7 +54,7 @@ def _backtest(context: JobContext, job: BacktestJob) -> JobAnswer:
     outcome.write(context.out)
     runs = outcome.tables["runs"]
     failed = len(runs) - runs["problem"].null_count
-    sentences = f" {pluralize(failed, 'run')} could not be played." if failed else ""
+    sentences = f" {pluralize(failed, 'run')} could not be simulated." if failed else ""
     return JobAnswer(
         sentence=f"{outcome.sentence}{sentences}",
         tables=TABLES,
@@ -72,7 +72,7 @@ KINDS: Final = (
     JobKind(
         name="backtest",
         title="Back-test",
-        answers="Which strategy and settings would have kept the fleet balanced?",
+        answers="Which strategy and settings would have balanced the fleet?",
         scope=BacktestJob,
         run=_backtest,
     ),

@@ -34,7 +34,7 @@ from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS, SYSTEMS
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
-_PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
+_PROBLEM_TABLE: Final = "Clusters without a result, with the reason."
 
 
 class FleetScope(Strict):
@@ -55,7 +55,7 @@ class FleetScope(Strict):
     @classmethod
     def _has_zone(cls, value: datetime | None) -> datetime | None:
         if value is not None and value.utcoffset() != timedelta(0):
-            raise ValueError("name the time in UTC, as in 2026-11-21T12:00:00Z")
+            raise ValueError("use a time in UTC, for example 2026-11-21T12:00:00Z")
         return value
 
 
@@ -89,15 +89,15 @@ def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapp
     if names and not set(names) & set(fitting):
         what, its = ", ".join(names), known[names[0]].capitalize()
         raise InputError(
-            f"This is about {str(kind).capitalize()} clusters, and {what} is of {its}.",
+            f"This job is for {str(kind).capitalize()} clusters, but {what} is a cluster of {its}.",
             hint=f"Choose one of: {', '.join(fitting) or 'none is configured'}.",
         )
     found = _past(context, names, scope.at) if scope.at else _present(context, names)
     if not found:
         what = f"{kind.capitalize()} cluster" if kind else "cluster"
         raise IncompleteSnapshotError(
-            f"No {what} that was requested has a snapshot{' at that time' if scope.at else ''}.",
-            hint="Let `trimtab collect` run for a minute, or name another time.",
+            f"None of the requested {what}s has a snapshot{' at that time' if scope.at else ''}.",
+            hint="Run `trimtab collect` for a minute, or choose another time.",
         )
     return found
 
@@ -146,7 +146,7 @@ def counted_answer(found: Answers, first: str, said: str, tables: Mapping[str, s
     """Return the answer, with a word on the clusters that could not be answered for."""
     failed = found[PROBLEMS]
     answered = len(set(found[first]["cluster"].to_pylist()))
-    sentence = f"{pluralize(answered, 'cluster')}: {said}" if answered else "There is no answer."
+    sentence = f"{pluralize(answered, 'cluster')}: {said}" if answered else "No result."
     if failed.num_rows:
         sentence += unanswered(failed)
         tables = {**tables, PROBLEMS: _PROBLEM_TABLE}
@@ -163,8 +163,8 @@ def unanswered(problems: pa.Table) -> str:
         return ""
     first = problems.slice(0, 1).to_pylist()[0]
     return (
-        f" {pluralize(problems.num_rows, 'cluster')} could not be answered for; "
-        f"{first['cluster']}: {first['sentence']}"
+        f" {pluralize(problems.num_rows, 'cluster')} without a result; {first['cluster']}: "
+        f"{first['sentence']}"
     )
 
 
@@ -186,8 +186,8 @@ def skipped(found: Answers, tables: dict[str, str]) -> str:
     words = failed({**found, PROBLEMS: problems.filter(pc.invert(is_part))}, tables)
     parts = problems.filter(is_part)
     if parts.num_rows:
-        tables[PROBLEMS] = "Clusters and failures that could not be answered for, and why."
-        words += f" {pluralize(parts.num_rows, 'failure')} left out: {parts['sentence'][0]}"
+        tables[PROBLEMS] = "Clusters and failures without a result, with the reason."
+        words += f" {pluralize(parts.num_rows, 'failure')} excluded: {parts['sentence'][0]}"
     return words
 
 
@@ -200,11 +200,11 @@ def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
     return counted_answer(
         found,
         "health",
-        f"{', '.join(parts) or 'nothing is known'}.",
+        f"{', '.join(parts) or 'no data'}.",
         {
-            "health": "Each cluster's state, and its answer in one sentence.",
+            "health": "State and summary of each cluster.",
             "measures": "Mean, spread and the busiest broker or node, by measure.",
-            "findings": "Everything to look at, worst first.",
+            "findings": "Findings, worst first.",
         },
     )
 
@@ -219,7 +219,7 @@ def _diagnosis(context: JobContext, job: ScopedRequest) -> JobAnswer:
         f"{pluralize(causes, 'cause')} found." if causes else "no cause found.",
         {
             "causes": "Each cause with the simulated effect of its fix, best first.",
-            "diagnoses": "What was looked for in each cluster, and the answer in one sentence.",
+            "diagnoses": "Changes tried and summary of each cluster.",
         },
     )
 
@@ -246,7 +246,7 @@ KINDS: Final = (
     JobKind(
         name="health",
         title="Health of all clusters",
-        answers="What is wrong in each cluster, and how even is its load?",
+        answers="Which findings does each cluster have, and how even is its load?",
         scope=FleetScope,
         request=HealthRequest,
         run=_health,
@@ -262,7 +262,7 @@ KINDS: Final = (
     JobKind(
         name="drill",
         title="Failure drill",
-        answers="Which brokers get hot, and which bundles stay unassigned when a broker fails?",
+        answers="Which brokers run hot, and which bundles stay unassigned, when a broker fails?",
         scope=PoolScope,
         request=DrillRequest,
         run=_drill,

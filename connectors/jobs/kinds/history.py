@@ -38,13 +38,13 @@ class RecordJob(Strict):
     @classmethod
     def _has_zone(cls, value: datetime | None) -> datetime | None:
         if value is not None and value.utcoffset() != timedelta(0):
-            raise ValueError("name the time in UTC, as in 2026-11-21T12:00:00Z")
+            raise ValueError("use a time in UTC, for example 2026-11-21T12:00:00Z")
         return value
 
     @model_validator(mode="after")
     def _in_order(self) -> RecordJob:
         if self.start and self.end and self.start > self.end:
-            raise ValueError("the end comes before the start")
+            raise ValueError("the end is before the start")
         return self
 
     def scope(self, minute_s: float) -> RecordScope:
@@ -68,9 +68,10 @@ def _trends(context: JobContext, job: ScopedRequest) -> JobAnswer:
         sentence=found.sentence,
         tables={
             "trends": f"Mean, maximum and 95th percentile of every measure, by {request.period}.",
-            "gaps": "The busiest and the idlest broker or node of each period, and how far off.",
-            "movers": "Whose load changed most from the first half of the time to the second.",
-            "hot": "Bundles and tables that carry most, and their share of the cluster.",
+            "gaps": "The busiest and the idlest broker or node of each period, with their "
+            "deviation.",
+            "movers": "The largest load changes from the first half of the period to the second.",
+            "hot": "Bundles and tables with the most load, and their share of the cluster.",
             "namespaces": "Topics and throughput per bundle, by namespace.",
         },
         facts={"period": request.period, "rows": found.trends.num_rows},
@@ -91,9 +92,9 @@ def _flaps(context: JobContext, job: ScopedRequest) -> JobAnswer:
     return JobAnswer(
         sentence=found.sentence,
         tables={
-            "flaps": "Every bundle that came back to a broker that it had left, and its time away.",
-            "movers": "Moves and flaps of each bundle and day, most first.",
-            "rounds": "Deviation before and after the moves of each minute: whether they helped.",
+            "flaps": "Every bundle that returned to a previous broker, and its time away.",
+            "movers": "Moves and flaps by bundle and day, most first.",
+            "rounds": "Deviation before and after the moves of each minute.",
         },
         facts={
             "moves": pc.sum(found.movers["moves"]).as_py() or 0,
@@ -106,7 +107,7 @@ KINDS: Final = (
     JobKind(
         name="trends",
         title="Trends",
-        answers="What did brokers, bundles, nodes and tables carry, and who changed most?",
+        answers="How did the load of brokers, bundles, nodes and tables change?",
         scope=RecordJob,
         request=TrendsRequest,
         run=_trends,

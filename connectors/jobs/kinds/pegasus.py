@@ -21,7 +21,7 @@ def _balance(context: JobContext, job: ScopedRequest) -> JobAnswer:
     return counted_answer(
         found,
         "balances",
-        f"the meta servers would carry out {pluralize(plans, 'plan')}.",
+        f"the meta servers would execute {pluralize(plans, 'plan')}.",
         {
             "balances": "Rounds and plans of each cluster, and the spread before and after.",
             "plans": "Every partition that changes, round by round.",

@@ -49,7 +49,7 @@ class TopicsScope(FleetScope):
     @classmethod
     def _is_whole(cls, value: Path) -> Path:
         if not value.is_absolute():
-            raise ValueError("name the file by its whole path")
+            raise ValueError("use the absolute path of the file")
         return value
 
 
@@ -62,10 +62,10 @@ def _shed(context: JobContext, job: ScopedRequest) -> JobAnswer:
     return counted_answer(
         found,
         "rounds",
-        f"{names} would unload {pluralize(moves, 'bundle')} in all.",
+        f"{names} would unload {pluralize(moves, 'bundle')} in total.",
         {
             "rounds": "What each strategy would do in each cluster, and why.",
-            "moves": "Every bundle that was picked, with its most likely destination.",
+            "moves": "Every selected bundle, with its most likely destination.",
         },
     )
 
@@ -82,7 +82,8 @@ def _place(context: JobContext, job: ScopedRequest) -> JobAnswer:
         f"{said}; {unassigned:,} stay unassigned." if unassigned else f"{said}.",
         {
             "placement": "Strategy and bundles without a broker, by cluster.",
-            "namespaces": "The most likely broker of each namespace's bundles, and who stays.",
+            "namespaces": "The most likely broker for the bundles of each namespace, and the "
+            "bundles that stay.",
         },
     )
 
@@ -96,9 +97,9 @@ def _simulate(context: JobContext, job: ScopedRequest) -> JobAnswer:
         found,
         "simulations",
         f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} converge, after "
-        f"{pluralize(moves, 'move')} in all.",
+        f"{pluralize(moves, 'move')} in total.",
         {
-            "simulations": "How each simulation ends: moves, clients, deviation before and after.",
+            "simulations": "Result of each simulation: moves, clients, deviation before and after.",
             "rounds": "Every round.",
             "moves": "Every bundle that moved, with its destination.",
         },
@@ -146,10 +147,10 @@ def _topics(context: JobContext, scope: TopicsScope) -> JobAnswer:
     return JobAnswer(
         sentence=" ".join(sentences),
         tables={
-            "bundles": "What each bundle would carry, most throughput first.",
+            "bundles": "Expected load of each bundle, most throughput first.",
             "brokers": "The same by the brokers that own the bundles now.",
             "concentrated": "Partitioned topics with most partitions in one bundle.",
-            "spread": "How many partitioned topics there are of each size and crowding.",
+            "spread": "Number of partitioned topics by size and by partitions per bundle.",
         },
         facts={"clusters": len(sentences)},
     )
@@ -174,7 +175,7 @@ KINDS: Final = (
     JobKind(
         name="place",
         title="Where every bundle would go",
-        answers="Who would get each bundle, and which would stay unassigned?",
+        answers="Which broker would get each bundle, and which bundles stay unassigned?",
         scope=FleetScope,
         request=PlaceRequest,
         run=_place,
@@ -183,7 +184,7 @@ KINDS: Final = (
     JobKind(
         name="simulate",
         title="Simulate the balancers",
-        answers="What would the balancers do from here on, and do they converge?",
+        answers="What would the balancers do next, and do they converge?",
         scope=FleetScope,
         request=SimulateRequest,
         run=_simulate,
@@ -200,8 +201,8 @@ KINDS: Final = (
     ),
     JobKind(
         name="topics",
-        title="Where millions of topics land",
-        answers="Which bundles and brokers would carry the topics of a file?",
+        title="Topic placement",
+        answers="Which bundles and brokers would serve the topics of a file?",
         scope=TopicsScope,
         run=_topics,
         system="pulsar",

@@ -86,7 +86,7 @@ class PegasusCluster(Limited):
         """Return the action that executes a step."""
         make = ACTIONS.get(type(step))
         if make is None:
-            raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
+            raise InvariantError(f"A Pegasus cluster does not support steps of kind {step.kind}.")
         return make(step, self)
 
     def pending(self) -> frozenset[str]:
@@ -186,11 +186,11 @@ class ReplicasOpen:
         ]
         if len(found) < len(_COUNTS):
             raise ProtocolError(
-                f"{address} does not count its replicas in /metrics.",
+                f"{address} does not report its replica count in /metrics.",
                 endpoint=address,
                 operation="GET /metrics",
                 outcome="refused",
-                hint="Its version may be too old: look at its own pages.",
+                hint="Its version may be too old; check the server's own pages.",
             )
         return int(sum(found))
 
@@ -203,6 +203,6 @@ def _closing_delay_s(client: HttpClient, address: str) -> float:
             endpoint=address,
             operation="GET /config",
             outcome="refused",
-            hint="It is a number of milliseconds.",
+            hint="The value must be a number of milliseconds.",
         )
     return int(value) / 1000.0

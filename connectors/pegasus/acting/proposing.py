@@ -117,7 +117,7 @@ class PartitionAction(ABC):
             self._reign = self._reader.reign()
         self._looks += 1
         if found is None:
-            detail = f"{planned.gpid} of table {planned.table} is not there any more."
+            detail = f"{planned.gpid} of table {planned.table} no longer exists."
             return Observation(exists=False, detail=detail)
         return Observation(
             exists=True,
@@ -132,12 +132,12 @@ class PartitionAction(ABC):
         if not seen.exists or now is None:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
         if self._wanted(planned).is_reached(now):
-            sentence = f"{now.gpid} is as wanted already: {membership(now)}."
-            return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
+            sentence = f"{now.gpid} is already as requested: {membership(now)}."
+            return Refusal(code="already_there", sentence=sentence, hint="Nothing to do.")
         if not self._has_role(now):
             return Refusal(
                 code="moved_meanwhile",
-                sentence=f"{now.gpid} has {membership(now)}; when the plan was made it had "
+                sentence=f"{now.gpid} has {membership(now)}; the plan expected "
                 f"{membership(planned)}.",
                 hint=_PLAN_AGAIN,
             )
@@ -192,7 +192,8 @@ class PartitionAction(ABC):
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._partition.gpid} will still change is unknown: {sentence}",
-            hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
+            hint="The proposal is not repeated. `set_meta_level steady` discards pending "
+            "proposals.",
             after=now,
         )
 
@@ -211,12 +212,12 @@ class PartitionAction(ABC):
         if verdict.state == "done":
             return StepResult(state="DONE", code="moved", sentence=self._done(), after=now)
         if verdict.state == "returned":
-            sentence = f"{self._done()} The guardian has added it again since: {verdict.sentence}"
+            sentence = f"{self._done()} The guardian has since added it again: {verdict.sentence}"
             return StepResult(state="DONE", code="returned", sentence=sentence, after=now)
         return StepResult(
             state="FAILED",
             code="landed_elsewhere" if verdict.state == "elsewhere" else "half_done",
-            sentence=f"It was not done as requested. {verdict.sentence}",
+            sentence=f"It was not executed as requested. {verdict.sentence}",
             hint=_PLAN_AGAIN,
             after=now,
         )
@@ -231,7 +232,7 @@ class PartitionAction(ABC):
         self, before: Observation, now: Observation, verdict: Verdict | None
     ) -> StepResult:
         is_untouched = before.token == now.token
-        lost = "It" if is_untouched else "What was left of it"
+        lost = "It" if is_untouched else "The remaining proposal"
         result = verdict.sentence if verdict is not None else ""
         return StepResult(
             state="FAILED",

@@ -106,7 +106,11 @@ class ServerSettings:
 
     def _set_level(self, value: str | None) -> None:
         if value is None:
-            raise _refused(LEVEL_KEY, "A level has no default.", "Name one of the five.")
+            raise _refused(
+                LEVEL_KEY,
+                "The level has no default.",
+                "Use stopped, blind, freezed, steady or lively.",
+            )
         try:
             self._client.apply_level(parse_level(value))
         except (InputError, GuardRefusedError) as exc:
@@ -144,11 +148,11 @@ class ServerSettings:
         leader = self._client.fetch_cluster_info().leader
         if not leader:
             raise UnreachableError(
-                "No meta server leads right now.",
+                "No meta server is the leader.",
                 endpoint="pegasus",
                 operation="find the leader",
                 outcome="not_sent",
-                hint="Try again in a while.",
+                hint="Try again later.",
             )
         return leader
 
@@ -197,7 +201,7 @@ class ServerSettings:
                     raise
             finally:
                 server.close()
-        raise AssertionError("a node has an address")  # pragma: no cover  # the loop returns
+        raise AssertionError("a node needs an address")  # pragma: no cover  # the loop returns
 
     @contextmanager
     def _http(self, address: str) -> Iterator[HttpClient]:
@@ -233,7 +237,7 @@ def _found(name: str) -> tuple[Changeable, str]:
         raise _refused(name, exc.message, exc.hint) from exc
     if (setting.whose == "meta") != (server == LEADER):
         whose = "the leading meta server" if setting.whose == "meta" else "replica servers"
-        raise _refused(name, f"{key} is a setting of {whose}.", "Name that server.")
+        raise _refused(name, f"{key} is a setting of {whose}.", "Specify that server.")
     return setting, server
 
 
@@ -286,11 +290,11 @@ def _by_node(value: str | None) -> dict[str, str] | None:
         values = json.loads(value)
     except ValueError as exc:
         raise ProtocolError(
-            "A saved setting is no JSON object of node to value.",
+            "A saved setting is not a JSON object of node to value.",
             endpoint="journal",
             operation="read a saved setting",
             outcome="not_sent",
-            hint="Set the nodes by hand.",
+            hint="Set the nodes manually.",
         ) from exc
     return {str(node): str(text) for node, text in values.items()}
 
@@ -306,7 +310,7 @@ def _failure(name: str, addressed: int, failures: Mapping[str, RemoteError]) -> 
         endpoint="pegasus",
         operation=f"set {name}",
         outcome="unknown",
-        hint="Check those nodes, then plan again.",
+        hint="Check these nodes, then plan again.",
     )
 
 

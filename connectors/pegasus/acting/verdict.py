@@ -78,7 +78,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
         return Verdict("done", found.sentence)
     if found.state in ("not_begun", "under_way"):
         return Verdict("waiting", found.sentence)
-    sentence = f"{found.sentence} Before it was {membership(before)}."
+    sentence = f"{found.sentence} Before: {membership(before)}."
     if wanted.is_primary and now.primary not in (None, wanted.source, wanted.destination):
         return Verdict("elsewhere", sentence)
     if _has_stepped_back(wanted, before, now):

@@ -37,7 +37,7 @@ from core.pegasus.steps.batch import Proposed, ProposeMany
 
 _EACH_S: Final = 0.5
 _MAX_NAMED: Final = 6
-_PLAN_AGAIN: Final = "Take a fresh snapshot and plan the rest again."
+_PLAN_AGAIN: Final = "Take a fresh snapshot and plan the remaining steps again."
 
 
 class BatchAction:
@@ -91,8 +91,8 @@ class BatchAction:
         if context.level <= FunctionLevel.FREEZED:
             return Refusal(
                 code="proposal_refused",
-                sentence=f"At level {context.level.word} proposals would wait unseen "
-                "until it rises.",
+                sentence=f"At level {context.level.word} proposals stay pending until it is "
+                "raised.",
                 hint="Set the level to steady first.",
             )
         self._proposals, self._left = [], {}
@@ -106,9 +106,9 @@ class BatchAction:
         if self._proposals:
             return None
         if reached == len(self._step.items):
-            sentence = f"All {reached} partitions left {self._step.node} already{self._gone()}."
-            return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
-        why = f"{self._many(reached)} are as wanted; of the rest none may be proposed: "
+            sentence = f"All {reached} partitions already left {self._step.node}{self._gone()}."
+            return Refusal(code="already_there", sentence=sentence, hint="Nothing to do.")
+        why = f"{self._many(reached)} are already as requested; the others cannot be proposed: "
         return Refusal(
             code="pending" if self._left.keys() <= context.pending else "moved_meanwhile",
             sentence=why + self._reasons(list(self._left)),
@@ -168,7 +168,8 @@ class BatchAction:
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"{self._sum(verdicts)}; pending: {self._named(pending)}.",
-                hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
+                hint="The proposals are not repeated. `set_meta_level steady` discards pending "
+                "proposals.",
                 after=now,
             )
         return self._result(verdicts, before, now)
@@ -217,10 +218,10 @@ class BatchAction:
             planned = item.partition
             now, members = self._configs.get(planned.gpid), was.get(planned.gpid)
             if now is None:
-                found[planned.gpid] = Verdict("done", "it is not there any more")
+                found[planned.gpid] = Verdict("done", "it no longer exists")
                 continue
             if members is None:
-                found[planned.gpid] = Verdict("half_done", "it was not there before")
+                found[planned.gpid] = Verdict("half_done", "it did not exist before")
                 continue
             config = members.config(planned)
             wanted = self._wanted(item, config)
@@ -274,12 +275,12 @@ class BatchAction:
         if self._step.verb != "move_pri":
             return f"{self._many(states.count('done'))} left {self._step.node}{self._gone()}"
         moved = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
-        where = f", {elsewhere} of them elsewhere than requested" if elsewhere else ""
+        where = f", {elsewhere} of them to another node than requested" if elsewhere else ""
         return f"{moved}{where}{self._gone()}"
 
     def _gone(self) -> str:
         gone = sum(item.partition.gpid not in self._configs for item in self._step.items)
-        return f", {gone} of them with the table that was dropped" if gone else ""
+        return f", {gone} of them because the table was dropped" if gone else ""
 
     def _many(self, count: int) -> str:
         return f"{count:,} of {len(self._step.items):,}"

@@ -54,7 +54,7 @@ class ChangeAction(PartitionAction):
         done = {
             ConfigType.ASSIGN_PRIMARY: f"{node} is the primary of {gpid}.",
             ConfigType.ADD_SECONDARY: f"{gpid} has a secondary on {node}.",
-            ConfigType.DOWNGRADE_TO_INACTIVE: f"{node} serves {gpid} no more.",
+            ConfigType.DOWNGRADE_TO_INACTIVE: f"{node} no longer serves {gpid}.",
             ConfigType.REMOVE: f"The replica of {gpid} on {node} was removed.",
         }
         return done[self._change]

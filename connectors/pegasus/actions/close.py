@@ -85,7 +85,7 @@ class CloseAction:
             holder=step.node,
             token=self._start() if is_alive else None,
             value=",".join(sorted(self._served)),
-            detail="" if is_alive else f"{step.node} is not alive: nothing is open there.",
+            detail="" if is_alive else f"{step.node} is not alive; its replicas are closed.",
         )
 
     def _start(self) -> str | None:
@@ -104,22 +104,24 @@ class CloseAction:
         """Return why nothing may be closed."""
         step = self._step
         if not seen.exists:
-            return Refusal(code="node_gone", sentence=seen.detail, hint="Nothing has to be done.")
+            return Refusal(code="node_gone", sentence=seen.detail, hint="Nothing to do.")
         if seen.token is None:
             return Refusal(
                 code="node_silent",
-                sentence=f"{step.node} does not answer: its process is ending or starting.",
+                sentence=f"{step.node} does not respond: its process is stopping or starting.",
                 retry_s=_RETRY_S,
             )
         if not step.partitions:
-            return Refusal(code="nothing_to_close", sentence=f"{step.node} has nothing to close.")
+            return Refusal(
+                code="nothing_to_close", sentence=f"{step.node} has no replicas to close."
+            )
         if self._served:
             some = ", ".join(sorted(self._served)[:6])
             return Refusal(
                 code="still_member",
                 sentence=f"{step.node} still serves {len(self._served)} of them ({some}): closing "
                 "a member would fail reads and writes.",
-                hint="Take the node out of those partitions first.",
+                hint="Remove the node from these partitions first.",
             )
         return None
 
@@ -156,12 +158,13 @@ class CloseAction:
         if not served:
             return None
         return ConflictError(
-            f"{self._step.node} has no replica of {', '.join(served[:6])}, and the meta server "
-            "names it as a member of these partitions.",
+            f"{self._step.node} has no replica of {', '.join(served[:6])}, but the meta server "
+            "lists it as a member of these partitions.",
             endpoint=self._step.node,
             operation=COMMAND,
             outcome="refused",
-            hint="Wait for the next repair of the meta server, then plan the rest again.",
+            hint="Wait for the next repair by the meta server, then plan the remaining steps "
+            "again.",
         )
 
     def _flush(self) -> None:
@@ -203,16 +206,16 @@ class CloseAction:
         """Return that all are closed: by the answers, or because the process has ended."""
         step = self._step
         if before.token and now.token and now.token != before.token:
-            sentence = f"{step.node} was restarted meanwhile: what it had open is closed."
+            sentence = f"{step.node} was restarted; its replicas are closed."
             return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
         if not now.exists:
-            sentence = f"{step.node} is not alive any more: nothing is open there."
+            sentence = f"{step.node} is no longer alive; its replicas are closed."
             return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
         if len(self._closed) + len(self._absent) < len(step.partitions):
             return None
         sentence = f"{step.node} closed {pluralize(len(self._closed), 'replica')} on request."
         if self._absent:
-            sentence += f" {len(self._absent):,} had been closed before."
+            sentence += f" {len(self._absent):,} were already closed."
         sentence += self._flushed
         return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
 
@@ -225,8 +228,9 @@ class CloseAction:
         return StepResult(
             state="FAILED",
             code="partly" if confirmed else "not_done",
-            sentence=f"{self._step.node} confirmed {confirmed:,} of {total:,} closings; it "
-            "serves none of these partitions any more, so the end of its process does no harm.",
-            hint="Close the rest by hand, or go on.",
+            sentence=f"{self._step.node} confirmed {confirmed:,} of {total:,} closings. It no "
+            "longer serves any of these partitions, so its process can be stopped "
+            "safely.",
+            hint="Close the others manually, or continue.",
             after=now,
         )

@@ -84,7 +84,7 @@ class LevelAction:
             code="set",
             sentence=f"The meta level was set to {step.level}; it was "
             f"{before.value or step.before}.{cleared}{lower}",
-            hint="It is steady again when another meta server takes over.",
+            hint="It returns to steady when another meta server takes over.",
             after=now,
         )
 
@@ -97,8 +97,8 @@ class LevelAction:
             return StepResult(
                 state="FAILED",
                 code="not_done",
-                sentence=f"The meta level is {now.value} as before; the request to discard pending "
-                "changes got no answer.",
+                sentence=f"The meta level is still {now.value}; the request to discard pending "
+                "changes got no response.",
                 hint=PLAN_AGAIN,
                 after=now,
             )

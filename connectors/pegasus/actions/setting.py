@@ -91,7 +91,7 @@ class SettingAction:
             code="set",
             sentence=f"{step.subject} was set to {_shown(now.value)}; it was "
             f"{_shown(before.value)}.",
-            hint="It is forgotten when its server restarts.",
+            hint="It is lost when its server restarts.",
             after=now,
         )
 
@@ -106,7 +106,7 @@ class SettingAction:
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"Whether {step.subject} was set is unknown: no server reports its value.",
-                hint="It is reconciled by observation.",
+                hint="The step is reconciled by observation.",
                 after=now,
             )
         hint = "Check the log of that server, then plan again."

@@ -132,9 +132,9 @@ class AwaitAction:
         if self._step.state == "restarted" and self._step.started_at is None:
             return Refusal(
                 code="start_unknown",
-                sentence=f"Since when {self._step.node} had run was not noted before: its restart "
-                "is unknown.",
-                hint="Plan the rest again.",
+                sentence=f"The start time of {self._step.node} was not recorded; its restart is "
+                "unknown.",
+                hint="Plan the remaining steps again.",
             )
         if not seen.detail:
             return None
@@ -177,7 +177,7 @@ class AwaitAction:
         node = self._reader.nodes().get(self._step.node or "")
         if node is None or not node.is_alive:
             return ""
-        return f"{self._step.node} is still alive: stop its process now."
+        return f"{self._step.node} is still alive. Stop its process now."
 
     def _still_open(self) -> str:
         name = self._step.node or ""
@@ -202,20 +202,20 @@ class AwaitAction:
             delay_s = self._closing_delay_s(node)
         except RemoteError:  # an old server without the page: what it does is not known
             return ""
-        return f" It closes them itself after {format_age(delay_s)} ({CLOSING_DELAY})."
+        return f" It closes them after {format_age(delay_s)} ({CLOSING_DELAY})."
 
     def _start_unknown(self) -> str:
         """Note since when the process runs; return why that is unknown."""
         name, self._start = self._step.node or "", None
         node = self._reader.nodes().get(name)
         if node is None or not node.is_alive:
-            return f"{name} is not alive: start its process."
+            return f"{name} is not alive. Start its process."
         try:
             info: Any = self._settings.request(node, "server-info")
         except RemoteError:
-            return f"{name} does not answer: its process is ending or starting."
+            return f"{name} does not respond: its process is stopping or starting."
         self._start = str(info.get("start_time", "")) if isinstance(info, Mapping) else ""
-        return "" if self._start else f"{name} does not report since when its process runs."
+        return "" if self._start else f"{name} does not report its start time."
 
     def _has_restarted(self) -> bool:
         return not self._start_unknown() and self._start != self._step.started_at
@@ -225,7 +225,7 @@ class AwaitAction:
         if lacking or self._start != self._step.started_at:
             return lacking
         name = self._step.node
-        return f"{name} is still the process that started at {self._start}: restart it now."
+        return f"{name} still runs the process started at {self._start}. Restart it now."
 
     # -- states of the cluster ------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class AwaitAction:
         if self._calm >= READINGS:
             return ""
         return (
-            f"The balancer has nothing to do on {self._calm} of {READINGS} readings, "
+            f"The balancer reports nothing to do on {self._calm} of {READINGS} readings, "
             f"{self._apart_s:g} s apart."
         )
 
@@ -274,12 +274,12 @@ class AwaitAction:
             return f"The effective level is {info.level_word}: balancing starts at lively."
         counts = info.operations
         if counts is None or counts.total < 0:
-            return "The meta server does not know yet how many changes it would make."
+            return "The meta server has not counted its pending changes yet."
         if counts.total > 0:
             lacking = self._lacking(_is_whole)  # one replica too many is the balancer's own doing
             if lacking:
                 return f"Balancing waits until every partition is healthy: {lacking}"
-            return f"The balancer counts {pluralize(counts.total, 'change')} of one round."
+            return f"The balancer counts {pluralize(counts.total, 'change')} in one round."
         return self._unhealthy()  # the count is from before while any partition is unhealthy
 
 

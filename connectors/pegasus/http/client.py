@@ -131,8 +131,8 @@ class HttpClient:
         """
         if name not in CHANGEABLE_FLAGS:
             raise GuardRefusedError(
-                f"Changing {name} at run time is refused.",
-                hint=f"Changeable: {', '.join(sorted(CHANGEABLE_FLAGS))}.",
+                f"{name} cannot be changed at run time.",
+                hint=f"Available: {', '.join(sorted(CHANGEABLE_FLAGS))}.",
             )
         path = f"/updateConfig?{urlencode({name: value})}"
         answer = self._decoded(path, dict[str, str])
@@ -205,11 +205,11 @@ class HttpClient:
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as exc:
             shown = _one_line(body)
             raise ProtocolError(
-                f"{self._base} answered something unexpected to GET {full}: {shown or exc}.",
+                f"{self._base} returned an unexpected answer to GET {full}: {shown or exc}.",
                 endpoint=self._base,
                 operation=f"GET {full}",
                 outcome="refused",
-                hint="Check the name in the question, and that it is a server of that kind.",
+                hint="Check the requested name and the kind of the server.",
             ) from exc
 
     def _get(self, path: str) -> bytes:
@@ -240,7 +240,7 @@ class HttpClient:
         except http.FAILURES as exc:
             raise self._error_of(exc, url, path) from exc
         if json_weight(answer.body) > DECODED * self._max_bytes:
-            raise self._protocol(path, "more than may be decoded")
+            raise self._protocol(path, "the answer exceeds the decoding limit")
         return answer.status, answer.body, answer.headers.get("Location", "")
 
     def _next(self, url: str, location: str, path: str) -> str:
@@ -251,7 +251,9 @@ class HttpClient:
             parts = urlsplit("")
         is_same = parts.path == urlsplit(url).path
         if not location or parts.scheme != "http" or "@" in parts.netloc or not is_same:
-            raise self._no_leader(path, f"it sends on to {location[:_TEXT_SHOWN] or 'nowhere'}")
+            raise self._no_leader(
+                path, f"it redirects to {location[:_TEXT_SHOWN] or 'an empty address'}"
+            )
         return parts.geturl()
 
     def _error_of(self, exc: Exception, url: str, path: str) -> OpsError:
@@ -259,14 +261,14 @@ class HttpClient:
             return GivenUpError.at(self._base, f"GET {path}")
         if isinstance(exc, requests.Timeout | urllib3.exceptions.TimeoutError | TimeoutError):
             return RemoteTimeoutError(
-                f"{url} did not answer in time.",
+                f"{url} did not respond in time.",
                 endpoint=self._base,
                 operation=f"GET {path}",
                 outcome="unknown",
-                hint="Try again, or raise the time allowed.",
+                hint="Try again, or raise the timeout.",
             )
         if isinstance(exc, requests.exceptions.InvalidURL | UnicodeError):
-            return InputError(f"{url} is no address.", hint="Write host:port.")
+            return InputError(f"{url} is not an address.", hint="Use the form host:port.")
         is_other = isinstance(exc, requests.RequestException | urllib3.exceptions.HTTPError)
         if isinstance(exc, requests.ConnectionError | urllib3.exceptions.ProtocolError) or (
             isinstance(exc, OSError) and not is_other
@@ -277,45 +279,45 @@ class HttpClient:
     def _unfit(self, exc: Exception, path: str) -> ProtocolError:
         """Return the error of an answer that came, and was not taken."""
         if isinstance(exc, deadline.TooManyError):
-            return self._protocol(path, "too many long answers come at once")
+            return self._protocol(path, "too many large answers at once")
         if isinstance(exc, deadline.TooLongError):
             size = f"the answer has more than {self._max_bytes // 2**20} MiB"
             return self._protocol(path, size, hint=_RAISE)
         is_cut = isinstance(exc, http.CutOffError)
-        return self._protocol(path, "it broke off its answer" if is_cut else str(exc))
+        return self._protocol(path, "the answer was cut off" if is_cut else str(exc))
 
     def _lost(self, url: str, path: str) -> UnreachableError:
         return UnreachableError(
-            f"There is no connection to {url}, or it was lost.",
+            f"No connection to {url}, or the connection was lost.",
             endpoint=self._base,
             operation=f"GET {path}",
             outcome="unknown",
-            hint="Check that the server runs and that this machine may reach that address.",
+            hint="Check that the server runs and is reachable from this machine.",
         )
 
     def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:
         text = _one_line(body)
         kind: type[RemoteError] = {400: ConflictError, 404: NotFoundError}.get(status, ServerError)
         return kind(
-            f"{self._base} answered {status} to GET {path}: {text or 'nothing'}.",
+            f"{self._base} returned {status} to GET {path}: {text or 'no content'}.",
             endpoint=self._base,
             operation=f"GET {path}",
             outcome="refused",
-            hint="Check the name in the question, and that it is a server of that kind.",
+            hint="Check the requested name and the kind of the server.",
         )
 
     def _no_leader(self, path: str, why: str) -> UnreachableError:
         return UnreachableError(
-            f"{self._base} does not lead, and the leader was not found: {why}.",
+            f"{self._base} is not the leader, and the leader is unknown: {why}.",
             endpoint=self._base,
             operation=f"GET {path}",
             outcome="refused",
-            hint="Try again in a while: after the loss of a leader another one takes over.",
+            hint="Try again later: a new leader takes over after a failure.",
         )
 
     def _protocol(self, path: str, what: str, hint: str = _CHECK) -> ProtocolError:
         return ProtocolError(
-            f"{self._base} did not speak HTTP as expected to GET {path}: {what}.",
+            f"{self._base} returned invalid HTTP to GET {path}: {what}.",
             endpoint=self._base,
             operation=f"GET {path}",
             outcome="unknown",

@@ -78,7 +78,7 @@ class MetaClient:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         if not addresses:
-            raise ValueError("no meta server was named")
+            raise ValueError("no meta server is configured")
         self._addresses = list(addresses)
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
@@ -208,8 +208,8 @@ class MetaClient:
         """
         if not isinstance(level, FunctionLevel):
             raise GuardRefusedError(
-                f"Level {level!r} is refused: it is none of the five, and the meta server would "
-                "crash at the next question for its cluster.",
+                f"Level {level!r} is invalid; the meta server would crash on the next "
+                "cluster-info query.",
                 hint="Levels: stopped, blind, freezed, steady, lively.",
             )
         result = self._change(idl.CONTROL_META, idl.ControlMetaRequest(level=int(level)))
@@ -233,8 +233,8 @@ class MetaClient:
             for name in (action.target, action.node):
                 if name not in nodes:
                     raise GuardRefusedError(
-                        f"{name or 'An empty name'} is not the registered name of a node: the "
-                        "servers would accept it and do nothing, or die.",
+                        f"{name or 'An empty name'} is not the registered name of a node; the "
+                        "servers would ignore it or crash.",
                         hint=f"Registered: {', '.join(sorted(nodes)[:8])}.",
                     )
         self._change(idl.PROPOSE_BALANCER, parse.proposal_body(proposal, nodes))
@@ -271,8 +271,8 @@ class MetaClient:
             return level_of(number)
         except UnknownNameError as exc:
             raise ConflictError(
-                f"The stored function level is {number}, none of the five: a query for the "
-                "cluster's information now kills the meta server.",
+                f"The stored function level {number} is invalid; a cluster-info query crashes "
+                "the meta server.",
                 endpoint=self._endpoint(),
                 operation=idl.CONTROL_META.name,
                 outcome="refused",
@@ -340,7 +340,7 @@ class MetaClient:
             if named:
                 candidates = self._candidates(named)
         raise failure or RemoteTimeoutError(
-            f"No meta server answered {operation} in time.",
+            f"No meta server responded to {operation} in time.",
             endpoint=self._endpoint(),
             operation=operation,
             outcome="not_sent",
@@ -498,10 +498,10 @@ def _app_error(reply: Reply) -> str:
 def _command_answer(command: str, answer: str, endpoint: str) -> Any:
     if parse.unknown_command(answer) is not None:
         raise NotFoundError(
-            f"{endpoint} does not know the command {command}.",
+            f"{endpoint} does not have the command {command}.",
             endpoint=endpoint,
             operation=f"remote command {command}",
             outcome="refused",
-            hint="Commands meta.lb are known by the leading meta server alone.",
+            hint="Only the leading meta server has the meta.lb commands.",
         )
     return parse.parse_command_answer(answer)

@@ -71,11 +71,11 @@ class Connection:
             raise GivenUpError.at(self.endpoint, "connect", "not_sent") from exc
         except (OSError, ValueError, UnicodeError) as exc:
             raise UnreachableError(
-                f"There is no connection to {address}: {getattr(exc, 'strerror', None) or exc}.",
+                f"No connection to {address}: {getattr(exc, 'strerror', None) or exc}.",
                 endpoint=self.endpoint,
                 operation="connect",
                 outcome="not_sent",
-                hint="Check that the server runs and that this machine may reach that address.",
+                hint="Check that the server runs and is reachable from this machine.",
             ) from exc
         self._turn = threading.Condition()
         self._sending = threading.Lock()
@@ -142,7 +142,7 @@ class Connection:
                 self._socket.settimeout(timeout_s)
                 self._socket.sendall(frame)
             except deadline.GivenUpError:  # a part of it may have been sent
-                self._break("it was given up")
+                self._break("the request was cancelled")
                 raise
             except OSError as exc:
                 self._break(f"sending failed: {exc}")
@@ -176,9 +176,9 @@ class Connection:
         except TimeoutError:
             deadline.next_wait_s()
         except OSError as exc:
-            reason = f"it broke: {exc}"
+            reason = f"it failed: {exc}"
         except WireError as exc:
-            reason, is_garbled = f"it answered {exc}", True
+            reason, is_garbled = f"it returned {exc}", True
         finally:
             self._turn.acquire()
             self._is_being_read = False
@@ -197,7 +197,7 @@ class Connection:
             self._late.discard(reply.seqid)
         else:
             self._is_garbled = True
-            self._break(f"it answered {reply.name} {reply.seqid}, which was never requested")
+            self._break(f"it returned {reply.name} {reply.seqid}, which was never requested")
 
     def _next_reply(self) -> Reply:
         self._fill(_LENGTH_BYTES)
@@ -231,7 +231,7 @@ class Connection:
         if not self._is_garbled:
             return self._lost(operation, "unknown")
         return ProtocolError(
-            f"{self.endpoint} did not speak its protocol: {self._broken}.",
+            f"{self.endpoint} violated the Pegasus protocol: {self._broken}.",
             endpoint=self.endpoint,
             operation=operation,
             outcome="unknown",
@@ -249,11 +249,11 @@ class Connection:
 
     def _timed_out(self, operation: str) -> RemoteTimeoutError:
         return RemoteTimeoutError(
-            f"{self.endpoint} did not answer {operation} in time.",
+            f"{self.endpoint} did not respond to {operation} in time.",
             endpoint=self.endpoint,
             operation=operation,
             outcome="unknown",
-            hint="Look whether it happened before repeating it.",
+            hint="Check whether it took effect before you repeat it.",
         )
 
 

@@ -21,11 +21,11 @@ OK: Final = "ERR_OK"
 FORWARD: Final = "ERR_FORWARD_TO_OTHERS"
 _Kind = tuple[type[RemoteError], Outcome, str]
 
-_WAIT: Final = "Try again in a while."
+_WAIT: Final = "Try again later."
 _NAME: Final = "Check the name, and that the table was not dropped."
 _STATE: Final = "Check the state, then decide again."
 _KINDS: Final[dict[str, _Kind]] = {
-    FORWARD: (UnreachableError, "refused", "No leading meta server was found; try again."),
+    FORWARD: (UnreachableError, "refused", "No leading meta server; try again."),
     "ERR_OBJECT_NOT_FOUND": (NotFoundError, "refused", _NAME),
     "ERR_APP_NOT_EXIST": (NotFoundError, "refused", _NAME),
     "ERR_APP_DROPPED": (NotFoundError, "refused", _NAME),
@@ -33,25 +33,29 @@ _KINDS: Final[dict[str, _Kind]] = {
     "ERR_SERVICE_NOT_FOUND": (NotFoundError, "refused", _NAME),
     "ERR_CLUSTER_NOT_FOUND": (NotFoundError, "refused", _NAME),
     "ERR_LEARNER_NOT_FOUND": (NotFoundError, "refused", _STATE),
-    "ERR_STATE_FREEZED": (ConflictError, "refused", "The function level forbids it: raise it."),
+    "ERR_STATE_FREEZED": (
+        ConflictError,
+        "refused",
+        "The function level does not allow it; raise the level.",
+    ),
     "ERR_INVALID_PARAMETERS": (
         ConflictError,
         "refused",
-        "The values do not fit, or a proposal for the partition is still pending.",
+        "The values do not match the partition, or a proposal for it is still pending.",
     ),
     "ERR_INVALID_STATE": (ConflictError, "refused", _STATE),
     "ERR_INVALID_VERSION": (ConflictError, "refused", _STATE),
     "ERR_INACTIVE_STATE": (ConflictError, "refused", _STATE),
     "ERR_INCONSISTENT_STATE": (ConflictError, "refused", _STATE),
     "ERR_NOT_ENOUGH_MEMBER": (ConflictError, "refused", "Too few replicas are alive."),
-    "ERR_APP_EXIST": (ConflictError, "refused", "There is a table of that name."),
+    "ERR_APP_EXIST": (ConflictError, "refused", "A table of that name exists."),
     "ERR_NODE_ALREADY_EXIST": (ConflictError, "refused", _STATE),
     "ERR_SERVICE_ALREADY_EXIST": (ConflictError, "refused", _STATE),
     "ERR_SERVICE_ALREADY_RUNNING": (ConflictError, "refused", _STATE),
     "ERR_PATH_ALREADY_EXIST": (ConflictError, "refused", _STATE),
     "ERR_UNDER_RECOVERY": (ConflictError, "refused", "The cluster is being recovered."),
-    "ERR_SPLITTING": (ConflictError, "refused", "The table is being split: wait."),
-    "ERR_OPERATION_DISABLED": (ConflictError, "refused", "It is switched off on that server."),
+    "ERR_SPLITTING": (ConflictError, "refused", "The table is being split; wait."),
+    "ERR_OPERATION_DISABLED": (ConflictError, "refused", "It is disabled on that server."),
     "ERR_NO_NEED_OPERATE": (ConflictError, "refused", _STATE),
     "ERR_WRONG_TIMING": (ConflictError, "refused", _STATE),
     "ERR_EXPIRED": (ConflictError, "refused", _STATE),
@@ -60,22 +64,30 @@ _KINDS: Final[dict[str, _Kind]] = {
     "ERR_BUSY_DROPPING": (ThrottledError, "refused", _WAIT),
     "ERR_CAPACITY_EXCEEDED": (ThrottledError, "refused", _WAIT),
     "ERR_TRY_AGAIN": (ThrottledError, "refused", _WAIT),
-    "ERR_DISK_INSUFFICIENT": (ConflictError, "refused", "There is no room on the disk."),
-    "ERR_TIMEOUT": (RemoteTimeoutError, "unknown", "Look whether it happened before repeating it."),
-    "ERR_RETRY_EXHAUSTED": (RemoteTimeoutError, "unknown", "Look whether it happened."),
-    "ERR_NETWORK_FAILURE": (UnreachableError, "unknown", "Look whether it happened."),
+    "ERR_DISK_INSUFFICIENT": (ConflictError, "refused", "The disk is full."),
+    "ERR_TIMEOUT": (
+        RemoteTimeoutError,
+        "unknown",
+        "Check whether it took effect before you repeat it.",
+    ),
+    "ERR_RETRY_EXHAUSTED": (RemoteTimeoutError, "unknown", "Check whether it took effect."),
+    "ERR_NETWORK_FAILURE": (UnreachableError, "unknown", "Check whether it took effect."),
     "ERR_SERVICE_NOT_ACTIVE": (UnreachableError, "refused", "The server is still starting."),
-    "ERR_ACL_DENY": (AuthError, "refused", "The console's user lacks the right."),
-    "ERR_UNAUTHENTICATED": (AuthError, "refused", "The cluster wants a login."),
-    "ERR_SASL_INTERNAL": (AuthError, "refused", "The cluster wants a login."),
-    "ERR_SASL_INCOMPLETE": (AuthError, "refused", "The cluster wants a login."),
-    "ERR_KRB5_INTERNAL": (AuthError, "refused", "The cluster wants a login."),
+    "ERR_ACL_DENY": (AuthError, "refused", "Trimtab's user lacks the right."),
+    "ERR_UNAUTHENTICATED": (AuthError, "refused", "The cluster requires authentication."),
+    "ERR_SASL_INTERNAL": (AuthError, "refused", "The cluster requires authentication."),
+    "ERR_SASL_INCOMPLETE": (AuthError, "refused", "The cluster requires authentication."),
+    "ERR_KRB5_INTERNAL": (AuthError, "refused", "The cluster requires authentication."),
     "ERR_HANDLER_NOT_FOUND": (
         ProtocolError,
         "refused",
-        "That server does not know the call: a meta server was meant, or a replica server.",
+        "That server does not support the call; check whether it is a meta or a replica server.",
     ),
-    "ERR_NOT_IMPLEMENTED": (ProtocolError, "refused", "The server is older than that call."),
+    "ERR_NOT_IMPLEMENTED": (
+        ProtocolError,
+        "refused",
+        "The server version does not support the call.",
+    ),
 }
 SERVER_FAULTS: Final = frozenset(
     {
@@ -136,7 +148,7 @@ def error_of(name: str, *, endpoint: str, operation: str, detail: str = "") -> R
     kind, outcome, hint = _KINDS.get(name, _ELSE)
     added = f" ({detail})" if detail else ""
     return kind(
-        f"{endpoint} answered {name} to {operation}{added}.",
+        f"{endpoint} returned {name} to {operation}{added}.",
         endpoint=endpoint,
         operation=operation,
         outcome=outcome,

@@ -170,7 +170,7 @@ def decode_reply(frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = m
             return Reply(name, seqid, error, None)
         call = CALL_BY_NAME.get(name.removesuffix(ACK))
         if call is None or not name.endswith(ACK):
-            raise WireError(f"a reply to {name!r}, which is no call of ours")
+            raise WireError(f"a reply to {name!r}, which was not called")
         result = _result(protocol, call.response, field=0)
         if left():
             raise WireError(f"{left()} bytes after the end")

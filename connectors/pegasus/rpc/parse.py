@@ -54,7 +54,7 @@ def parsed(
         return parser(result)
     except (AttributeError, TypeError, ValueError, WireError) as exc:
         raise ProtocolError(
-            f"{endpoint} answered {operation} with something incomplete: {exc}.",
+            f"{endpoint} returned an incomplete answer to {operation}: {exc}.",
             endpoint=endpoint,
             operation=operation,
             outcome="unknown",
@@ -64,7 +64,7 @@ def parsed(
 
 def _there(value: _Value | None) -> _Value:
     if value is None:
-        raise WireError("a field that every server sends is absent")
+        raise WireError("a required field is missing")
     return value
 
 
@@ -131,7 +131,7 @@ def parse_node(one: Struct) -> NodeEntry:
     """Read one node of the list."""
     name = name_of(one.hp_node, one.node)
     if name is None:
-        raise WireError("a node without any address")
+        raise WireError("a node without an address")
     address = one.node.text if one.node is not None else None
     return NodeEntry(name, address, one.status == ALIVE)
 

@@ -57,12 +57,12 @@ class BundleState:
     def absence(self, bundle: str) -> str:
         """Return the sentence about a bundle that is not there."""
         if not self.parts:
-            return f"There is no namespace {namespace_of(bundle)} any more, so no {bundle}."
+            return f"Namespace {namespace_of(bundle)} no longer exists, nor does {bundle}."
         named = ", ".join(self.parts[:_MAX_NAMED])
         more = f" and {len(self.parts) - _MAX_NAMED} more" if self.parts[_MAX_NAMED:] else ""
         if self.is_split(bundle):
             return f"{bundle} was split into {named}{more}."
-        return f"There is no bundle {bundle}; {named}{more} is where it would be."
+        return f"Bundle {bundle} does not exist; its range is in {named}{more}."
 
     def is_split(self, bundle: str) -> bool:
         """Return whether the parts make up exactly the bundle's range."""
@@ -161,7 +161,7 @@ class OwnersAnswer:
         path = f"{ADMIN}/brokers{quoted(self._cluster(), broker)}/ownedNamespaces"
         if url is None:
             raise ProtocolError(
-                f"No web address of {broker} is known that may be contacted.",
+                f"{broker} has no web address that may be contacted.",
                 endpoint=broker,
                 operation=f"GET {path}",
                 outcome="not_sent",
@@ -227,7 +227,7 @@ class ZnodeBundleReader:
                 endpoint=self._session.endpoint,
                 operation=f"read {place}",
                 outcome="refused",
-                hint="Check that znode by hand.",
+                hint="Check that znode manually.",
             )
         return found
 
@@ -286,7 +286,7 @@ class AdminBundleReader:
                 raise
             except RemoteError as exc:
                 failure = failure or exc
-        raise failure or InputError("No admin address is known.", hint="Add admin_urls.")
+        raise failure or InputError("No admin address is configured.", hint="Add admin_urls.")
 
 
 def _boundaries(namespace: str, *, local: Node | None, whole: Node | None) -> list[int] | None:

@@ -109,7 +109,7 @@ class PulsarCluster(Limited):
         make = ACTIONS.get(type(step))
         if make is not None:
             return make(step, self)
-        raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
+        raise InvariantError(f"A Pulsar cluster does not support steps of kind {step.kind}.")
 
     def owners(self) -> OwnersAnswer:
         """Return the reader of what brokers own."""
@@ -157,11 +157,11 @@ class PulsarCluster(Limited):
         leader = self._leader()
         if leader is None:
             raise UnreachableError(
-                f"{self.name} has no leader right now, and only the leader takes a destination.",
+                f"{self.name} has no leader; only the leader accepts a destination.",
                 endpoint=self.name,
                 operation="find the leader",
                 outcome="not_sent",
-                hint="Wait for the election (seconds), then plan again.",
+                hint="Wait a few seconds for the election, then plan again.",
             )
         url = self._addresses.find(leader)
         if url is None:
@@ -237,7 +237,7 @@ class PulsarCluster(Limited):
                 endpoint=self._session.endpoint if self._session else self.name,
                 operation=f"read {roots.CONFIGURATION}",
                 outcome="refused",
-                hint="Repair that znode first; Trimtab does not change what it cannot restore.",
+                hint="Repair that znode first; Trimtab changes only settings that it can restore.",
             )
         return values.get(key)
 
@@ -313,11 +313,11 @@ class PulsarCluster(Limited):
         name = self._facts().manifest.pulsar_cluster
         if name is None:
             raise ProtocolError(
-                f"The own name of cluster {self.name} is unknown.",
+                f"The Pulsar name of cluster {self.name} is unknown.",
                 endpoint=self.name,
                 operation="read the cluster's name",
                 outcome="refused",
-                hint="Name it as pulsar_cluster in the configuration.",
+                hint="Set pulsar_cluster in the configuration.",
             )
         return name
 
@@ -355,7 +355,7 @@ class PulsarCluster(Limited):
 
     def _unreachable(self) -> UnreachableError:
         return UnreachableError(
-            f"No broker of {self.name} is known that may be contacted.",
+            f"No broker of {self.name} may be contacted.",
             endpoint=self.name,
             operation="find a broker",
             outcome="not_sent",
@@ -403,11 +403,11 @@ def _read(kind: PolicyKind, path: str, call: AdminCall) -> str | None:
         return kind.canonical(text)
     except InputError as exc:
         raise ProtocolError(
-            f"{answer.url} does not report a {kind.title}: {exc.message}",
+            f"{answer.url} returns an invalid {kind.title}: {exc.message}",
             endpoint=answer.url,
             operation=f"GET {path}",
             outcome="refused",
-            hint="Is that the web address of a Pulsar broker?",
+            hint="Check that this is the web address of a Pulsar broker.",
         ) from exc
 
 

@@ -9,14 +9,14 @@ from core.actions.model import Observation, Refusal
 from core.pulsar.steps.base import BundleStep
 from core.units import pluralize
 
-SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
-GONE_HINT: Final = "Check the namespace: was it deleted or created again?"
+SPLIT_HINT: Final = "Take a fresh snapshot and plan for the new bundles."
+GONE_HINT: Final = "Check whether the namespace was deleted or recreated."
 
 
 def describe_loaded(before: Observation) -> str:
     """Return the sentence about the topics that a bundle had before, which none asks for now."""
     if before.topics is None:
-        return "How many topics it had loaded before is unknown."
+        return "The number of topics it had loaded is unknown."
     topics = pluralize(before.topics, "loaded topic")
     if before.clients is None:
         return f"It had {topics} before."
@@ -27,8 +27,8 @@ def lookup_hint(bundle: str) -> str:
     """Return how an unassigned bundle with topics gets an owner: Trimtab only looks."""
     namespace, _, bounds = bundle.rpartition("/")
     return (
-        "Check its clients. A lookup of one of its topics assigns it: `pulsar-admin topics list "
-        f"{namespace} -b {bounds}` names them, `pulsar-admin topics lookup TOPIC` assigns it."
+        "Check its clients. To assign it, look up one of its topics: `pulsar-admin topics list "
+        f"{namespace} -b {bounds}`, then `pulsar-admin topics lookup TOPIC`."
     )
 
 
@@ -48,7 +48,7 @@ def not_as_planned(
         code = "bundle_split" if is_split else "unknown_bundle"
         return Refusal(code=code, sentence=seen.detail, hint=SPLIT_HINT)
     if seen.holder is None:
-        sentence = f"{step.bundle} is unassigned; {step.owner} owned it when the plan was made."
+        sentence = f"{step.bundle} is unassigned; its owner in the plan was {step.owner}."
         return Refusal(
             code="not_owned",
             sentence=f"{sentence} {idle}".strip(),

@@ -68,7 +68,7 @@ class PolicyAction:
         sentence = (
             f"The {step.subject}, {was}, was removed."
             if step.value is None
-            else f"The {step.subject} was set to {step.value}, it was {was}."
+            else f"The {step.subject} was set to {step.value} (was {was})."
         )
         return StepResult(state="DONE", code="set", sentence=sentence, after=now)
 
@@ -80,7 +80,7 @@ class PolicyAction:
             before,
             now,
             hint="Check the log of the brokers, then plan again.",
-            others=" It was changed externally since the step began.",
+            others=" It was changed externally after the step began.",
         )
 
 

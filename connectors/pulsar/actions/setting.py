@@ -102,15 +102,15 @@ class SettingAction:
                 before,
                 now,
                 hint="Check the log of the brokers, then plan again.",
-                others=" It was changed externally since the step began.",
+                others=" It was changed externally after the step began.",
             )
         if any(text is not None for text in self._behind.values()):
             return StepResult(
                 state="FAILED",
                 code="not_followed",
-                sentence=f"{step.key} is stored as {_text(step.value)}, but not followed. "
+                sentence=f"{step.key} is stored as {_text(step.value)}, but not in effect. "
                 f"{now.detail}",
-                hint="Undo the run to restore it, or restart those brokers.",
+                hint="Undo the run to restore it, or restart these brokers.",
                 after=now,
             )
         return self._set(before, now)
@@ -122,15 +122,15 @@ class SettingAction:
             sentence = f"The dynamic value of {step.key}, {was}, was removed."
         else:
             count = len(self._followers)
-            run = f"; {count} of {count + len(self._behind)} brokers run it"
-            sentence = f"{step.key} was set to {step.value}, it was {was}{run}."
+            run = f"; {count} of {count + len(self._behind)} brokers use it"
+            sentence = f"{step.key} was set to {step.value} (was {was}){run}."
         if now.detail:
             sentence = f"{sentence} {now.detail}"
         return StepResult(state="DONE", code="set", sentence=sentence, hint=self._hint(), after=now)
 
     def _hint(self) -> str:
         if self._setting.takes_effect == "restart":
-            return "It is felt after a restart of the brokers."
+            return "It takes effect after a restart of the brokers."
         return ""
 
     def _is_wanted(self, value: str | None) -> bool:
@@ -138,7 +138,7 @@ class SettingAction:
 
     def _describe_behind(self) -> str:
         behind = [
-            f"{name} runs {text}" if text is not None else f"{name} does not answer"
+            f"{name} uses {text}" if text is not None else f"{name} does not respond"
             for name, text in sorted(self._behind.items())
         ]
         more = f" and {len(behind) - _MAX_NAMED} more" if behind[_MAX_NAMED:] else ""

@@ -129,7 +129,7 @@ class SplitAction:
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the bundle may not be split as planned."""
-        idle = "A split would assign it first, to whomever."
+        idle = "A split would first assign it to an arbitrary broker."
         return not_as_planned(self._step, seen, self._seen, idle)
 
     def send(self) -> None:
@@ -184,7 +184,7 @@ class SplitAction:
         step, found = self._step, self._inner()
         is_other = bool(step.boundaries) and found != tuple(sorted(step.boundaries))
         owners = ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
-        other = f" It was expected to be cut at {owners}." if is_other else ""
+        other = f" Expected boundaries: {owners}." if is_other else ""
         return StepResult(
             state="DONE",
             code="split_elsewhere" if is_other else "split",
@@ -196,7 +196,7 @@ class SplitAction:
         return StepResult(
             state="UNKNOWN",
             code="unassigned",
-            sentence=f"{now.detail} No broker serves {' and '.join(unserved)}. "
+            sentence=f"{now.detail} No broker owns {' and '.join(unserved)}. "
             f"{describe_loaded(before)}",
             hint=lookup_hint(unserved[0]),
             after=now,
@@ -217,22 +217,22 @@ class SplitAction:
     def _whole(self, now: Observation, holder: str | None) -> StepResult:
         """Distinguish "it did not happen" from "it may still happen"."""
         if self._is_answered:
-            return self._not_done(now, "although the request was answered")
+            return self._not_done(now, "although the request returned")
         try:
             is_quiet = holder is None or self._serves(holder, self._step.bundle)
         except RemoteError as exc:
             return self._unknown(now, str(exc))
         if is_quiet:
-            return self._not_done(now, f"{holder} answers that it serves it whole")
-        return self._unknown(now, f"{holder} is still busy with it.")
+            return self._not_done(now, f"{holder} still serves the whole bundle")
+        return self._unknown(now, f"{holder} is still splitting it.")
 
     def _not_done(self, now: Observation, why: str) -> StepResult:
         return StepResult(
             state="FAILED",
             code="not_done",
-            sentence=f"{self._step.bundle} was not split, {why}: its boundaries are as before.",
-            hint="A bundle with fewer than two loaded topics is not cut at given positions, and "
-            "no bundle at its own bounds.",
+            sentence=f"{self._step.bundle} was not split, {why}; its boundaries are unchanged.",
+            hint="Pulsar does not split a bundle with fewer than two loaded topics, or at its "
+            "own bounds.",
             after=now,
         )
 
@@ -240,7 +240,7 @@ class SplitAction:
         return StepResult(
             state="FAILED",
             code="unknown_bundle",
-            sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
+            sentence=f"{self._step.bundle} no longer exists. {now.detail}",
             hint=GONE_HINT,
             after=now,
         )
@@ -249,7 +249,7 @@ class SplitAction:
         return StepResult(
             state="UNKNOWN",
             code="timed_out",
-            sentence=f"Whether {self._step.bundle} will still be split is unknown. {why}",
-            hint="Nothing is sent again; it is reconciled by observation.",
+            sentence=f"{self._step.bundle} may still be split. {why}",
+            hint="The request is not sent again; the step is reconciled by observation.",
             after=now,
         )

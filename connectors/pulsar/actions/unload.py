@@ -136,7 +136,7 @@ class UnloadAction:
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the bundle may not be unloaded as planned."""
-        refusal = not_as_planned(self._step, seen, self._seen, "There is nothing to unload.")
+        refusal = not_as_planned(self._step, seen, self._seen, "Nothing to unload.")
         if refusal is not None or seen.holder is None:
             return refusal
         return self._forbids_destination(seen.holder)
@@ -146,14 +146,14 @@ class UnloadAction:
         if step.destination == holder:
             return Refusal(
                 code="destination_is_owner",
-                sentence=f"{holder} owns {step.bundle} already.",
-                hint="Nothing has to be done.",
+                sentence=f"{holder} already owns {step.bundle}.",
+                hint="Nothing to do.",
             )
         if self._seen is not None and not self._seen.is_destination_there:
             return Refusal(
                 code="destination_unknown",
-                sentence=f"{step.destination}, where {step.bundle} should go, is no live broker "
-                "any more; the cluster would answer 409.",
+                sentence=f"{step.destination}, the destination of {step.bundle}, is no longer a "
+                "live broker; the cluster would return 409.",
                 hint="Start that broker, or plan again with another destination.",
             )
         return None if step.destination is None else self._not_there(step.destination)
@@ -165,8 +165,8 @@ class UnloadAction:
         except (UnreachableError, RemoteTimeoutError) as exc:
             return Refusal(
                 code="destination_dead",
-                sentence=f"{destination}, where {self._step.bundle} should go, is registered and "
-                f"does not answer: {exc.message}",
+                sentence=f"{destination}, the destination of {self._step.bundle}, is registered "
+                f"but does not respond: {exc.message}",
                 hint="Check that broker, or plan again with another destination.",
             )
         except RemoteError:
@@ -206,14 +206,14 @@ class UnloadAction:
     def _never_left(self, now: Observation, holder: str) -> StepResult:
         """Distinguish "it did not happen" from "it may still happen"."""
         if self._is_answered:
-            return self._not_done(now, f"although the request was answered, {holder} never")
+            return self._not_done(now, f"although the request returned, {holder} never")
         try:
             is_quiet = self._serves(holder, self._step.bundle)
         except RemoteError as exc:
             return self._unknown(now, str(exc))
         if is_quiet:
-            return self._not_done(now, f"{holder} answers that it serves it and never")
-        return self._unknown(now, f"{holder} is still busy giving it up.")
+            return self._not_done(now, f"{holder} still serves it and never")
+        return self._unknown(now, f"{holder} is still unloading it.")
 
     def _is_served(self, now: Observation) -> bool:
         """Return whether the new owner answers that it serves the bundle.
@@ -231,7 +231,7 @@ class UnloadAction:
             return False
         except RemoteError:
             return True
-        self._silence = "" if is_served else f"{now.holder} answers that it does not serve it yet."
+        self._silence = ""
         return is_served
 
     # -- words --------------------------------------------------------------------------------
@@ -253,16 +253,17 @@ class UnloadAction:
             return StepResult(
                 state="DONE",
                 code="returned",
-                sentence=f"{bundle} was closed on {source} and came back to it"
-                f"{self._served_by(now)}; {origin}",
+                sentence=f"{bundle} was unloaded from {source} and returned to "
+                f"it{self._served_by(now)}; {origin}",
                 hint=self._next_move(source),
                 after=now,
             )
         return StepResult(
             state="DONE",
             code="landed_elsewhere",
-            sentence=f"{bundle} moved from {source} to {now.holder}, not to {target}"
-            f"{self._served_by(now)}: the cluster did not use the destination that it was given.",
+            sentence=f"{bundle} moved from {source} to {now.holder}, not to "
+            f"{target}{self._served_by(now)}: the cluster did not use the requested "
+            "destination.",
             hint=self._next_move(now.holder or source),
             after=now,
         )
@@ -276,32 +277,32 @@ class UnloadAction:
         """Return the route to the destination from where the bundle is now."""
         step = self._step
         if step.destination is None:
-            return "Name a destination, if it must leave."
+            return "Set a destination to move it."
         return (
-            f"To move it on from {holder}: "
-            f"`trimtab unload SNAPSHOT --bundle {step.bundle} --to {step.destination} --plan OUT`."
+            f"To move it from {holder}: `trimtab unload SNAPSHOT --bundle {step.bundle} --to "
+            f"{step.destination} --plan OUT`."
         )
 
     def _given_up(self, before: Observation, now: Observation) -> StepResult:
         source, bundle = before.holder or self._step.owner, self._step.bundle
         is_lost = self._seen is not None and not self._seen.is_owner_there
         what = (
-            f"{source} left the cluster, and {bundle} lost its owner with it"
+            f"{source} left the cluster; {bundle} lost its owner"
             if is_lost
-            else f"{source} gave up {bundle}"
+            else f"{source} released {bundle}"
         )
         if self._is_idle(before):
             return StepResult(
                 state="DONE",
                 code="owner_lost" if is_lost else "idle",
-                sentence=f"{what}. It is unassigned: no topic asked for it. {self._note()}",
+                sentence=f"{what}. It is unassigned: no lookup of its topics yet. {self._note()}",
                 after=now,
             )
         took = "" if self._sent_s is None else f" {format_age(monotonic() - self._sent_s)} later"
         return StepResult(
             state="UNKNOWN",
             code="owner_lost" if is_lost else "unassigned",
-            sentence=f"{what}; no broker serves it{took}: unassigned. {describe_loaded(before)}",
+            sentence=f"{what}; it is unassigned{took}. {describe_loaded(before)}",
             hint=lookup_hint(bundle),
             after=now,
         )
@@ -314,17 +315,17 @@ class UnloadAction:
 
     def _note(self) -> str:
         if self._step.destination is not None:
-            return f"Until then the leader may keep {self._step.destination} in mind for it."
-        return "It is placed by the first lookup of one of its topics."
+            return f"Until then the leader may still assign it to {self._step.destination}."
+        return "The first lookup of one of its topics assigns it."
 
     def _not_answering(self, now: Observation, holder: str) -> StepResult:
         return StepResult(
             state="UNKNOWN",
             code="not_answering",
-            sentence=f"{holder} owns {self._step.bundle} and does not answer that it serves it. "
+            sentence=f"{holder} owns {self._step.bundle} but does not serve it. "
             f"{self._silence}".rstrip(),
-            hint=f"Check that {holder} runs; its session ends when it is dead, and the next lookup "
-            "places the bundle again.",
+            hint=f"Check that {holder} runs. If it is dead, its session expires and the next "
+            "lookup assigns the bundle again.",
             after=now,
         )
 
@@ -333,7 +334,7 @@ class UnloadAction:
         return StepResult(
             state="FAILED",
             code="bundle_split" if is_split else "unknown_bundle",
-            sentence=f"{self._step.bundle} is gone since the step began. {now.detail}".strip(),
+            sentence=f"{self._step.bundle} no longer exists. {now.detail}".strip(),
             hint=SPLIT_HINT if is_split else GONE_HINT,
             after=now,
         )
@@ -342,7 +343,7 @@ class UnloadAction:
         return StepResult(
             state="FAILED",
             code="not_done",
-            sentence=f"{self._step.bundle} was not unloaded: {why} gave it up.",
+            sentence=f"{self._step.bundle} was not unloaded: {why} released it.",
             hint=f"Check the log of {now.holder}, then plan again.",
             after=now,
         )
@@ -351,7 +352,7 @@ class UnloadAction:
         return StepResult(
             state="UNKNOWN",
             code="timed_out",
-            sentence=f"Whether {self._step.bundle} will still leave {now.holder} is unknown. {why}",
-            hint="Nothing is sent again; it is reconciled by observation.",
+            sentence=f"{self._step.bundle} may still leave {now.holder}. {why}",
+            hint="The request is not sent again; the step is reconciled by observation.",
             after=now,
         )

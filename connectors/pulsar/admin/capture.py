@@ -127,7 +127,7 @@ class RestCapture:
                 NotRequestedError.at(futures[future], "GET")
                 if future.cancelled()
                 else RemoteTimeoutError(
-                    "It did not answer before the time of the capture was up.",
+                    "It did not respond before the capture timed out.",
                     endpoint=futures[future],
                     operation="GET",
                     outcome="unknown",
@@ -183,7 +183,7 @@ class RestCapture:
             else (now, own)
             for name, own in facts.runtime.items()
         }
-        self._note_silent(facts.silent, urls, problems, done="Its own settings are unknown.")
+        self._note_silent(facts.silent, urls, problems, done="Its settings are unknown.")
         return facts
 
     def note_other_addresses(self, urls: Mapping[str, str], problems: ProblemLog) -> None:
@@ -194,7 +194,7 @@ class RestCapture:
         )
         self._late_urls = {url for url in silent if _is_late(silent[url])}
         self._note_silent(
-            silent, others, problems, done="It is in admin_urls, but no registered broker."
+            silent, others, problems, done="It is in admin_urls but is not a registered broker."
         )
 
     def settings_of_any(self, problems: ProblemLog) -> dict[str, dict[str, str]]:
@@ -211,8 +211,8 @@ class RestCapture:
         problems.add(
             "inconsistent",
             base,
-            "No broker answers at the address it registered; this admin URL does.",
-            done="Settings are those of whichever broker answered there.",
+            "No broker responds at its registered address; this admin URL does.",
+            done="The settings are those of the broker that responded there.",
         )
         return {base: _wanted(settings, self._dynamic)}
 
@@ -300,7 +300,7 @@ class RestCapture:
             endpoint=self._config.name,
             operation=f"GET {path}",
             outcome="not_sent",
-            hint="Add admin_urls.",
+            hint="Set admin_urls.",
         )
 
     def _optional(self, base: str, path: str, problems: ProblemLog) -> bytes | None:
@@ -376,8 +376,8 @@ class RestCapture:
             problems.add(
                 "budget",
                 base,
-                f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were requested.",
-                done="Name zookeeper to see all boundaries.",
+                f"There are {len(spaces):,} namespaces; {_MAX_NAMESPACES:,} were read.",
+                done="Set zookeeper to read all boundaries.",
             )
         names_read = sorted(spaces)[:_MAX_NAMESPACES]
         answers, silent = self.request_each(
@@ -413,7 +413,7 @@ class RestCapture:
                 denied[0].code,
                 base,
                 denied[0].message,
-                done="Rates, retention and resource groups of such namespaces are unknown.",
+                done="Rates, retention and resource groups of these namespaces are unknown.",
             )
 
     def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
@@ -423,7 +423,7 @@ class RestCapture:
         )
         for path, error in silent.items():
             problems.add(
-                error.code, f"{base}{ADMIN}{path}", error.message, done="What it lists is unknown."
+                error.code, f"{base}{ADMIN}{path}", error.message, done="Its content is unknown."
             )
         return [name for path in answers for name in answers[path]]
 

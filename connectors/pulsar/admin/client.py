@@ -47,9 +47,9 @@ _MAX_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
 # we report what happens to a connection: the library would write it to the terminal
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-_NOT_NAMED: Final = "neither admin_urls nor credential_hosts name it"
+_NOT_NAMED: Final = "it is not in admin_urls or credential_hosts"
 _NAME_IT: Final = (
-    "If it is a broker of yours, add it to credential_hosts; `trimtab check` proposes entries."
+    "If it is one of your brokers, add it to credential_hosts; `trimtab check` proposes entries."
 )
 _LARGE: Final = 1024 * 1024
 _DECODING: Final = threading.Lock()
@@ -112,7 +112,7 @@ class NotRequestedError(RemoteTimeoutError):
     def at(cls, endpoint: str, operation: str) -> NotRequestedError:
         """Build the error."""
         return cls(
-            f"There was no time left to ask {endpoint} ({operation}).",
+            f"No time was left to query {endpoint} ({operation}).",
             endpoint=endpoint,
             operation=operation,
             outcome="not_sent",
@@ -129,7 +129,7 @@ class CredentialsWithheldError(RemoteError):
     def at(cls, endpoint: str, operation: str) -> CredentialsWithheldError:
         """Build the error."""
         return cls(
-            f"No credentials were sent to {endpoint}: {_NOT_NAMED}.",
+            f"Credentials were not sent to {endpoint}: {_NOT_NAMED}.",
             endpoint=endpoint,
             operation=operation,
             outcome="not_sent",
@@ -196,11 +196,11 @@ class AdminClient:
                 return msgspec.json.decode(answer.body, type=kind)
         except _UNREADABLE as exc:
             raise ProtocolError(
-                f"{base_url} answered something unexpected to GET {path}: {_fault(exc)}.",
+                f"{base_url} returned an unexpected answer to GET {path}: {_fault(exc)}.",
                 endpoint=base_url,
                 operation=f"GET {path}",
                 outcome="refused",
-                hint="Is that the web address of a Pulsar broker?",
+                hint="Check that this is the web address of a Pulsar broker.",
             ) from exc
 
     def request(
@@ -230,14 +230,14 @@ class AdminClient:
                 endpoint=base_url,
                 operation=operation,
                 outcome="not_sent",
-                hint="Check the name in it.",
+                hint="Check the name.",
             )
         url = f"{base_url.rstrip('/')}{path}"
         origin = origin_of(url)
         if origin is None or origin not in self._known:
             raise InputError(
-                f"{base_url} is neither configured nor a known broker of the cluster.",
-                hint="Name it in admin_urls.",
+                f"{base_url} is not configured and not a broker of the cluster.",
+                hint="Add it to admin_urls.",
             )
         if self._has_credentials and not self._named.allows(origin):
             raise CredentialsWithheldError.at(base_url, operation)
@@ -249,7 +249,7 @@ class AdminClient:
             status, headers, content = self._request_all(sent, url)
             if 200 <= status < 300:
                 if json_weight(content) > DECODED * limit:
-                    what = f"{endpoint} answered more than may be decoded to"
+                    what = f"{endpoint} exceeded the decoding limit in its answer to"
                     raise _no_whole_answer(what, endpoint, operation, _RAISE)
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
@@ -330,11 +330,11 @@ class AdminClient:
     def _redirect_fault(self, url: str, status: int, target: str | None, operation: str) -> str:
         """Return why a redirect is not followed; empty when it is."""
         if status not in (307, 308) or target is None:
-            return f"answered {status} to {operation}; is a login page in between?"
+            return f"returned {status} to {operation}; check for a login page in between."
         origin = origin_of(target)
         place = _place(target)
         if origin is None or not (origin in self._known or self._named.allows(origin)):
-            return f"redirects {operation} to {place}, no known broker."
+            return f"redirects {operation} to {place}, which is not a broker of the cluster."
         if self._has_credentials and not self._named.allows(origin):
             return f"redirects {operation} to {place}; {_NOT_NAMED}."
         if urlsplit(url).scheme == "https" and origin[0] != "https":
@@ -368,19 +368,19 @@ def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:
         outcome: Outcome = "unknown" if exc.was_connected else "not_sent"
         return GivenUpError.at(endpoint, operation, outcome)
     if isinstance(exc, http.CutOffError):
-        return _no_whole_answer(f"{endpoint} broke off its answer to", endpoint, operation)
+        return _no_whole_answer(f"{endpoint} cut off its answer to", endpoint, operation)
     if isinstance(exc, deadline.TooManyError):
-        what = f"{endpoint} was not read to its end, as too many long answers come at once, in"
+        what = f"{endpoint} sent too many large answers at once for"
         return _no_whole_answer(what, endpoint, operation, "Lower rest_fan_out.")
     if isinstance(exc, deadline.TooLongError):
-        what = f"{endpoint} answered more than {sent.max_bytes // 2**20} MiB to"
+        what = f"{endpoint} returned more than {sent.max_bytes // 2**20} MiB to"
         return _no_whole_answer(what, endpoint, operation, _RAISE)
     error = translate(exc, endpoint=endpoint, operation=operation)
     is_late = isinstance(error, RemoteTimeoutError) and monotonic() >= sent.ends_at
     return _too_late(endpoint, operation) if is_late and error.outcome == "unknown" else error
 
 
-_RAISE: Final = "If it is right, raise answer_mib or bulk_mib under [clusters.read_limits]."
+_RAISE: Final = "If the answer is valid, raise answer_mib or bulk_mib under [clusters.read_limits]."
 
 
 def _no_whole_answer(what: str, endpoint: str, operation: str, hint: str = "") -> ProtocolError:
@@ -390,7 +390,7 @@ def _no_whole_answer(what: str, endpoint: str, operation: str, hint: str = "") -
 
 def _too_late(endpoint: str, operation: str) -> RemoteTimeoutError:
     return RemoteTimeoutError(
-        f"{endpoint} did not finish its answer to {operation} before the time for it was up.",
+        f"{endpoint} did not finish its answer to {operation} in time.",
         endpoint=endpoint,
         operation=operation,
         outcome="unknown",
@@ -413,7 +413,7 @@ def _session(config: ClusterConfig) -> requests.Session:
     for path in (tls.ca_file, tls.cert_file, tls.key_file):
         if path is not None and not path.is_file():
             raise ConfigError(
-                f"The TLS file {path} of cluster {config.name} is not there.",
+                f"The TLS file {path} of cluster {config.name} is missing.",
                 hint="Check its path.",
             )
     session.verify = str(tls.ca_file) if tls.ca_file and tls.verify else tls.verify

@@ -34,13 +34,11 @@ _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MAX_TEXT: Final = 8_000
 """Characters that are searched: what a server sends may be made to take long."""
 _HINT_AUTH: Final = (
-    "Check [clusters.auth], and the rights of its role: `trimtab check` lists what is missing."
+    "Check [clusters.auth] and the rights of its role; `trimtab check` lists missing rights."
 )
-_HINT_REACH: Final = "Check that the broker runs and that this machine may reach that address."
+_HINT_REACH: Final = "Check that the broker runs and is reachable from this machine."
 # TLS 1.3 refuses a client after the handshake: its alert may be lost with the connection
-_HINT_HUNG_UP: Final = (
-    "A server that requires a client certificate hangs up like this: check cert_file and key_file."
-)
+_HINT_HUNG_UP: Final = "The server may require a client certificate; check cert_file and key_file."
 _KINDS: Final[dict[int, type[RemoteError]]] = {
     401: AuthError,
     403: AuthError,
@@ -72,7 +70,7 @@ def reason_of(body: bytes) -> str:
         found = _MESSAGE.search(text) or _EXCEPTION.search(text)
         text = found[1] if found else "it failed with a stack trace"
     elif "<html" in text.lower():
-        text = "it answered with a web page"
+        text = "it returned a web page"
     text = " ".join(text.split()).rstrip(".")
     text = "".join(letter for letter in text if letter.isprintable())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -82,9 +80,9 @@ def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) 
     """Return the error for an answer that is no success."""
     kind = _KINDS.get(status) or (ServerError if status >= 500 else ProtocolError)
     reason = reason_of(body)
-    hints = {AuthError: _HINT_AUTH, ServerError: "Look into that broker's log."}
+    hints = {AuthError: _HINT_AUTH, ServerError: "See that broker's log."}
     return kind(
-        f"{endpoint} answered {status} to {operation}{': ' if reason else ''}{reason}.",
+        f"{endpoint} returned {status} to {operation}{': ' if reason else ''}{reason}.",
         endpoint=endpoint,
         operation=operation,
         outcome="unknown" if kind in (ServerError, RemoteTimeoutError) else "refused",
@@ -98,19 +96,19 @@ KINDS: Final[tuple[tuple[type[RemoteError], Outcome, str, tuple[type[Exception],
     (
         RemoteTimeoutError,
         "not_sent",
-        "did not take the connection in time",
+        "did not accept the connection in time",
         (http.ConnectTimeout, wire.ConnectTimeoutError),
     ),
     (
         RemoteTimeoutError,
         "unknown",
-        "did not answer in time",
+        "did not respond in time",
         (http.Timeout, wire.TimeoutError, TimeoutError),
     ),
     (
         ProtocolError,
         "unknown",
-        "answered something that is not HTTP, or broke off",
+        "did not return valid HTTP, or cut off its answer",
         (
             http.ChunkedEncodingError,
             http.ContentDecodingError,
@@ -191,27 +189,27 @@ _TLS: Final = (
     (
         "hostname mismatch",
         "has a certificate for another host name",
-        "Name it in admin_urls by the host name in its certificate.",
+        "Use the host name of its certificate in admin_urls.",
     ),
     (
         "ip address mismatch",
         "has a certificate for another address",
-        "Name it in admin_urls by the host name in its certificate.",
+        "Use the host name of its certificate in admin_urls.",
     ),
     (
         "certificate has expired",
-        "has a certificate that has expired",
+        "has an expired certificate",
         "Renew the certificate of the broker.",
     ),
     (
         "certificate verify failed",
-        "has a certificate of an authority that Trimtab does not know",
-        "Name that authority's certificate: ca_file under [clusters.tls].",
+        "has a certificate of an untrusted authority",
+        "Set ca_file under [clusters.tls] to the authority's certificate.",
     ),
     (
         "wrong version number",
-        "does not speak TLS at that port",
-        "Write http:// in place of https://, or name the TLS port.",
+        "does not use TLS on that port",
+        "Use http:// instead of https://, or the TLS port.",
     ),
     (
         "",
@@ -226,16 +224,16 @@ def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], O
     # requests wraps a broken answer as ConnectionError: what it wraps decides
     if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ProtocolError):
         if not is_dropped(exc):
-            return ProtocolError, "unknown", "answered something that is not HTTP, or broke off"
+            return ProtocolError, "unknown", "did not return valid HTTP, or cut off its answer"
         return ProtocolError, "unknown", "closed the connection without an answer"
     if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ReadTimeoutError):
-        return RemoteTimeoutError, "unknown", "did not answer in time"
+        return RemoteTimeoutError, "unknown", "did not respond in time"
     if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.NewConnectionError):
         return UnreachableError, "not_sent", "refuses connections or cannot be found"
     for ours, outcome, what, theirs in KINDS:
         if isinstance(exc, theirs):
             return ours, outcome, what
-    return ProtocolError, "unknown", "failed in a way that is not known"
+    return ProtocolError, "unknown", "failed for an unknown reason"
 
 
 def is_dropped(exc: BaseException | None) -> bool:

@@ -134,18 +134,18 @@ _AGAIN_S: Final = 5.0
 _ENDS_WITHIN_S: Final = 1.0
 """How long the end waits for ZooKeeper; the thread goes with the process."""
 _UNKNOWN: Final = (
-    "Averages from before watching began.",
-    "Reports that brokers will write until the round begins.",
-    "The order of threads where a report arrives within milliseconds of the round.",
-    "Random placement on ties, or when all brokers are above the overload limit.",
+    "Averages from before the observation began.",
+    "Reports that brokers write before the round begins.",
+    "Thread order when a report arrives within milliseconds of the round.",
+    "Random placement on ties, or when all brokers are above the overload threshold.",
     "Unload calls that fail, and manual unloads within the round.",
 )
 _NO_FILES: Final = (
-    "Settings in broker.conf: no admin URL is configured, the defaults of the release are assumed."
+    "Settings in broker.conf: no admin URL is configured; the defaults of the release are assumed."
 )
 
 _STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
-_NO_SOURCE: Final = "No service address of a broker is known that may be used to read its topics."
+_NO_SOURCE: Final = "No broker has a service address that may be used to read its topics."
 
 State = Literal["waiting", "starting", "watching", "lost", "unsupported", "failed"]
 Clock = Callable[[], float]
@@ -339,7 +339,7 @@ class LeaderObserver:
         view = str(settings.value(TABLE_VIEW) or "").rpartition(".")[2]
         is_in_store = view == _STORE and not self._is_modular
         self._unsupported = (
-            f"Ownership is stored in the metadata store ({TABLE_VIEW}), which is not followed."
+            f"Ownership is stored in the metadata store ({TABLE_VIEW}), which is not supported."
             if is_in_store
             else ""
         )
@@ -372,8 +372,8 @@ class LeaderObserver:
             except OpsError as exc:
                 self._failed(exc.as_json(), str(exc))
             except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
-                _log.error("the leader observer ended in a way that it never should", exc_info=exc)
-                sentence = f"It failed by a fault of Trimtab itself ({type(exc).__name__}: {exc})."
+                _log.error("the leader observer ended unexpectedly", exc_info=exc)
+                sentence = f"It failed with an internal error ({type(exc).__name__}: {exc})."
                 self._failed({"code": "invariant", "message": sentence, "hint": ""}, sentence)
 
     def _unsupported_reason(self) -> str:
@@ -494,7 +494,8 @@ class LeaderObserver:
         if not self._topics.is_started:
             raise ConfigError(
                 _NO_SOURCE,
-                hint="Name the brokers' addresses in admin_urls, or check what they register.",
+                hint="Add the brokers' addresses to admin_urls, or check their registered "
+                "addresses.",
             )
         self._take_messages()
 
@@ -535,7 +536,7 @@ class LeaderObserver:
             self.status.since_s, self._resumed = None, ""
             self._judge.forget_awaited()
             self._close_topics()
-            self._set("lost", "The ZooKeeper session was lost; everything is read again.")
+            self._set("lost", "The ZooKeeper session was lost; all znodes are read again.")
         elif event.state != "SyncConnected":
             self._set("lost", "The connection to ZooKeeper was lost.")
 

@@ -26,11 +26,14 @@ _KINDS: Final[dict[int, type[RemoteError]]] = {
 }
 HINTS: Final[dict[type[RemoteError], str]] = {
     AuthError: "Check [clusters.prometheus.auth] of the configuration.",
-    NotFoundError: "Is that the address of a Prometheus server, with its path prefix, if any?",
-    ProtocolError: "Is that the address of a Prometheus server, with its path prefix, if any?",
-    RemoteTimeoutError: "Raise timeout_s of [clusters.prometheus], or look why it is slow.",
-    ServerError: "Look into the server's log.",
-    UnreachableError: "Check that the server runs and that this machine may reach that address.",
+    NotFoundError: "Check that this is the address of a Prometheus server, including its path "
+    "prefix.",
+    ProtocolError: "Check that this is the address of a Prometheus server, including its path "
+    "prefix.",
+    RemoteTimeoutError: "Raise timeout_s of [clusters.prometheus], or check why the server is "
+    "slow.",
+    ServerError: "See the server's log.",
+    UnreachableError: "Check that the server runs and is reachable from this machine.",
 }
 
 
@@ -50,7 +53,7 @@ def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) 
     kind = _KINDS.get(status) or (ServerError if status >= 500 else ProtocolError)
     said = reason(body)
     return kind(
-        f"{endpoint} answered {status} to {operation}{': ' if said else ''}{said}.",
+        f"{endpoint} returned {status} to {operation}{': ' if said else ''}{said}.",
         endpoint=endpoint,
         operation=operation,
         outcome="unknown" if kind is ServerError else "refused",

@@ -95,8 +95,8 @@ def found_by_broker(
             problems.add(
                 "inconsistent",
                 place,
-                f"{value} means {broker}, whose metrics were found under another name already.",
-                done="Those of the first name are shown.",
+                f"{value} is {broker}, which also has metrics under another name.",
+                done="The metrics of the first name are shown.",
             )
         else:
             taken.add(broker)
@@ -106,7 +106,7 @@ def found_by_broker(
         problems.add(
             "inconsistent",
             place,
-            f"Metrics of {', '.join(strangers[:3])}{more} are of no known broker.",
+            f"Metrics of {', '.join(strangers[:3])}{more} belong to no broker of the cluster.",
             done="They are excluded; see broker_label and labels of [clusters.prometheus].",
         )
     return of_value

@@ -185,8 +185,8 @@ class Scraper:
             problems.add(
                 "budget",
                 f"{PATH} of the brokers",
-                f"{skipped:,} lines of topics or bundles were skipped of what brokers expose.",
-                done="Latencies of writing or rates of bundles are unknown; name a Prometheus url.",
+                f"{skipped:,} lines of topics or bundles were skipped in the brokers' metrics.",
+                done="Write latencies or bundle rates are unknown; set a Prometheus url.",
                 severity="info",
             )
         return found
@@ -206,7 +206,7 @@ class Scraper:
                 error.code,
                 f"{urls[name]}{PATH}",
                 hinted(error).message,
-                done="What it exposes is unknown.",
+                done="Its metrics are unknown.",
                 subject=f"metrics {error.code}",
             )
         return answers
@@ -218,7 +218,7 @@ class Scraper:
         except ValueError as exc:
             said = " ".join(str(exc).split())[:120].rstrip(".")
             raise ProtocolError(
-                f"{url}{PATH} answered something that is no metrics of a broker: {said}.",
+                f"{url}{PATH} did not return broker metrics: {said}.",
                 endpoint=url,
                 operation=f"GET {PATH}",
                 outcome="refused",

@@ -127,7 +127,7 @@ class PrometheusServer:
         except InputError as exc:  # a secret that cannot be read
             problems.add(exc.code, self.place, exc.message, done=exc.hint)
         for warning in dict.fromkeys(self._warnings):
-            problems.add("inconsistent", self.place, f"It warns: {warning[:200].rstrip('.')}.")
+            problems.add("inconsistent", self.place, f"Warning: {warning[:200].rstrip('.')}.")
         return found
 
     def vector(self, expression: str) -> list[Point]:
@@ -146,7 +146,7 @@ class PrometheusServer:
                 return _points(said.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as exc:
             raise ProtocolError(
-                f"{self.place} answered something that is no instant vector to POST {_QUERY}.",
+                f"{self.place} did not return an instant vector to POST {_QUERY}.",
                 endpoint=self.place,
                 operation=f"POST {_QUERY}",
                 outcome="refused",
@@ -199,8 +199,8 @@ class PrometheusServer:
             problems.add(
                 "missing",
                 self.place,
-                f"Its series of brokers have no label {label}: they cannot be distinguished.",
-                done="Name another broker_label in [clusters.prometheus].",
+                f"Its broker series have no label {label}; the brokers cannot be distinguished.",
+                done="Set another broker_label in [clusters.prometheus].",
             )
         return found_by_broker(values - {""}, BrokerNames(brokers), self.place, problems)
 
@@ -212,8 +212,8 @@ class PrometheusServer:
             problems.add(
                 "budget",
                 self.place,
-                f"It has the rates of {size:,} bundles; up to {MAX_BUNDLES:,} are read.",
-                done="None is; set has_bundles = false to stop asking.",
+                f"It has the rates of {size:,} bundles; the maximum is {MAX_BUNDLES:,}.",
+                done="No bundle rate is read; set has_bundles = false to disable the query.",
                 severity="info",
             )
         if not 0 < size <= MAX_BUNDLES:

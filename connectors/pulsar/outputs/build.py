@@ -52,7 +52,7 @@ _LACKS: Final[tuple[tuple[frozenset[Kind], str], ...]] = (
     ),
     (
         frozenset(("dump",)),
-        "Long-term averages and quotas of bundles are in ZooKeeper only: import a dump for them.",
+        "Long-term averages and quotas of bundles are only in ZooKeeper: import a dump.",
     ),
 )
 """What is unknown unless one of these kinds was given."""
@@ -93,7 +93,7 @@ def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Import
     for broker, raw in readings.brokers.items():
         if not raw:
             problems.add(
-                "missing", f"load report of {broker}", "There is none.", done="Load is unknown."
+                "missing", f"load report of {broker}", "It is missing.", done="Load is unknown."
             )
     registry = decode_registry(readings, problems)
     assembled = assemble(readings, problems, registry)
@@ -135,7 +135,8 @@ def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
         except ValueError as exc:
             reason = " ".join(str(exc).split())[:120].rstrip(".")
             raise InputError(
-                f"The metrics of {broker} are damaged: {reason}.", hint="Save them again, whole."
+                f"The metrics of {broker} are damaged: {reason}.",
+                hint="Save the complete output again.",
             ) from exc
         note_exposed(found, broker, None, one)
         if one.skipped:
@@ -143,7 +144,7 @@ def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
                 "budget",
                 f"metrics of {broker}",
                 f"{one.skipped:,} lines of topics or bundles were skipped.",
-                done="Latencies of writing or rates of bundles are unknown.",
+                done="Write latencies or bundle rates are unknown.",
                 severity="info",
             )
     return found

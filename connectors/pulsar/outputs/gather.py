@@ -207,7 +207,7 @@ def _take_of_namespace(made: Gathered, file: GivenFile, part: Part) -> None:
 
 def _nameless(file: GivenFile, kind: Kind, what: str, example: str) -> InputError:
     return InputError(
-        f"{file.path}: {LABELS[kind]} does not name its {what}, and neither does the file's name.",
+        f"{file.path}: neither {LABELS[kind]} nor the file name has its {what}.",
         hint=f"Name the file after the {what}, for example {example}.",
     )
 
@@ -278,7 +278,7 @@ def _named_in(path: Path, names: Mapping[tuple[str, ...], str]) -> str | None:
 
 def _taken(file: GivenFile, made: Gathered) -> TakenFile:
     part = file.parts[0]
-    kind = LABELS.get(part.kind, "not used: it holds nothing of a snapshot")
+    kind = LABELS.get(part.kind, "not used: no snapshot data")
     return TakenFile(file.path, kind, _about(file, part, made))
 
 

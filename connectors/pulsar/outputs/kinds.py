@@ -54,7 +54,7 @@ LABELS: Final[Mapping[Kind, str]] = {
 }
 """What each kind is called, with the command that prints it."""
 
-FORMS: Final = f"Forms that are known: {', '.join(LABELS.values())}."
+FORMS: Final = f"Supported: {', '.join(LABELS.values())}."
 
 _RUNTIME_KEYS: Final = 60
 """Dynamic settings are the few that were changed; a broker's running settings are hundreds."""
@@ -112,7 +112,7 @@ def parts_of(body: bytes, name: str) -> list[Part]:
         return [Part("metrics")]
     part = _of_lines([line.strip() for line in lines if line.strip()])
     if part is None:
-        first = " ".join(text.split())[:60] or "nothing but log lines"
+        first = " ".join(text.split())[:60] or "only log lines"
         raise InputError(f"{name} is not recognized: it begins with {first!r}.", hint=FORMS)
     return [part]
 
@@ -141,7 +141,7 @@ def _values(text: str, name: str) -> Iterator[Any]:
             line = text.count("\n", 0, getattr(exc, "pos", at)) + 1
             what = getattr(exc, "msg", "it is nested too deeply")
             raise InputError(
-                f"{name} line {line} is not JSON: {what}.", hint="Print it again, whole."
+                f"{name} line {line} is not JSON: {what}.", hint="Print the complete output again."
             ) from exc
         is_list = isinstance(value, list) and value and isinstance(value[0], Mapping)
         yield from value if is_list else (value,)

@@ -17,8 +17,8 @@ from core.units import pluralize
 
 TABLE_VIEW = "loadManagerServiceUnitStateTableViewClassName"
 HOTTEST_ONLY = (
-    "Of the bundles, only the hottest of each broker have traffic: brokers of the extensible "
-    "manager publish no others, and there are no averages."
+    "Only the hottest bundles of each broker have traffic data; brokers of the extensible load "
+    "manager publish no others and no averages."
 )
 
 
@@ -77,10 +77,10 @@ def read_load_topics(
         problems.add(
             "unsupported",
             BROKER_LOAD_TOPIC,
-            "No service address of a broker is known that may be used.",
-            done="The load of the brokers is unknown. Brokers register theirs in ZooKeeper; where "
-            "credentials are configured, admin_urls or credential_hosts have to name the host, and "
-            "a port other than 6650 or 6651.",
+            "No broker has a service address that may be used.",
+            done="The load of the brokers is unknown. Brokers register their service address in "
+            "ZooKeeper; with credentials configured, admin_urls or credential_hosts must "
+            "include the host, and the port if it is not 6650 or 6651.",
             severity="error",
         )
         return LoadTopics()
@@ -108,10 +108,10 @@ def _note_silent(addresses: Mapping[str, str], topics: LoadTopics, problems: Pro
         problems.add(
             "missing",
             BROKER_LOAD_TOPIC,
-            f"{pluralize(len(silent), 'broker')} of {len(addresses)} published no load since we "
-            f"listen: {', '.join(silent[:3])}{' ...' if len(silent) > 3 else ''}.",
-            done="Their load is unknown until they do: within a minute or so where it changes, "
-            "every 15 minutes at the latest. A collector that keeps running hears it.",
+            f"{pluralize(len(silent), 'broker')} of {len(addresses)} have published no load yet: "
+            f"{', '.join(silent[:3])}{' ...' if len(silent) > 3 else ''}.",
+            done="Their load is unknown until they publish: about a minute after a change, 15 "
+            "minutes at the latest. A running collector receives it.",
             severity="error" if len(silent) == len(addresses) else "info",
         )
 

@@ -39,7 +39,7 @@ from core.pulsar.snapshot.load_topics import (
 )
 
 FIRST_LISTEN_S: Final = 8.0
-_MISSING: Final = "What brokers publish about their load is read with the package pulsar-client."
+_MISSING: Final = "The load topics are read with the package pulsar-client."
 _INSTALL: Final = "Install Trimtab with its extra: pip install 'trimtab[extensible]'."
 _DRAIN_MS: Final = 15
 _ANSWER_MS: Final = 2_000
@@ -94,17 +94,17 @@ KINDS: Final[dict[type[RemoteError], frozenset[str]]] = {
 """What each of the package's classes is to us."""
 
 _WORDS: Final = {
-    AuthError: "does not let us read it",
+    AuthError: "denies access to it",
     NotFoundError: "does not have it",
-    RemoteTimeoutError: "did not answer in time",
+    RemoteTimeoutError: "did not respond in time",
     UnreachableError: "cannot be reached, or the connection broke",
-    ServerError: "failed by itself",
-    ThrottledError: "asked to wait",
+    ServerError: "failed with an internal error",
+    ThrottledError: "is throttling",
 }
 _HINTS: Final = {
-    AuthError: "Give Trimtab's role the right to consume from pulsar/system.",
-    UnreachableError: "Check that this machine may reach the brokers' service port.",
-    RemoteTimeoutError: "Check that this machine may reach the brokers' service port.",
+    AuthError: "Grant Trimtab's role the right to consume from pulsar/system.",
+    UnreachableError: "Check that this machine can reach the brokers' service port.",
+    RemoteTimeoutError: "Check that this machine can reach the brokers' service port.",
 }
 
 
@@ -224,7 +224,7 @@ class LoadTopicReader:
             return
         hosts = sorted(set(addresses.values()))[:_MAX_ADDRESSES]
         if not hosts:
-            raise InvariantError("There is no address to read the load topics from.")
+            raise InvariantError("No address to read the load topics from.")
         scheme = hosts[0].partition("://")[0]
         same = [url.partition("://")[2] for url in hosts if url.startswith(f"{scheme}://")]
         self._address = f"{scheme}://{','.join(same)}"
@@ -371,7 +371,7 @@ def translate(exc: BaseException, *, endpoint: str, operation: str) -> RemoteErr
     kind = kind_of(exc) or ProtocolError
     name = type(exc).__name__
     return kind(
-        f"{endpoint} {_WORDS.get(kind, 'answered something else')} ({name}).",
+        f"{endpoint} {_WORDS.get(kind, 'returned an unknown error')} ({name}).",
         endpoint=endpoint,
         operation=operation,
         outcome="unknown" if kind in (RemoteTimeoutError, UnreachableError) else "refused",

@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 STEP_MS: Final = 120_000
 """Between two minutes of the past; of a longer distance the back-test makes a gap."""
 
-NOTE: Final = "This minute is simulated: the demo generated it for the time before its start."
+NOTE: Final = "This minute is simulated; the demo generated it for the time before its start."
 
 
 def with_columns(table: pa.Table, values: Mapping[str, object]) -> pa.Table:

@@ -55,7 +55,7 @@ _SHEDDING: Final = "loadBalancerSheddingEnabled"
 _SHEDDING_HOURS: Final = (-14.0, -2.0)
 _SHED_MOVES: Final = 16
 _RUNS: Final = (
-    (-3.5, "Simulated: even out before the peak", 4),
+    (-3.5, "Simulated: rebalance before the peak", 4),
     (-1.5, "Simulated: unload a hot bundle", 1),
 )
 """Hour, reason and unloads of the runs of Trimtab."""

@@ -76,11 +76,12 @@ class PegasusOptions:
         """
         if self.nodes < 3 or self.metas < 1:
             raise InputError(
-                f"{self.nodes} replica servers and {self.metas} meta servers are no cluster.",
-                hint="Ask for 3 replica servers and 1 meta server at least.",
+                f"{self.nodes} replica servers and {self.metas} meta servers do not form a "
+                "cluster.",
+                hint="Use at least 3 replica servers and 1 meta server.",
             )
         paces = (self.tick_s, self.step_s, self.learn_mb_per_s, self.grace_s, self.failover_s)
         if min(paces) <= 0:
             raise InputError(
-                "A time or a rate of the sandbox is not positive.", hint="Leave it at its default."
+                "A time or a rate of the sandbox is not positive.", hint="Use the default."
             )

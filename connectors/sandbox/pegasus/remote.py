@@ -100,15 +100,15 @@ def _ask(meta_servers: Sequence[str], method: str, target: str) -> SandboxState:
         host = server.rpartition(":")[0]
         if host not in _LOOPBACK:
             raise GuardRefusedError(
-                f"{server} is not on this machine: only a sandbox's nodes are broken on purpose.",
-                hint="Name the cluster of `trimtab demo` or `trimtab sandbox --kind pegasus`.",
+                f"{server} is not on this machine; faults can be injected only into sandbox nodes.",
+                hint="Use the cluster of `trimtab demo` or `trimtab sandbox --kind pegasus`.",
             )
     for server in meta_servers:
         found = _answer(server, method, target)
         if found is not None:
             return _judged(server, *found)
     raise UnreachableError(
-        f"No meta server of {', '.join(meta_servers)} answers.",
+        f"No meta server of {', '.join(meta_servers)} responds.",
         endpoint=meta_servers[0],
         operation=f"{method} {PATH}",
         outcome="not_sent",
@@ -136,6 +136,6 @@ def _judged(server: str, status: int, body: bytes) -> SandboxState:
         return msgspec.json.decode(body, type=SandboxState)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise GuardRefusedError(
-            f"{server} is no sandbox (it answers {status}): nothing was changed.",
-            hint="Only nodes of a sandbox are broken on purpose.",
+            f"{server} is not a sandbox (it returned {status}); nothing was changed.",
+            hint="Faults can be injected only into sandbox nodes.",
         ) from exc

@@ -45,8 +45,8 @@ class Faults:
     def __post_init__(self) -> None:
         if self.refuse_status not in _REFUSALS:
             raise InputError(
-                f"A broker of the sandbox does not refuse with {self.refuse_status}.",
-                hint="Choose 409, 500 or 503; 0 switches it off.",
+                f"A sandbox broker cannot refuse with {self.refuse_status}.",
+                hint="Use 409, 500 or 503; 0 disables it.",
             )
 
     def concerns(self, broker: int) -> bool:
@@ -84,7 +84,7 @@ def changed(faults: Faults, changes: dict[str, Any]) -> Faults:
     if unknown:
         raise InputError(
             f"The sandbox has no fault named {min(unknown)!r}.",
-            hint=f"Known: {', '.join(sorted(known))}.",
+            hint=f"Available: {', '.join(sorted(known))}.",
         )
     try:
         return msgspec.convert(

@@ -280,7 +280,7 @@ class Sandbox:
         if not 0 <= number < len(brokers):
             raise InputError(
                 f"The sandbox has no broker number {number}.",
-                hint=f"They are numbered 0 to {len(brokers) - 1}.",
+                hint=f"Use 0 to {len(brokers) - 1}.",
             )
         return brokers[number]
 

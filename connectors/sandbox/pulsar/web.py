@@ -98,7 +98,7 @@ def _listen_on_ports(brokers: int, port: int) -> list[socket.socket]:
     except OSError as exc:
         raise ConfigError(
             f"The web ports {port}..{port + brokers - 1} of {_SHARED_HOST} are not all free.",
-            hint="Name another web port, or 0 to have free ones picked.",
+            hint="Use another web port, or 0 for free ports.",
         ) from exc
 
 

@@ -213,7 +213,7 @@ class ZkSession:
         if answer.done():
             return
         if xid != expected:
-            answer.set_exception(self._refused(f"answered request {xid}, not {expected}"))
+            answer.set_exception(self._refused(f"responded to request {xid}, not {expected}"))
         elif error == 0:
             answer.set_result(body)
         elif error == _NO_NODE:
@@ -248,7 +248,7 @@ class ZkSession:
 
     def _lost(self, operation: str) -> UnreachableError:
         return UnreachableError(
-            f"The connection to ZooKeeper at {self._host}:{self._port} is gone.",
+            f"The connection to ZooKeeper at {self._host}:{self._port} is lost.",
             endpoint=self._endpoint,
             operation=operation,
             outcome="unknown",
@@ -273,7 +273,7 @@ class NodeExistsError(ProtocolError):
     def at(cls, endpoint: str) -> NodeExistsError:
         """Build the error."""
         return cls(
-            "The node exists already.", endpoint=endpoint, operation="create", outcome="refused"
+            "The node already exists.", endpoint=endpoint, operation="create", outcome="refused"
         )
 
 

@@ -84,7 +84,7 @@ class OverTime:
     def answer(self) -> str:
         """What happened, why, and what would have prevented it, one line."""
         length = format_minutes((self.end - self.start).total_seconds() / 60)
-        back = f", {self.returned:,} of them back" if self.returned else ""
+        back = f", {self.returned:,} of them returned" if self.returned else ""
         found = f"Last {length}: {pluralize(self.moves, 'move')}{back}."
         if self.worst.causes:
             found += f" Cause: {self.worst.causes[0].code.replace('_', ' ')}."
@@ -97,7 +97,7 @@ class OverTime:
         found = [self.answer, *self.prevention.sentences]
         if self.flapping:
             listed = ", ".join(f"{name} ({count})" for name, count in self.flapping)
-            found.append(f"Came back most often: {listed}.")
+            found.append(f"Returned most often: {listed}.")
         for words, count in self.verdicts[:1]:
             found.append(f"In {count} of {pluralize(self.samples, 'sampled minute')}: {words}")
         found += [
@@ -135,8 +135,8 @@ def over_time(
     minutes = store.minutes(cluster)["taken_at"].to_pylist()
     if not minutes:
         raise SnapshotError(
-            f"Nothing is recorded of {cluster}.",
-            hint="`trimtab collect` records it; without --since the present is diagnosed.",
+            f"No history of {cluster} is recorded.",
+            hint="Record it with `trimtab collect`, or omit --since to diagnose the current state.",
         )
     end = ms_to_datetime(minutes[-1])
     start = max(end - period, ms_to_datetime(minutes[0]))
@@ -205,7 +205,7 @@ def _past_move(store: HistoryStore, cluster: str, bundle: str, row: dict[str, An
         earlier = store.snapshot_at(cluster, taken_at - timedelta(milliseconds=1))
         why = system_of(earlier.manifest.kind).why(earlier, bundle)
     except OpsError as error:
-        why = f"the minute before cannot be read: {error.message}"
+        why = f"the previous minute cannot be read: {error.message}"
     return PastMove(
         taken_at=taken_at,
         before=row["before"] or "",

@@ -59,7 +59,7 @@ class Replay:
     def figures(self) -> str:
         """Its figures, for a person."""
         moves = pluralize(self.moves, "move")
-        return f"{moves}, {self.returned:,} back, deviation {format_ratio(self.deviation)}"
+        return f"{moves}, {self.returned:,} returned, deviation {format_ratio(self.deviation)}"
 
     def as_json(self) -> dict[str, Any]:
         """Its figures as JSON values."""
@@ -104,16 +104,14 @@ class Prevention:
         """The result, two short sentences at most."""
         if self.problem:
             return (f"Not back-tested: {self.problem}",)
-        rest = f", {self.untried:,} not for lack of time" if self.untried else ""
+        rest = f", {self.untried:,} not run for lack of time" if self.untried else ""
         length = format_minutes(self.minutes)
         tried = f"{pluralize(self.tried, 'change')} back-tested over {length}{rest}"
         if self.recorded is None or self.replayed is None:
             return (f"{tried}.",)
         if self.best is None or self.effect is None:
             why = f" ({self.rejected[0]})" if self.rejected else ""
-            return (
-                f"{tried}: none would have been better{why}. Recorded: {self.recorded.figures}.",
-            )
+            return (f"{tried}: none is better{why}. Recorded: {self.recorded.figures}.",)
         runs = (
             f"With {self.best.label}: {self.best.figures}; recorded: {self.recorded.figures}; "
             f"recorded settings, replayed: {self.replayed.figures}."

@@ -94,7 +94,7 @@ def verdict(
         return f"rank {row['rank']}, not recommended, {_missed(row, target, nouns)}"
     if row["meets_target"]:
         return "recommended"
-    return f"best of those tried, {_missed(row, target, nouns)}"
+    return f"best candidate, {_missed(row, target, nouns)}"
 
 
 def _missed(row: Mapping[str, Any], target: Target, nouns: Wording) -> str:
@@ -154,11 +154,10 @@ def _changes(
     force: dict[str, Any] = json.loads(record["settings"])
     why = (
         f"On the recorded load: deviation p95 from {format_ratio(again['deviation_p95'])} to "
-        f"{format_ratio(best['deviation_p95'])}, unloads from "
-        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, compared with "
-        f"the recorded settings, replayed ({pluralize(best['minutes'], 'recorded minute')}, "
-        f"{pluralize(best['seeds'], 'seed')})."
-        f"{outcome_note(best)}"
+        f"{format_ratio(best['deviation_p95'])}, unloads from {again['unloads_per_day']:,.1f} to "
+        f"{best['unloads_per_day']:,.1f} a day, vs. the replayed recorded settings "
+        f"({pluralize(best['minutes'], 'recorded minute')}, "
+        f"{pluralize(best['seeds'], 'seed')}).{outcome_note(best)}"
     )
     return [
         {
@@ -243,15 +242,12 @@ def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns:
 def _model_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> str:
     record, again = really(rows), the(rows, REPLAYED)
     if not _is_known(record) or not _is_known(again):
-        return (
-            "How far the model is off is not known: the recorded settings could not be simulated."
-        )
+        return "The model error is unknown: the recorded settings could not be simulated."
     points = (again["deviation_p95"] - record["deviation_p95"]) * 100
     unloads = again["unloads_per_day"] - record["unloads_per_day"]
     return (
-        f"The model is off by {points:+.1f} points of deviation and {unloads:+,.1f} {nouns.moves} "
-        "a day: so far from the record are the recorded settings, replayed, with which "
-        "candidates are compared."
+        f"Model error: {points:+.1f} points of deviation and {unloads:+,.1f} {nouns.moves} a day "
+        "(replay of the recorded settings vs. actual)."
     )
 
 
@@ -265,12 +261,11 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
         return f"{words[:1].upper()}{words[1:]}: {best['candidate']}.{outcome_note(best)}{refused}"
     again = the(rows, REPLAYED)
     if again is None or again["rank"] is None:
-        return "Nothing is recommended: there is nothing to compare the candidates with."
+        return "No recommendation: there is no baseline to compare the candidates with."
     return (
-        f"Nothing is recommended: by the worse of deviation and {nouns.moves} a day, each as a "
-        "multiple of the target, no candidate comes nearer to it than the recorded settings, "
-        f"replayed, without leaving the farthest {nouns.server} farther off than they do or "
-        f"than it really was.{refused}"
+        "No recommendation: no candidate comes closer to the target (worse of deviation and "
+        f"{nouns.moves} a day, as multiples of the target) than the replayed recorded settings "
+        f"without a higher max {nouns.server} deviation than replayed or actual.{refused}"
     )
 
 
@@ -290,7 +285,7 @@ def _length_words(runs: pa.Table, cluster: str, nouns: Wording) -> Iterator[str]
     mine = runs.filter(pc.and_(pc.equal(runs["cluster"], cluster), runs["is_record"]))
     minutes = (pc.sum(mine["days"]).as_py() or 0.0) * MINUTES_PER_DAY
     if 0 < minutes < _ALMOST_A_DAY:
-        yield f"{nouns.moves.capitalize()} a day are extrapolated from {format_minutes(minutes)}."
+        yield f"{nouns.moves.capitalize()} a day extrapolated from {format_minutes(minutes)}."
 
 
 def format_minutes(minutes: float) -> str:
@@ -311,13 +306,13 @@ def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:
         first, last = (f"{ms_to_datetime(at):%Y-%m-%d %H:%M}Z" for at in max(gaps, key=_length))
         longest = "from" if len(gaps) == 1 else "the longest from"
         yield (
-            f"The record has {pluralize(len(gaps), 'gap')}, {longest} {first} to {last}; that time "
-            "counts for no candidate."
+            f"The record has {pluralize(len(gaps), 'gap')}, {longest} {first} to {last}; this "
+            "time is excluded for all candidates."
         )
     unread = [row["problem"] for row in rows if row["problem"] is not None]
     if unread:
         windows = pluralize(len(unread), "window")
-        yield f"{windows} of {len(rows)} counted for no candidate: {unread[0]}"
+        yield f"{windows} of {len(rows)} are excluded for all candidates: {unread[0]}"
 
 
 def _length(gap: tuple[int, int]) -> int:

@@ -40,11 +40,11 @@ _JUST_AFTER: Final = timedelta(milliseconds=1)
 _TICK_MINUTES: Final = 16
 
 TABLES: Final[Mapping[str, str]] = {
-    "candidates": "The candidates, best first, with what really happened in its place.",
-    "recommended": "What to change on each cluster to have its best candidate.",
+    "candidates": "The candidates, best first, with the actual result.",
+    "recommended": "Setting changes for the best candidate of each cluster.",
     "runs": "Every run: one cluster, window, candidate and seed.",
-    "timeline": "Every simulated minute: the farthest node and what was moved.",
-    "moves": "Everything that went somewhere else, and when.",
+    "timeline": "Every simulated minute: max deviation and moves.",
+    "moves": "Every move: bundle or replica, source, destination, time.",
 }
 """The result tables, and what each holds."""
 
@@ -174,7 +174,7 @@ def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetim
             raise UnknownNameError.of("cluster", name, recorded, place="the history")
         if _system(store, name) != system.name:
             raise InputError(
-                f"The grid asks about {system.title}, and {name} is a "
+                f"The grid is for {system.title}, but {name} is a "
                 f"{_system(store, name).capitalize()} cluster.",
                 hint=which_fields(),
             )
@@ -183,9 +183,9 @@ def _spans(store: HistoryStore, grid: Grid) -> dict[str, tuple[datetime, datetim
     found = {name: span for name, span in spans.items() if span is not None}
     if not found:
         raise InputError(
-            f"Nothing is recorded of any {system.title} cluster.",
-            hint="Let `trimtab collect` run for a while; `[history]` of the configuration says "
-            "where the history is.",
+            f"No history of a {system.title} cluster is recorded.",
+            hint="Run `trimtab collect` for a while; `[history]` in the configuration sets the "
+            "location of the history.",
         )
     return found
 
@@ -337,7 +337,7 @@ def _sentence(candidates: pa.Table) -> str:
         candidates = candidates.filter(pc.is_null(candidates["cluster"]))
     best = candidates.filter(pc.equal(candidates["rank"], 1))
     rows = best if best.num_rows else candidates
-    return str(rows["sentence"][0]) if rows.num_rows else "Nothing was simulated."
+    return str(rows["sentence"][0]) if rows.num_rows else "No run was simulated."
 
 
 def stretches_of(

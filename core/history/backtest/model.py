@@ -268,13 +268,13 @@ def backtest_units(
     units = tuple(_units(grid, spans, candidates, stretches or {}))
     if not units:
         raise InputError(
-            "No recorded minute lies in the range of the grid.",
-            hint="Choose a range within the record, or leave `from` and `to` out.",
+            "No recorded minute is in the range of the grid.",
+            hint="Choose a recorded range, or omit `from` and `to`.",
         )
     if len(units) > MOST_UNITS:
         raise InputError(
-            f"The grid makes {pluralize(len(units), 'run')}; {MOST_UNITS:,} are the most.",
-            hint="Try fewer values of the settings, fewer seeds or longer windows.",
+            f"The grid has {pluralize(len(units), 'run')}; the maximum is {MOST_UNITS:,}.",
+            hint="Use fewer setting values, fewer seeds or longer windows.",
         )
     return units
 
@@ -288,7 +288,7 @@ def _units(
     for cluster in sorted(spans) if grid.clusters is None else grid.clusters:
         if cluster not in spans:
             raise InputError(
-                f"Nothing is recorded of cluster {cluster!r}.",
+                f"No history of cluster {cluster!r} is recorded.",
                 hint=f"Recorded: {', '.join(sorted(spans)) or 'none'}.",
             )
         for window in grid.windows(*spans[cluster], stretches.get(cluster)):

@@ -38,12 +38,12 @@ def parse_grid(text: str) -> Grid:
         values = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise InputError(
-            f"The grid is no JSON: {exc}.", hint='Write for example {"shedding": ["AvgShedder"]}.'
+            f"The grid is not JSON: {exc}.", hint='Example: {"shedding": ["AvgShedder"]}.'
         ) from exc
     if not isinstance(values, dict):
         raise InputError(
             f"The grid is {_kind(values)}, not a JSON object.",
-            hint='Write for example {"shedding": ["AvgShedder"]}.',
+            hint='Example: {"shedding": ["AvgShedder"]}.',
         )
     return grid_of(values)
 
@@ -75,9 +75,7 @@ def grid_of(values: Mapping[str, Any]) -> Grid:
     if "target" not in read:
         grid = replace(grid, target=system_of(grid).target)
     if grid.start and grid.end and grid.start >= grid.end:
-        raise InputError(
-            "The grid's `from` is not before its `to`.", hint="Give the earlier time first."
-        )
+        raise InputError("The grid's `from` is not before its `to`.", hint="Swap `from` and `to`.")
     check_fields([name for name, value in read.items() if value])
     return grid
 
@@ -109,18 +107,18 @@ def grid_as_json(grid: Grid) -> dict[str, Any]:
 
 
 def _kind(value: object) -> str:
-    names = {list: "a list", str: "a text", bool: "a truth value", dict: "an object"}
+    names = {list: "a list", str: "a string", bool: "a boolean", dict: "an object"}
     return "null" if value is None else names.get(type(value), "a number")
 
 
 def _list(key: str, value: object) -> list[Any]:
     """Return a non-empty list; one value stands for a list of it."""
     if isinstance(value, dict):
-        raise InputError(f"`{key}` of the grid is an object.", hint="Give a list.")
+        raise InputError(f"`{key}` of the grid is an object, not a list.", hint="Use a list.")
     found = value if isinstance(value, list) else [value]
     if not found:
         raise InputError(
-            f"`{key}` of the grid is empty.", hint="Leave it out, or give at least one value."
+            f"`{key}` of the grid is empty.", hint="Omit it, or list at least one value."
         )
     return found
 
@@ -130,8 +128,8 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
     for item in found:
         if not isinstance(item, str) or not item.strip():
             raise InputError(
-                f"`{key}` of the grid holds {_kind(item)} where a name belongs.",
-                hint="Give a list of names.",
+                f"`{key}` of the grid contains {_kind(item)} instead of a name.",
+                hint="Use a list of names.",
             )
     return tuple(dict.fromkeys(found))
 
@@ -141,8 +139,8 @@ def _moment(key: str, value: object) -> datetime:
         moment = datetime.fromisoformat(str(value))
     except ValueError as exc:
         raise InputError(
-            f"`{key}` of the grid is no time: {value!r}.",
-            hint="Write it as 2026-11-21T14:00:00Z.",
+            f"`{key}` of the grid is not a time: {value!r}.",
+            hint="Use the form 2026-11-21T14:00:00Z.",
         ) from exc
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
@@ -174,8 +172,8 @@ def _settings(key: str, value: object) -> dict[str, tuple[object, ...]]:
     for name, values in _object(key, value).items():
         if name in _BY_NAME:
             raise InputError(
-                f"{name} is not tried as a setting of the grid.",
-                hint=f"Name the classes under `{_BY_NAME[name]}`.",
+                f"{name} is not a setting of the grid.",
+                hint=f"List the classes under `{_BY_NAME[name]}`.",
             )
         setting = known_setting(name)
         many = _list(f"{key}.{name}", values)
@@ -205,7 +203,7 @@ def _object(key: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(
             f"`{key}` of the grid is {_kind(value)}.",
-            hint="Give an object: name to list of values.",
+            hint="Use an object that maps a setting name to a list of values.",
         )
     return value
 
@@ -229,12 +227,12 @@ def _seeds(key: str, value: object) -> tuple[int, ...]:
     found = _list(key, value)
     if any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in found):
         raise InputError(
-            f"`{key}` of the grid holds something that is no whole number from 0 up.",
-            hint="Write for example [1, 2, 3].",
+            f"`{key}` of the grid contains a value that is not a whole number of 0 or more.",
+            hint="Example: [1, 2, 3].",
         )
     if len(found) > _MOST_SEEDS:
         raise InputError(
-            f"`{key}` of the grid holds {len(found):,} seeds.", hint=f"Give {_MOST_SEEDS} at most."
+            f"`{key}` of the grid has {len(found):,} seeds.", hint=f"Use at most {_MOST_SEEDS}."
         )
     return tuple(dict.fromkeys(found))
 
@@ -243,7 +241,7 @@ def _number(key: str, value: object, least: float, most: float) -> float:
     number = float(value) if isinstance(value, int | float) else float("nan")
     if isinstance(value, bool) or not least <= number <= most:
         raise InputError(
-            f"`{key}` of the grid is {value!r}.", hint=f"Give a number from {least:g} to {most:g}."
+            f"`{key}` of the grid is {value!r}.", hint=f"Use a number from {least:g} to {most:g}."
         )
     return number
 

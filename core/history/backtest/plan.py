@@ -33,7 +33,7 @@ def recommended_plan(
     left = [row for row in rows if not is_plannable(row)]
     if not wanted:
         raise InputError(
-            "Nothing is recommended that can be set while the cluster runs.",
+            "No recommended setting can be changed at run time.",
             hint=restart_words(rows),
         )
     system = system_named(snapshot.manifest.kind)
@@ -53,7 +53,7 @@ def restart_words(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     if not lines:
         return ""
-    return f"Put into broker.conf and restart the brokers one by one: {', '.join(lines)}."
+    return f"Add to broker.conf and restart the brokers one by one: {', '.join(lines)}."
 
 
 def _left_out(row: Mapping[str, Any]) -> Diagnostic:
@@ -61,7 +61,7 @@ def _left_out(row: Mapping[str, Any]) -> Diagnostic:
         severity="warning",
         code="setting_needs_restart",
         subject=row["key"],
-        sentence=f"{row['key']} is recommended, too; it is felt after a restart only and is not in "
-        "this plan.",
+        sentence=f"{row['key']} is also recommended, but takes effect only after a restart and "
+        "is not in this plan.",
         hint=restart_words([row]),
     )

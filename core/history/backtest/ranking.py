@@ -247,14 +247,14 @@ def _sentence(
     """Describe a candidate's result next to what really happened and its replay."""
     record, again = references
     if row["deviation_p95"] is None:
-        nothing = f"Nothing is known of the {nouns.server}s' traffic in this window."
+        nothing = f"No {nouns.server} traffic is recorded in this window."
         return row["problem"] or nothing
     held = (
-        f"the farthest {nouns.server} within {format_ratio(row['deviation_p95'])} of the mean "
-        f"traffic in 95 of 100 minutes, with {row['unloads_per_day']:,.1f} {nouns.moves} a day"
+        f"max {nouns.server} deviation p95 {format_ratio(row['deviation_p95'])}, "
+        f"{row['unloads_per_day']:,.1f} {nouns.moves} a day"
     )
     if row["is_record"]:
-        return f"What really happened kept {held}."
+        return f"Actual: {held}."
     allowed = f"{target.unloads_per_day:,g}"
     goal = f"the target of {format_ratio(target.deviation)}"
     if row["rank"] == 1 and not row["meets_target"]:
@@ -265,15 +265,15 @@ def _sentence(
     else:
         verdict = "meets" if row["meets_target"] else "misses"
         words = (
-            f"{_subject(row['candidate'])} would have kept {held}; it {verdict} {goal} and "
+            f"{_subject(row['candidate'])} would have had {held}; it {verdict} {goal} and "
             f"{allowed} a day."
         )
     if record is None or record["deviation_p95"] is None:
         return words
-    words = f"{words} What really happened: {_figures(record)}."
+    words = f"{words} Actual: {_figures(record)}."
     if again is None or again is row or again["deviation_p95"] is None:
         return words
-    return f"{words} The recorded settings, replayed: {_figures(again)}."
+    return f"{words} Recorded settings, replayed: {_figures(again)}."
 
 
 def _subject(label: str) -> str:

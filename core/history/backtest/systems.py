@@ -46,16 +46,16 @@ def check_fields(given: Collection[str]) -> None:
         InputError: Two systems have some of them.
     """
     if sum(not set(one.fields).isdisjoint(given) for one in SYSTEMS) > 1:
-        subjects = (f"about {one.title} ({_quoted(one.fields, ', ')})" for one in SYSTEMS)
+        subjects = (f"for {one.title} ({_quoted(one.fields, ', ')})" for one in SYSTEMS)
         raise InputError(
-            f"A grid asks {' or '.join(subjects)}, not about both.", hint="Make two grids of it."
+            f"A grid is {' or '.join(subjects)}, not for both.", hint="Split it into two grids."
         )
 
 
 def which_fields() -> str:
     """Return which grid is for which system, in one sentence."""
     others = (f"A grid of {_quoted(one.fields, ' and ')} is for {one.title}" for one in SYSTEMS[1:])
-    return f"{', '.join(others)}, every other for {SYSTEMS[0].title}."
+    return f"{', '.join(others)}, any other for {SYSTEMS[0].title}."
 
 
 def _quoted(names: Collection[str], between: str) -> str:

@@ -23,8 +23,7 @@ class Wording:
     def rule(self) -> str:
         """How candidates are ranked; see :mod:`core.history.backtest.ranking`."""
         return (
-            f"Candidates that meet the target come first, those with the fewest {self.moves} a day "
-            "before the others, then those with the smaller deviation; of the rest, whoever misses "
-            "the target least; of equals, whoever changes the fewest settings. No shedding is "
-            "ranked only where it meets the target."
+            f"Order: candidates that meet the target, by {self.moves} a day, then by deviation; "
+            "then the others, by distance from the target. Ties go to the candidate with fewer "
+            "changed settings. No shedding is ranked only if it meets the target."
         )

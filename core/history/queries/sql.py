@@ -112,8 +112,8 @@ class HistoryReader:
         first_line = str(cause).strip().splitlines()[0]
         return SnapshotError(
             f"The history of {self._cluster} cannot be read ({kind}): {first_line}.",
-            hint="Look at the storage of the history; what was recorded before and after the "
-            "damaged day is read when the range leaves it out.",
+            hint="Check the storage of the history. To read the rest, choose a range without "
+            "the damaged day.",
         )
 
     def _answer(

@@ -56,8 +56,8 @@ class BatchRecorder(Recorder):
         first, last = (ms_to_datetime(int(at)) for at in (times.min(), times.max()))
         if self._store.minutes(self.cluster, first, last).num_rows:
             raise HistoryError(
-                f"The history has minutes of {self.cluster!r} of that time already.",
-                hint="Record the time before or after them.",
+                f"The history already has minutes of {self.cluster!r} for that time.",
+                hint="Record an earlier or a later time.",
             )
         for name, found in rows.items():
             self._store.tables.append(self._store.tables.kinds.of(name), found)

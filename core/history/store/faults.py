@@ -36,18 +36,18 @@ def fault(address: str, exc: Exception) -> HistoryError:
     said = text.lower()
     if "credentials" in said:
         return HistoryError(
-            f"{address} cannot be opened: no credentials for it were found.",
-            hint="Give them in the environment (of S3: AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY) or in [history.options].",
+            f"{address} cannot be opened: no credentials found.",
+            hint="Set them in the environment (S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) "
+            "or in [history.options].",
         )
     if any(word in said for word in _LOG):
         return HistoryError(
             f"The log of the table {address} is damaged: {text[:120]}",
-            hint="Put its _delta_log back from a copy; other tables may be whole.",
+            hint="Restore its _delta_log from a copy; other tables may be intact.",
         )
     return HistoryError(
         f"The history at {address} cannot be used: {text}",
-        hint="Look whether the place is there, writable and has room.",
+        hint="Check that the location exists, is writable and has free space.",
     )
 
 
@@ -61,10 +61,10 @@ def damaged(table: str, file: str, *, is_there: bool = True) -> HistoryError:
     """
     named = _FILE.search(file)
     cluster, day, name = named.groups() if named is not None else ("?", "?", file)
-    what = "cannot be read" if is_there else "is not there"
+    what = "cannot be read" if is_there else "is missing"
     return HistoryError(
         f"A file of {table} {what}: day {day} of cluster {unquote(cluster)}, {name}.",
-        hint="Leave that day out with --from or --to, or put the file back from a copy.",
+        hint="Exclude that day with --from or --to, or restore the file from a copy.",
     )
 
 
@@ -93,7 +93,7 @@ def check_scheme(uri: str) -> None:
     scheme, found, _ = uri.partition("://")
     if found and scheme.lower() not in _SCHEMES:
         raise HistoryError(
-            f"Nothing can be stored at {uri}: {scheme}:// is no known kind of address.",
+            f"{uri} is not supported: unknown scheme {scheme}://.",
             hint="Use a directory, or s3://, az://, abfss://, gs:// or hdfs://.",
         )
 

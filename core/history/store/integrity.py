@@ -83,13 +83,13 @@ class Problem:
 
 
 _SENTENCES: Final[dict[What, str]] = {
-    "missing": "is not there",
-    "size": "was cut or extended",
+    "missing": "is missing",
+    "size": "was truncated or extended",
     "changed": "was changed after it was written",
     "unreadable": "cannot be read",
-    "unnamed": "is not in the log of its table: an entry of the log is missing",
+    "unnamed": "is not in the log of its table: a log entry is missing",
     "log": "is damaged",
-    "table": "is not there, and rows were recorded in it",
+    "table": "is missing, and rows were recorded in it",
 }
 
 
@@ -312,9 +312,9 @@ class Repair:
     def __str__(self) -> str:
         rows = "an unknown number of rows" if self.lost is None else pluralize(self.lost, "row")
         then = {
-            "isolate": f"is set aside; {rows} of {self.problem.kind} are lost",
-            "restore": "is put back into its table; nothing is lost",
-            "rebuild": "is made again from the files that are there",
+            "isolate": f"is moved aside; {rows} of {self.problem.kind} are lost",
+            "restore": "is added back to its table; no data is lost",
+            "rebuild": "is rebuilt from the remaining files",
         }
         return f"{self.problem} It {then[self.action]}."
 
@@ -344,8 +344,8 @@ def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repa
     root = local_folder(tables.uri)
     if root is None:
         raise HistoryError(
-            f"{tables.uri} is no directory of this machine.",
-            hint="Restore the damaged files with the tools of its store.",
+            f"{tables.uri} is not a local directory.",
+            hint="Restore the damaged files with the tools of the object store.",
         )
     done = planned(found)
     try:
@@ -354,7 +354,7 @@ def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repa
     except OSError as exc:
         raise HistoryError(
             f"{exc.filename or root} cannot be moved: {exc.strerror}.",
-            hint="Check the owner and mode of the history, and its room.",
+            hint="Check the owner, mode and free space of the history.",
         ) from exc
     return done
 

@@ -117,7 +117,7 @@ class Kinds:
         if name not in self._by_name:
             raise HistoryError(
                 f"The history has no rows of kind {name!r}.",
-                hint=f"Known: {', '.join(sorted(self._by_name))}.",
+                hint=f"Available: {', '.join(sorted(self._by_name))}.",
             )
         return self._by_name[name]
 
@@ -129,7 +129,7 @@ class Kinds:
         """
         if name not in self._systems:
             raise HistoryError(
-                f"A minute is of system {name!r}, which this Trimtab does not know.",
+                f"The history has a minute of the unknown system {name!r}.",
                 hint="Read it with the version of Trimtab that recorded it.",
             )
         return self._systems[name]

@@ -72,8 +72,8 @@ class Lease:
         if segment not in self._own:
             raise HeldError(
                 f"Another collector records {cluster!r} in this history.",
-                hint=f"One is enough. This one stands by, and records once the other has been "
-                f"quiet for {reach_ms / 1_000:g} s.",
+                hint="This collector is on standby and takes over when the other has been "
+                f"silent for {reach_ms / 1_000:g} s.",
             )
 
 

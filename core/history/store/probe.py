@@ -45,7 +45,7 @@ def _probe_folder(folder: Path) -> None:
     except OSError as exc:
         raise HistoryError(
             f"{folder} cannot be written: {exc.strerror or exc}.",
-            hint="Check its owner, mode and room, or name another place in [history] uri.",
+            hint="Check its owner, mode and free space, or set another [history] uri.",
         ) from exc
 
 

@@ -179,8 +179,9 @@ def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
     minute = last_minute(tables, cluster, moment)
     if minute is None:
         raise HistoryError(
-            f"Nothing of {cluster!r} was recorded by {ms_to_datetime(moment):%Y-%m-%d %H:%M:%S}Z.",
-            hint="Look at a later time; the history says when it begins.",
+            f"No history of {cluster!r} is recorded before "
+            f"{ms_to_datetime(moment):%Y-%m-%d %H:%M:%S}Z.",
+            hint="Choose a later time; `trimtab history minutes` lists the first one.",
         )
     return rebuilt(tables, cluster, minute)
 
@@ -207,10 +208,11 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     snapshot: Any = system.build(manifest, parts)
     if snapshot.snapshot_id != minute["snapshot_id"]:
         raise HistoryError(
-            f"The history of {cluster!r} does not hold what it names at "
+            f"The history of {cluster!r} is altered at "
             f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M:%S}Z: content {snapshot.snapshot_id}, "
             f"recorded {minute['snapshot_id']}.",
-            hint="Its files were changed, or a newer Trimtab recorded it: read it with that one.",
+            hint="Its files were changed, or a newer version of Trimtab recorded it. Read it "
+            "with that version.",
         )
     if manifest.cluster != cluster:  # taken in under another name
         snapshot = system.build(replace(manifest, cluster=cluster), parts)

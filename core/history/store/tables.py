@@ -285,7 +285,8 @@ class Tables:
         version = table.metadata().configuration.get(_VERSION_KEY, "0")
         if version != str(SCHEMA_VERSION):
             raise HistoryError(
-                f"{self.address(kind)} has form {version}; this Trimtab reads {SCHEMA_VERSION}.",
+                f"{self.address(kind)} has format version {version}; this version of Trimtab "
+                f"reads {SCHEMA_VERSION}.",
                 hint="Read it with the version of Trimtab that wrote it.",
             )
         self._open[kind] = table
@@ -311,7 +312,7 @@ class Tables:
                 )
         table = self.table(kind.name)
         if table is None:
-            raise HistoryError(f"{address} was made, and is not there.", hint="Try again.")
+            raise HistoryError(f"{address} was created but is missing.", hint="Try again.")
         return table
 
 
@@ -358,7 +359,7 @@ def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> 
     if TAKEN_AT not in rows.schema.names or rows[TAKEN_AT].null_count or unknown:
         raise HistoryError(
             f"Rows of kind {kind.name!r} do not fit: "
-            + (f"unknown: {', '.join(sorted(unknown))}." if unknown else "they have no time."),
+            + (f"unknown: {', '.join(sorted(unknown))}." if unknown else "they have no timestamp."),
             hint=f"Columns: {', '.join(stored.names)}.",
         )
     count = rows.num_rows
@@ -425,7 +426,7 @@ def _check_commits(address: str, first: int) -> None:
             if file.stat().st_size > MAX_COMMIT_BYTES:
                 raise HistoryError(
                     f"{file} is larger than {MAX_COMMIT_BYTES // 2**20} MiB.",
-                    hint="Trimtab writes no such commit; restore the history from a backup.",
+                    hint="Trimtab does not write such commits. Restore the history from a backup.",
                 )
 
 
@@ -449,11 +450,11 @@ def translated(address: str) -> Iterator[None]:
         reason = str(exc).lower()
         if not any(one in reason for one in _CONFLICTS):  # whether it is there is unknown
             raise HistoryError(
-                f"What was written to {address} may not be there: {short(exc)}",
-                hint="Look whether the place is there, writable and has room.",
+                f"The write to {address} may be incomplete: {short(exc)}",
+                hint="Check that the location exists, is writable and has free space.",
             ) from exc
         raise ConflictingCommitError(
-            f"Something else was written to {address} at the same time: {short(exc)}",
+            f"Another process wrote to {address} at the same time: {short(exc)}",
             hint="Try again.",
         ) from exc
     except TableNotFoundError:

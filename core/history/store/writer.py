@@ -172,8 +172,8 @@ class Recorder:
                 continue
             return True
         raise HistoryError(
-            f"Too many others write minutes of {self.cluster!r} at the same time.",
-            hint="One collector a cluster is enough; end the others.",
+            f"Too many processes write minutes of {self.cluster!r} at the same time.",
+            hint="Run one collector per cluster; stop the others.",
         )
 
     def _minute(self, snapshot: Storable, taken_at: int, number: int) -> pa.Table:

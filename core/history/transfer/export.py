@@ -120,11 +120,11 @@ def export(
     minutes = tables.scan(MINUTES, (TAKEN_AT, SEGMENT), where(cluster, span)).sort_by(TAKEN_AT)
     if not minutes.num_rows:
         raise HistoryError(
-            f"Nothing of {cluster!r} was recorded in that time.",
-            hint="`trimtab history minutes CLUSTER` says what there is.",
+            f"No history of {cluster!r} is recorded in that period.",
+            hint="List the recorded minutes with `trimtab history minutes CLUSTER`.",
         )
     if file.exists():
-        raise HistoryError(f"{file} exists already.", hint="Name a file that is not there.")
+        raise HistoryError(f"{file} already exists.", hint="Specify a new file.")
     try:
         make_private(file.parent)
         with whole_file(file, is_new=True) as raw:
@@ -258,9 +258,10 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(file)
         except (OSError, zipfile.BadZipFile) as exc:
-            why = getattr(exc, "strerror", None) or "it is no archive, or cut off"
+            why = getattr(exc, "strerror", None) or "it is not an archive, or is truncated"
             raise HistoryError(
-                f"{file} cannot be opened: {why}.", hint="Name a file of `trimtab history export`."
+                f"{file} cannot be opened: {why}.",
+                hint="Specify a file written by `trimtab history export`.",
             ) from exc
         try:
             self.contents = self._contents()
@@ -282,7 +283,7 @@ class Archive:
         """
         content = self._read(member.name)
         if hashlib.sha256(content).hexdigest() != member.sha256:
-            raise self._damaged(f"{member.name} is not what it was")
+            raise self._damaged(f"{member.name} was altered")
         stored = self._kinds.of(member.kind).stored
         wanted = pa.schema([one for one in stored if one.name not in (CLUSTER, DAY)])
         try:
@@ -312,23 +313,23 @@ class Archive:
             raise self._damaged(f"{CONTENTS} cannot be read") from exc
         if found.format != FORMAT or found.schema_version != SCHEMA_VERSION:
             raise HistoryError(
-                f"{self.file} has form {found.format} {found.schema_version}; this Trimtab reads "
-                f"{FORMAT} {SCHEMA_VERSION}.",
+                f"{self.file} has format {found.format} {found.schema_version}; this version of "
+                f"Trimtab reads {FORMAT} {SCHEMA_VERSION}.",
                 hint="Read it with the version of Trimtab that wrote it.",
             )
         unknown = sorted({one.kind for one in found.members} - set(self._kinds.names))
         if unknown:
-            raise self._damaged(f"this Trimtab does not know rows of kind {unknown[0]!r}")
+            raise self._damaged(f"rows of unknown kind {unknown[0]!r}")
         return found
 
     def _read(self, name: str) -> bytes:
         """Read a member into memory: nothing is ever unpacked to a path that the file names."""
         try:
             if self._zip.getinfo(name).file_size > _MOST_BYTES:
-                raise self._damaged(f"{name} is larger than anything that Trimtab writes")
+                raise self._damaged(f"{name} is larger than any file that Trimtab writes")
             return self._zip.read(name)
         except KeyError as exc:
-            raise self._damaged(f"{name} is not in it") from exc
+            raise self._damaged(f"{name} is missing") from exc
         except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError) as exc:
             raise self._damaged(f"{name} cannot be read") from exc
         except zlib.error as exc:
@@ -336,6 +337,6 @@ class Archive:
 
     def _damaged(self, what: str) -> HistoryError:
         return HistoryError(
-            f"{self.file} is no whole history: {what}.",
-            hint="Export it again, or fetch it again.",
+            f"{self.file} is not a complete export: {what}.",
+            hint="Export or copy it again.",
         )

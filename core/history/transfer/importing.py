@@ -59,7 +59,7 @@ def import_file(
             by_hour.setdefault(member.hour, []).append(member)
         added = 0
         for done, (hour, members) in enumerate(sorted(by_hour.items())):
-            reporting.step(done, len(by_hour), "taking in")
+            reporting.step(done, len(by_hour), "importing")
             rows = {member.kind: archive.rows(member) for member in members}
             added += _take_hour(store, cluster, hour, rows)
     return added
@@ -89,8 +89,8 @@ def import_snapshots(
     found = sorted((load_manifest(path)[1].taken_at, path) for path in _directories(root, cluster))
     if not found:
         raise HistoryError(
-            f"There is no snapshot in {root}.",
-            hint="Name a snapshot directory, or a directory that holds such.",
+            f"No snapshot in {root}.",
+            hint="Specify a snapshot directory, or a directory of snapshots.",
         )
     recorders: dict[str, Recorder] = {}
     added = 0
@@ -118,7 +118,7 @@ def export_snapshots(root: Path, cluster: str | None, file: Path, kinds: Kinds =
         names = store.clusters()
         if len(names) > 1:
             raise HistoryError(
-                f"{root} holds snapshots of {', '.join(names)}.", hint="Name one of them."
+                f"{root} holds snapshots of {', '.join(names)}.", hint="Import them one by one."
             )
         return export(store, names[0], None, None, file)
 

@@ -61,7 +61,7 @@ def trends(
 ) -> int:
     """Show trends of brokers, bundles, nodes and tables.
 
-    Show load, change and gap.
+    Shows load, changes and deviation.
     """
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
@@ -85,7 +85,7 @@ def _show_trends(found: Trends) -> None:
     say()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
-        ("cluster", "from", "busiest", "least loaded", "deviation", "at worst", "minutes over 20%"),
+        ("cluster", "from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
         [
             (
                 row["cluster"],
@@ -111,10 +111,10 @@ def _show_trends(found: Trends) -> None:
             ],
         )
     else:
-        say("What changed most shows once there are two periods; shorter ones by --by.")
+        say("The largest changes need two periods; shorten them with --by.")
     say()
     table(
-        ("cluster", "hot", "mean", "most", "share"),
+        ("cluster", "hottest", "mean", "max", "share"),
         [
             (
                 row["cluster"],
@@ -149,7 +149,7 @@ def flaps(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show flapping bundles, and moves without effect."""
+    """Show flapping bundles and moves without effect."""
     past = Past.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)

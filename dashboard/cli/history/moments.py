@@ -8,9 +8,7 @@ from typing import Final
 from dashboard.cli.output import UsageFaultError
 from dashboard.presenters.moments import ago_of
 
-HINT: Final = (
-    "Write 2026-11-21T12:00 (UTC unless it says otherwise), -2h for two hours ago, or now."
-)
+HINT: Final = "Use 2026-11-21T12:00 (UTC unless an offset is given), -2h for two hours ago, or now."
 
 
 def moment(text: str, now: datetime) -> datetime:

@@ -108,7 +108,7 @@ class Past:
         return found
 
 
-REPAIR: Final = "`trimtab history repair` shows what can be restored, and what is lost."
+REPAIR: Final = "`trimtab history repair` shows what can be restored and what is lost."
 
 
 def _incomplete(
@@ -166,17 +166,17 @@ def minutes(
 
     def show() -> None:
         if not times:
-            say(f"No snapshot of {cluster} is recorded in that time.")
+            say(f"No snapshot of {cluster} is recorded in that period.")
             return
-        whole = "no gap" if not gaps else pluralize(len(gaps), "gap")
+        whole = "no gaps" if not gaps else pluralize(len(gaps), "gap")
         say(
             f"{cluster}: {span_text(len(times), times[0], times[-1])}, {clock(times[0])} to "
-            f"{clock(times[-1])} UTC, {whole}; all of its history: {format_bytes(held)}."
+            f"{clock(times[-1])} UTC, {whole}; total history: {format_bytes(held)}."
         )
         rows = [
             (clock(first), clock(last), format_age((last - first) / 1_000)) for first, last in gaps
         ]
-        table(("nothing after (UTC)", "until", "for"), rows[-_MOST_SHOWN:])
+        table(("gap after (UTC)", "until", "for"), rows[-_MOST_SHOWN:])
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -214,15 +214,15 @@ def events(
         typer.Option("--kind", help="Only this kind: move, split, leader, setting, step, run ..."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="Only events caused by cluster, or by trimtab.")
+        str | None, typer.Option(help="Only events caused by: cluster or trimtab.")
     ] = None,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List events and their causes: moves, splits, settings.
+    """List events with their causes: moves, splits, settings.
 
-    Leaders and steps of runs, too.
+    Includes leader changes and steps of runs.
     """
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
@@ -251,7 +251,7 @@ def events(
             + (f" of {kinds_text}." if kinds_text else ".")
         )
         table(
-            ("seen at (UTC)", "kind", "what", "before", "after", "by", "run"),
+            ("at (UTC)", "kind", "what", "before", "after", "by", "run"),
             [
                 (
                     clock(row["taken_at"]),
@@ -267,7 +267,7 @@ def events(
             spare=("run", "kind"),
         )
         if len(chosen) > _MOST_SHOWN:
-            say(f"... and {len(chosen) - _MOST_SHOWN:,} before; --json has them all.")
+            say(f"... and {len(chosen) - _MOST_SHOWN:,} earlier events; --json lists all.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -289,14 +289,16 @@ def agreement(
     ] = None,
     replay: Annotated[
         bool,
-        typer.Option("--replay", help="Predict from the record instead of the live predictions."),
+        typer.Option(
+            "--replay", help="Replay the recorded minutes instead of the live predictions."
+        ),
     ] = False,
     minute_s: Annotated[
         float | None,
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="With --replay: recorded seconds per minute; default: as configured.",
+            help="With --replay: seconds per recorded minute (s); default: as configured.",
         ),
     ] = None,
     uri: Uri = None,
@@ -305,7 +307,7 @@ def agreement(
 ) -> int:
     """Compare predicted and actual moves of the leader.
 
-    Round by round.
+    The comparison is by round.
     """
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
@@ -323,7 +325,7 @@ def agreement(
         shadow = past.store.rows("shadow", cluster, start, end)
         known = sorted(set(shadow["strategy"].to_pylist()))
         if strategy is not None and strategy not in known:
-            raise UnknownNameError.of("foretelling strategy", strategy, known, place=cluster)
+            raise UnknownNameError.of("shedding strategy", strategy, known, place=cluster)
     found = compared(shadow, events, strategy=strategy, until=until)
     kinds = None if replay else ["minutes", "events", "shadow"]
     problems = _incomplete(past, cluster, kinds, start, end)
@@ -392,13 +394,13 @@ def _show_agreement(found: Agreement) -> None:
     say(found.sentence)
     if found.landing_ratio is not None and found.landing_expected is not None:
         say(
-            f"Actual destinations of predicted moves had a probability of "
-            f"{found.landing_ratio:.0%} on average; {found.landing_expected:.0%} would be exact."
+            "Actual destinations of predicted moves had a mean probability of "
+            f"{found.landing_ratio:.0%}; expected {found.landing_expected:.0%}."
         )
     if found.moves_by_others:
         moves = pluralize(found.moves_by_others, "further move")
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        say(f"{moves} left out ({reasons}).")
+        say(f"{moves} excluded ({reasons}).")
     table(
         ("verdict", "rounds"),
         [(name.replace("_", " "), str(count)) for name, count in found.counts.items()],
@@ -406,7 +408,7 @@ def _show_agreement(found: Agreement) -> None:
     acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
     say()
     table(
-        ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not judged because"),
+        ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not compared because"),
         [
             (
                 clock(row["taken_at"]),
@@ -426,7 +428,9 @@ def _show_agreement(found: Agreement) -> None:
 @app.command()
 def snapshot(
     cluster: Cluster,
-    at: Annotated[str, typer.Option(metavar="TIME", help="Time; the newest minute up to then.")],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Time; the newest minute up to it is used.")
+    ],
     out: Annotated[Path, typer.Option(help="Directory to create.")],
     uri: Uri = None,
     config: Config = None,
@@ -437,7 +441,7 @@ def snapshot(
     Every other command can read it.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+        raise UsageFaultError(f"{out} already exists.", hint="Specify a new directory.")
     past = Past.of(uri, config)
     wanted = moment(at, services.now())
     past.span_of(cluster)
@@ -455,7 +459,7 @@ def snapshot(
     }
 
     def show() -> None:
-        say(f"{out}: {cluster} as it was at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
+        say(f"{out}: {cluster} at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 

@@ -55,12 +55,12 @@ def export_(
     past = Past.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     if out.exists():
-        raise UsageFaultError(f"{out} exists already.", hint="Name a file that is not there.")
+        raise UsageFaultError(f"{out} already exists.", hint="Specify a new file.")
     if Path(source).is_dir() and source not in past.store.clusters():
         if start is not None or end is not None:
             raise UsageFaultError(
-                f"{source} is a directory of snapshots: all of them go into the file.",
-                hint="Leave --from and --to out.",
+                f"{source} is a directory of snapshots; a range does not apply to it.",
+                hint="Omit --from and --to.",
             )
         export_snapshots(Path(source), None, out)
     else:
@@ -85,8 +85,8 @@ def export_(
             f"{clock(held.first)} to {clock(held.last)} UTC, {format_bytes(size)}."
         )
         if is_more:
-            say("It begins before --from: a file begins with the hour that the range begins in.")
-        say("It opens elsewhere with `trimtab history import FILE`.")
+            say("It begins before --from: an export begins at a full hour.")
+        say("Import it on another machine with `trimtab history import FILE`.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -108,15 +108,15 @@ def import_(
 ) -> int:
     """Import an exported range, or snapshots.
 
-    Recorded minutes are skipped.
+    Minutes that are already recorded are skipped.
     """
     if not source.exists():
         raise UsageFaultError(
-            f"There is no {source}.",
-            hint="Name a file of `trimtab history export`, or a directory of snapshots.",
+            f"{source} does not exist.",
+            hint="Specify a file written by `trimtab history export`, or a directory of snapshots.",
         )
     if name is not None and not name.strip():
-        raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
+        raise UsageFaultError("--as is empty.", hint="Pass a cluster name, or omit --as.")
     past = Past.of(uri, config)
     take = import_snapshots if source.is_dir() else import_file
     count = take(past.store, source, name, STATUS)
@@ -126,9 +126,9 @@ def import_(
         say(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
         for one in _unconfigured(past, source, name):
             say(
-                f"The commands know {one} by its name; the pages show it once "
-                f"{past.config.file or 'trimtab.toml'} has a cluster of that name, with the "
-                "addresses of its own machine: `trimtab dashboard --no-collect` asks none of them."
+                f"Commands accept the name {one}. For the pages, add a cluster of that name, "
+                f"with its original addresses, to {past.config.file or 'trimtab.toml'} and run "
+                "`trimtab dashboard --no-collect`, which contacts none of them."
             )
 
     return emit(Answer(body, show), as_json=as_json)
@@ -152,9 +152,9 @@ def compact(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Merge small files; drop what is too old or too large.
+    """Merge small files; apply the age and size limits.
 
-    Collectors do so by themselves.
+    Collectors do this automatically.
     """
     past = Past.of(uri, config)
     if cluster is not None:
@@ -187,7 +187,7 @@ def compact(
 
     def show() -> None:
         if not names:
-            say(f"Nothing is recorded in {past.place}.")
+            say(f"No history is recorded in {past.place}.")
         table(("cluster", "hours merged", "days deleted", "size"), rows)
 
     code = EXIT_REFUSED if failed else EXIT_DONE
@@ -229,14 +229,14 @@ def repair(
 
     def show() -> None:
         if not steps:
-            say(f"Nothing is damaged in {past.place}.")
+            say(f"No damage in {past.place}.")
             return
         for one in steps:
             say(f"{one.action:8} {one}")
         if apply:
-            say(f"Set aside in {Path(past.place) / QUARANTINE}; nothing was deleted.")
+            say(f"Moved to {Path(past.place) / QUARANTINE}; nothing was deleted.")
         else:
-            say("Nothing was changed. Stop the collectors, then do it with --apply.")
+            say("Nothing was changed. Stop the collectors, then run it with --apply.")
 
     code = EXIT_DONE if apply or not steps else EXIT_INCOMPLETE
     return emit(Answer(body, show, code), as_json=as_json)

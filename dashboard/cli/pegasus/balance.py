@@ -68,7 +68,7 @@ def balance(
         ),
     ],
     engine: Annotated[
-        str, typer.Option(help="local or spark (app policy); the answer is the same.")
+        str, typer.Option(help="local or spark (app policy); the result is the same.")
     ] = "local",
     config: Config = None,
     as_json: Json = False,
@@ -108,7 +108,7 @@ def _view_and_options(
     except OSError as exc:
         raise UsageFaultError(
             f"{path} cannot be read: {exc.strerror}.",
-            hint="Name a file with a state as JSON, a snapshot directory or a cluster.",
+            hint="Specify a JSON file with a state, a snapshot directory or a cluster.",
         ) from exc
     trace = parse_trace(content, path.name)
     return view_of(trace), _options(options_of(trace), request)
@@ -120,8 +120,7 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
         snapshot = pegasus_snapshot(name, config)
     except (ConfigError, UnknownNameError) as exc:
         raise UsageFaultError(
-            f"{name} is neither a file, nor a snapshot directory, nor a Pegasus cluster of the "
-            "configuration.",
+            f"{name} is not a file, a snapshot directory or a configured Pegasus cluster.",
             hint=exc.hint,
         ) from exc
     note_problems(snapshot)
@@ -135,7 +134,7 @@ def _of_snapshot(
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
-        note(f"Not reported by the cluster, so the default is assumed: {', '.join(assumed)}.")
+        note(f"Not reported by the cluster; defaults assumed: {', '.join(assumed)}.")
     view, chosen = facts.view(), _options(options, request)
     known = known_orders(facts, view.nodes)
     note(orders_sentence(known))
@@ -172,8 +171,8 @@ def _rounds_on_spark(
 ) -> Iterator[BalanceRound]:
     if options.policy != "app" or request.seed is not None:
         raise UsageFaultError(
-            "Spark spreads the app policy, which draws nothing at random.",
-            hint="Leave out --seed and the cluster policy, or leave out --engine spark.",
+            "Spark supports only the app policy without a seed.",
+            hint="Omit --seed and the cluster policy, or omit --engine spark.",
         )
     from core.spark.pegasus.balance import SparkRounds  # noqa: PLC0415  # seconds, only here
 
@@ -207,7 +206,7 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
     first = rounds[0].before
     for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
         say(f"Note: {sentence}")
-    policy = "The cluster policy" if options.policy == "cluster" else "The app policy"
+    policy = "Cluster policy" if options.policy == "cluster" else "App policy"
     is_wide = IS_WIDE.get() or terminal_width() is None
     for number, done in enumerate(rounds, 1):
         say(f"Round {number}: {_verdict(done, options)}")
@@ -221,37 +220,37 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
             )
             for plan in done.plans[:_MOST_SHOWN]
         ]
-        head = ("partition", "plan", "from", "to", "because")
+        head = ("partition", "plan", "from", "to", "reason")
         if is_wide:
             table(head, rows)
         else:  # a paragraph per move: no terminal has the room
             table(head[:-1], [row[:-1] for row in rows])
         if len(done.plans) > _MOST_SHOWN:
-            say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
+            say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json lists all.")
         say()
     acting = sum(bool(done.plans) for done in rounds)
-    last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
+    last = "" if acting in (0, len(rounds)) else ", nothing to do in the last"
     if acting and not is_wide:
         note("--wide shows the reason of each move.")
     said = f"{policy}, {pluralize(len(rounds), 'round')}{last}"
-    say(f"{said}. Primaries and replicas of every node:")
+    say(f"{said}. Primaries and replicas by node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
 
 
 def _show_end(rounds: Sequence[BalanceRound]) -> None:
     if len(rounds) >= MAX_ROUNDS:
-        say(f"Given up after {pluralize(len(rounds), 'round')}.")
+        say(f"Stopped after {pluralize(len(rounds), 'round')}.")
     elif rounds[-1].plans:
         say(
-            "It never settles: the last round leads back to a state that was there before, "
-            "and the next ones would copy the same data again and again."
+            "It never converges: the last round returns to an earlier state, and further rounds "
+            "would copy the same data again."
         )
 
 
 def _verdict(done: BalanceRound, options: BalanceOptions) -> str:
     if not done.plans:
         is_blind = options.policy == "cluster" and options.is_check
-        return "a check of the cluster policy counts nothing." if is_blind else "nothing to do."
+        return "the cluster policy has no check mode." if is_blind else "nothing to do."
     kinds = Counter(plan.kind.word for plan in done.plans)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + "."
 
@@ -270,6 +269,6 @@ def _show_nodes(before: ClusterView, after: ClusterView) -> None:
     ]
     table(("node", "primaries", "after", "replicas", "after"), rows)
     say(
-        f"Standard deviation of primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
-        f"of replicas {was.replica_stddev:.2f} -> {now.replica_stddev:.2f}."
+        f"Standard deviation: primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
+        f"replicas {was.replica_stddev:.2f} -> {now.replica_stddev:.2f}."
     )

@@ -65,7 +65,15 @@ def drill(
         say(done.sentence)
         say()
         table(
-            ("lost", "primaries", "no primary", "no writes", "one replica", "busiest", "over mean"),
+            (
+                "failure",
+                "primaries",
+                "no primary",
+                "no writes",
+                "one replica",
+                "busiest",
+                "above mean",
+            ),
             [
                 (
                     row["node"],
@@ -80,6 +88,6 @@ def drill(
             ],
         )
         if done.failures.num_rows > _MAX_SHOWN:
-            say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json has them all.")
+            say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json lists all.")
 
     return emit(Answer(body, show), as_json=as_json)

@@ -87,7 +87,8 @@ Reason = Annotated[
     str, typer.Option(help="Reason (recorded in the audit log); required with --apply.")
 ]
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file instead.")
+    Path | None,
+    typer.Option("--plan", metavar="OUT", help="Write the plan to a file; send nothing."),
 ]
 Apply = Annotated[bool, typer.Option("--apply", help="Request the run and follow it.")]
 DryRun = Annotated[
@@ -106,12 +107,12 @@ MaxUnderReplicated = Annotated[
         "--max-under-replicated",
         min=1,
         metavar="PARTITIONS",
-        help="Max partitions that lack a replica at a time.",
+        help="Max partitions that lack a replica at the same time.",
     ),
 ]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Registered name, host:port.")]
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names, host:port.")]
-Steady = Annotated[bool, typer.Option("--steady", help="Hold the level at steady during the run.")]
+Steady = Annotated[bool, typer.Option("--steady", help="Keep the level at steady during the run.")]
 
 
 def act(
@@ -201,15 +202,15 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
     """
     if plan_file is not None:
         raise UsageFaultError(
-            "A plan is either written or executed.",
-            hint="Leave out --plan, or --apply, --detach and --dry-run.",
+            "--plan only writes the plan; --apply, --detach and --dry-run execute it.",
+            hint="Omit --plan, or omit --apply, --detach and --dry-run.",
         )
     if not is_dry and not reason.strip():
-        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT; it is recorded.")
+        raise UsageFaultError("A run needs a reason.", hint="Pass --reason TEXT; it is recorded.")
     if Path(source).is_dir():
         raise UsageFaultError(
-            f"{source} is a snapshot: nothing can be changed there.",
-            hint="Name a cluster of the configuration, or write a plan with --plan OUT.",
+            f"{source} is a snapshot and cannot be changed.",
+            hint="Specify a configured cluster, or write a plan with --plan OUT.",
         )
 
 
@@ -246,7 +247,7 @@ def _write(
     if plan_file is not None:
         write_plan(plan_file, plan)
     elif reason.strip():
-        note("Nothing was changed: add --apply to carry it out.")
+        note("Nothing was changed. Execute it with --apply.")
     body = {
         "plan": plan_answers.plan(plan),
         "preview": preview_json(found),
@@ -302,7 +303,7 @@ def level(
         typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory."),
     ],
     verb: Annotated[
-        str | None, typer.Argument(metavar="[set", help="The word set; default: show the level.")
+        str | None, typer.Argument(metavar="[set", help="set; default: show the level.")
     ] = None,
     wanted: Annotated[
         str | None,
@@ -319,14 +320,12 @@ def level(
 ) -> int:
     """Show the function level; `set LEVEL` sets it.
 
-    Show it as stored and as effective; `set LEVEL --apply --reason TEXT` sets it.
+    Shows the stored and the effective level; `set LEVEL --apply --reason TEXT` sets it.
     """
     if verb is None:
         return show_level(source, config, as_json=as_json)
     if verb != "set" or wanted is None:
-        raise UsageFaultError(
-            f"{verb!r} is not understood here.", hint="Write: level CLUSTER set LEVEL."
-        )
+        raise UsageFaultError(f"Unknown action {verb!r}.", hint="Use: level CLUSTER set LEVEL.")
     try:
         parse_level(wanted)
     except UnknownNameError as exc:
@@ -351,15 +350,15 @@ def level(
 def set_setting(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Remote command or flag.")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; clear empties a list.")],
-    node: Annotated[str | None, typer.Option(help="Only this replica server.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only this replica server, host:port.")] = None,
 ) -> Make:
-    """Change a setting of running servers, validated."""
+    """Validate and change a setting of running servers."""
     try:
         changeable(key)
     except UnknownNameError as exc:
         names = ", ".join(one.key for one in CHANGEABLE)
         near = f"{exc.hint} " if exc.hint.startswith("Did you mean") else ""
-        raise UsageFaultError(exc.message, hint=f"{near}These can be changed: {names}.") from exc
+        raise UsageFaultError(exc.message, hint=f"{near}Available: {names}.") from exc
     return lambda snapshot, options: setting_plan(snapshot, key, value, options, server=node)
 
 
@@ -376,7 +375,7 @@ def move(
 ) -> Make:
     """Move a primary, or copy a replica to another node.
 
-    As `balance` of the shell.
+    Works like `balance` of the Pegasus shell.
     """
     if kind not in _MOVES:
         raise _no_word("kind of move", kind, _MOVES)
@@ -399,16 +398,18 @@ def propose(
             help="Type: ASSIGN_PRIMARY, ADD_SECONDARY, DOWNGRADE_TO_INACTIVE or REMOVE.",
         ),
     ],
-    node: Annotated[str, typer.Option(metavar="NODE", help="Node that changes its role.")],
+    node: Annotated[
+        str, typer.Option(metavar="NODE", help="Node that changes its role, host:port.")
+    ],
 ) -> Make:
     """Propose one safe change of a partition.
 
-    Unsafe ones are refused.
+    Unsafe changes are refused.
     """
     word = change.strip().upper().removeprefix("CT_")
     if word in _REFUSED:
         raise PlanError(
-            f"{word} by hand is refused: alone it does nothing or kills a server.",
+            f"{word} cannot be proposed manually: alone it has no effect or crashes a server.",
             hint="Move a primary with `trimtab pegasus move ... move_pri`.",
         )
     if word not in _CHANGES:
@@ -433,7 +434,7 @@ def drain(
     nodes: Nodes,
     max_under_replicated: MaxUnderReplicated = 10,
 ) -> Make:
-    """Drain nodes one after the other.
+    """Drain nodes one by one.
 
     Their replicas go to other nodes.
     """
@@ -451,7 +452,7 @@ def offline(
 ) -> Make:
     """Take nodes out of service.
 
-    The run waits until each process was stopped.
+    The run waits until each process is stopped.
     """
     return lambda snapshot, options: offline_plan(
         snapshot, nodes, options, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
@@ -463,12 +464,14 @@ def offline(
 def rolling_update(
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODE...]", help="Nodes in this order; default: all alive."),
+        typer.Argument(
+            metavar="[NODE...]", help="Nodes in restart order; default: all alive nodes."
+        ),
     ] = None,
 ) -> Make:
     """Restart nodes one by one.
 
-    The run waits until each was restarted.
+    The run waits until each node is restarted.
     """
     return lambda snapshot, options: rolling_update_plan(snapshot, nodes or [], options)
 
@@ -509,9 +512,9 @@ def even(request: EvenRequest) -> Make:
         note(_even_sentence(found, request))
         if found.verdict == "unknown":
             raise PlanError(
-                f"The cluster's total by {request.measure} is 0 or unknown: "
-                "no move can be planned.",
-                hint="Choose another measure; trimtab pegasus tables shows what is known.",
+                f"The cluster's total by {request.measure} is 0 or unknown; no move can be "
+                "planned.",
+                hint="Choose another measure; see `trimtab pegasus tables`.",
             )
         if not found.steps:
             return Diagnostic(
@@ -545,13 +548,13 @@ def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
     """Return the error of a word that is none of a few: bad usage, all of them named."""
     found = UnknownNameError.of(kind, word, known)
     near = f"{found.hint} " if found.hint.startswith("Did you mean") else ""
-    return UsageFaultError(found.message, hint=f"{near}Known: {', '.join(known)}.")
+    return UsageFaultError(found.message, hint=f"{near}Available: {', '.join(known)}.")
 
 
 def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
     unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
     return (
-        f"Max deviation of a node by {request.measure} is "
+        f"Max node deviation by {request.measure}: "
         f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
         f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
         f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"

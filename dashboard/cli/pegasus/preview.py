@@ -31,7 +31,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
         raise PlanConflictError(
             f"Plan {plan.short_id} was made on snapshot {plan.snapshot_id}, not on "
             f"{snapshot.snapshot_id}.",
-            hint="Name the snapshot that it was made on.",
+            hint="Specify that snapshot.",
         )
     found = preview_pegasus(snapshot, plan)
     is_expired = plan.is_expired(services.now())
@@ -43,7 +43,10 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
         show_preview(plan, found)
         show_nodes(found)
         if is_expired:
-            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+            say(
+                f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
+                "applied."
+            )
 
     return emit(Answer({**head, **more, **preview_json(found)}, show), as_json=as_json)
 
@@ -84,12 +87,14 @@ def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None]
         for line in one.lines[:_MOST_LINES]:
             write(f"     {line}")
         if len(one.lines) > _MOST_LINES:
-            write(f"     ... and {pluralize(len(one.lines) - _MOST_LINES, 'more line')} like these")
+            write(
+                f"     ... and {pluralize(len(one.lines) - _MOST_LINES, 'more line')} of this kind"
+            )
     if len(found.steps) > _MOST_STEPS:
         more = pluralize(len(found.steps) - _MOST_STEPS, "more step")
-        write(f"... and {more}; --json has them all.")
+        write(f"... and {more}; --json lists all.")
     if found.restored:
-        write(f"When the run ends, however it ends, it restores: {', '.join(found.restored)}.")
+        write(f"At the end of the run, it restores: {', '.join(found.restored)}.")
 
 
 def show_nodes(found: PegasusPreview) -> None:
@@ -106,7 +111,7 @@ def show_nodes(found: PegasusPreview) -> None:
         )
         for one in found.nodes
     ]
-    after = "about, after" if found.is_guardians_choice else "after"
+    after = "estimate after" if found.is_guardians_choice else "after"
     head = ("node", "primaries", "after", "replicas", after, "receives", "free after")
     table(head, rows)
     if found.is_guardians_choice:

@@ -77,7 +77,7 @@ def sandbox_node(
         str,
         typer.Argument(
             metavar="[CHANGE]",
-            help="stop, start, restart, freeze, thaw, mute or unmute; of the leader: stop.",
+            help="stop, start, restart, freeze, thaw, mute or unmute; leader: only stop.",
         ),
     ] = "",
     config: Config = None,
@@ -104,9 +104,9 @@ def sandbox_node(
     }
 
     def show() -> None:
-        say(f"leader  {found.leader or 'none right now'}")
+        say(f"leader  {found.leader or 'none'}")
         table(
-            ("node", "process", "for the meta server"),
+            ("node", "process", "status at the meta server"),
             [
                 (
                     name,

@@ -84,7 +84,7 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
         for one in found:
             if one.notes:  # what denies or limits its clients is not left out where room is short
                 say(f"{one.name}: {'; '.join(one.notes)}.", is_prose=True)
-        say("Counted as `ls -d` of the Pegasus shell; `trimtab pegasus health` has more.")
+        say("Counts as in `ls -d` of the Pegasus shell. Details: `trimtab pegasus health`.")
         note_problems(snapshot)
 
     facts = PegasusFacts(snapshot)
@@ -99,9 +99,9 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
 
 @app.command()
 def health(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show unhealthy partitions, and whether it is balanced.
+    """Show unhealthy partitions and the balance of the cluster.
 
-    Count them in all three ways.
+    Shows the counts of the shell, the guardian and the replicas.
     """
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
@@ -153,9 +153,9 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         ]
         table(("table", *(_STATE_WORDS.get(word, word) for word in columns)), rows)
         if not facts.has_all_partitions:
-            say("Not every partition was read; what follows is about those that were.")
+            say("Some partitions were not read and are not included.")
         count = pluralize(len(unhealthy), "unhealthy partition")
-        say(f"The meta server's guardian counts {count}{_few(unhealthy)}.")
+        say(f"The meta server's guardian reports {count}{_few(unhealthy)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
         for item in judged.findings:
@@ -188,7 +188,10 @@ def show_level(source: str, config: Path | None, *, as_json: bool) -> int:
         if effective is not None:
             say(ALLOWANCES[effective].sentence)
         if stored is not None and effective is not None and stored is not effective:
-            say("They differ: too few nodes are alive, so the meta server protects itself.")
+            say(
+                "They differ because too few nodes are alive: the meta server is in protection "
+                "mode."
+            )
         note_problems(snapshot)
 
     return emit(Answer(body, show), as_json=as_json)

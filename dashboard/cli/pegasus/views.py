@@ -46,7 +46,7 @@ def with_topics(cluster: services.Cluster, snapshot: Storable, bundles: Sequence
     """
     del snapshot, bundles
     raise UsageFaultError(
-        f"{cluster.name} is no Pulsar cluster: it has no topics.", hint="Leave out --topics-of."
+        f"{cluster.name} is not a Pulsar cluster and has no topics.", hint="Omit --topics-of."
     )
 
 

@@ -111,13 +111,13 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
     say()
     table(
         (
-            "lost",
+            "failure",
             "bundles",
             "unassigned",
             "clients",
             "traffic",
             "newly hot",
-            "rises most",
+            "largest increase",
             "from",
             "to",
         ),
@@ -138,14 +138,15 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
         spare=("clients", "traffic", "unassigned"),
     )
     if done.failures.num_rows > _MAX_SHOWN:
-        say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out has them all.")
+        say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out lists all.")
     for one in done.skipped[:_MAX_SHOWN]:
         say(f"Not simulated: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
     for row in tight[:_MAX_SHOWN]:
         say(
-            f"No room: without {row['failure']} {row['group']} has {row['brokers_left']} of "
-            f"{row['brokers_before']} brokers, {row['unassigned']:,} of {row['bundles']:,} bundles "
-            f"find none; the coolest is at {format_ratio(row['coolest_usage'])}."
+            f"Insufficient capacity: without {row['failure']}, {row['group']} has "
+            f"{row['brokers_left']} of {row['brokers_before']} brokers, {row['unassigned']:,} of "
+            f"{row['bundles']:,} bundles cannot be placed; the least loaded broker is at "
+            f"{format_ratio(row['coolest_usage'])}."
         )
-    say(f"Hot is a usage of {format_ratio(request.hot_threshold)} and more.")
+    say(f"Hot threshold: usage of {format_ratio(request.hot_threshold)}.")

@@ -21,7 +21,9 @@ app = typer.Typer()
 def import_files(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Outputs of pulsar-admin, /metrics, dumps."),
+        typer.Argument(
+            metavar="FILE...", help="Outputs of pulsar-admin, /metrics texts, ZooKeeper dumps."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to create.")],
     cluster: Annotated[str, typer.Option(help="Cluster name.")] = "imported",
@@ -47,6 +49,6 @@ def import_files(
         )
         answer.show()
         for sentence in made.snapshot.manifest.unavailable:
-            say(f"Not known: {sentence}", is_prose=True)
+            say(f"Missing: {sentence}", is_prose=True)
 
     return emit(Answer(body, show, exit_code=answer.exit_code), as_json=as_json)

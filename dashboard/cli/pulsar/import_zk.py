@@ -23,7 +23,9 @@ def import_zk(
         Path, typer.Argument(metavar="DUMP.jsonl", help="ZooKeeper dump, one znode per line.")
     ],
     out: Annotated[Path, typer.Option(help="Directory to create.")],
-    cluster: Annotated[str | None, typer.Option(help="Cluster name; default: the file's.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Cluster name; default: the file name.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Convert a ZooKeeper dump to a snapshot."""

@@ -63,26 +63,26 @@ def replay(
 ) -> int:
     """Replay the shedding rounds of a recording.
 
-    From its events alone.
+    Uses only its events.
     """
     start_s, end_s = _moment("--from", start), _moment("--to", end)
     if start_s is not None and end_s is not None and start_s > end_s:
         raise UsageFaultError(
             f"--from {start} is later than --to {end}.",
-            hint="Swap them, or leave one out.",
+            hint="Swap them, or omit one.",
         )
     model = _model(strategy, settings or (), release)
     events = list(read_recording(recording))
     if not any(event.path for event in events):
         raise InputError(
             f"Recording {recording} has no znode events.",
-            hint="Name a file that `trimtab leader record` wrote.",
+            hint="Specify a file written by `trimtab leader record`.",
         )
     if isinstance(model, ExtensibleReplay) and not any(one.kind == MESSAGE for one in events):
         raise InputError(
-            f"Recording {recording} has no messages of system topics, which TransferShedder "
-            "decides by.",
-            hint="Record a cluster of the extensible load manager, with the extra `extensible`.",
+            f"Recording {recording} has no load topic messages, which TransferShedder needs.",
+            hint="Record a cluster with the extensible load manager; install the extra "
+            "`extensible`.",
         )
     started = time.perf_counter()
     rounds = list(replay_recording(events, model, start_s=start_s, end_s=end_s))
@@ -129,8 +129,8 @@ def configured_values(options: Iterable[str]) -> dict[str, object]:
             sign = ""
         if not sign:
             raise InputError(
-                f"--set {option} has no JSON value.",
-                hint=f"Write --set {key.strip()}={json.dumps(setting.default)}, for example.",
+                f"--set {option} is not a JSON value.",
+                hint=f"Example: --set {key.strip()}={json.dumps(setting.default)}.",
             )
         if isinstance(value, str) and setting.kind not in ("text", "names"):
             if setting.kind == "bool" and value.lower() not in ("true", "false"):
@@ -160,8 +160,8 @@ def _moment(option: str, text: str | None) -> float | None:
     if not math.isfinite(seconds):
         raise UsageFaultError(
             f"{option} {text} is not a time.",
-            hint="Write seconds since the epoch (1795411911.9) or ISO 8601 "
-            "(2026-11-23T05:31:51, UTC unless an offset is given).",
+            hint="Use seconds since the epoch (1795411911.9) or ISO 8601 (2026-11-23T05:31:51, "
+            "UTC unless an offset is given).",
         )
     return seconds
 
@@ -177,7 +177,7 @@ def _as_json(one: RoundPrediction) -> dict[str, Any]:
 
 def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | ExtensibleReplay) -> None:
     if not rounds:
-        say("No shedding round began in the recording, or in the part of it that was requested.")
+        say("No shedding round began in the requested part of the recording.")
         return
     rows: list[tuple[str, ...]] = []
     for one in rounds:
@@ -247,7 +247,7 @@ def accuracy_rows(forecast: Forecast) -> list[tuple[str, ...]]:
 
 ACCURACY_COLUMNS: Final = (
     *("lead time", "active rounds exact", "idle rounds"),
-    *("predicted that moved", "moved, predicted"),
+    *("predicted moves that happened", "actual moves predicted"),
 )
 
 
@@ -289,17 +289,21 @@ def record(
     ] = None,
     config: Config = None,
 ) -> int:
-    """Record the znodes that a leader works from.
+    """Record the znodes that the leader uses.
 
-    Change by change.
+    Records every change.
     """
     for_s = None if duration is None else duration_s(duration)
     if for_s == 0:
-        raise UsageFaultError("--for 0 records nothing.", hint="Write 10min, or leave it out.")
+        raise UsageFaultError(
+            "--for must be above 0.", hint="Use a duration such as 10min, or omit it."
+        )
     known = _led_cluster(configured(config), cluster)
 
     def begun(count: int) -> None:
-        note(f"{cluster}: {pluralize(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
+        note(
+            f"{cluster}: {pluralize(count, 'znode')} read; recording into {out}. Stop with Ctrl-C."
+        )
 
     with shutting_down(threading.Event()) as stop:
         events = leader.record_leader(known, out, stop, begun, for_s)
@@ -317,8 +321,8 @@ def _led_cluster(config: services.Config, name: str) -> services.Cluster:
     found = config.cluster(name)
     if found.kind != "pulsar":
         raise UsageFaultError(
-            f"Cluster {name} runs {found.kind.capitalize()}: "
-            "only a Pulsar cluster has a leader that sheds.",
-            hint="Name a Pulsar cluster.",
+            f"Cluster {name} is a {found.kind.capitalize()} cluster; only Pulsar has a leader "
+            "broker.",
+            hint="Specify a Pulsar cluster.",
         )
     return found

@@ -43,7 +43,7 @@ def owners(
 ) -> int:
     """Show ownership: sessions, orphans, double claims.
 
-    Show namespaces on few brokers, too.
+    Also shows namespaces on few brokers.
     """
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")
@@ -118,7 +118,7 @@ def _bundle_json(row: dict[str, Any], services: Services) -> dict[str, Any]:
 def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
     say()
     table(
-        ("bundle", "state", "owner", "also claimed by", "session", "held for"),
+        ("bundle", "state", "owner", "also claimed by", "session", "owned for"),
         [
             (
                 row["bundle"],
@@ -133,13 +133,13 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
         spare=("session", "also claimed by"),
     )
     if bundles.num_rows > _MOST_SHOWN:
-        say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+        say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
     say()
     table(
-        ("broker", "session", "age, at least", "bundles", "traffic", "registered", "leads"),
+        ("broker", "session", "min age", "bundles", "traffic", "registered", "leads"),
         [
             (
                 row["broker"],
@@ -152,10 +152,10 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
             )
             for row in sessions.slice(0, _MOST_SHOWN).to_pylist()
         ],
-        spare=("session", "age, at least"),
+        spare=("session", "min age"),
     )
     if sessions.num_rows > _MOST_SHOWN:
-        say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+        say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _age(now_ms: int, at_ms: int | None) -> str:

@@ -77,7 +77,7 @@ def unload(
     def show() -> None:
         plan_answers.show_plan(plan)
         if plan_file is None:
-            say("Not written: name a file with --plan OUT.")
+            say("Not written. Pass --plan OUT to write it.")
         else:
             say(f"Written to {plan_file}.")
             say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
@@ -100,17 +100,17 @@ def _requested(changes: Sequence[str], unset: Sequence[str]) -> dict[str, str | 
         key, sign, value = change.partition("=")
         if not sign:
             raise UsageFaultError(
-                f"{change!r} has no value.", hint="Write KEY=VALUE, or --unset KEY."
+                f"{change!r} has no value.", hint="Use KEY=VALUE, or --unset KEY."
             )
         pairs.append((key.strip(), value))
     pairs += [(key.strip(), None) for key in unset]
     found = dict(pairs)
     if not found:
-        raise UsageFaultError("No setting was named.", hint="Write KEY=VALUE, or --unset KEY.")
+        raise UsageFaultError("No setting was specified.", hint="Use KEY=VALUE, or --unset KEY.")
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
-        raise UsageFaultError(f"{twice} is named twice.", hint="Name each setting once.")
+        raise UsageFaultError(f"{twice} is listed twice.", hint="List each setting once.")
     return found
 
 
@@ -121,11 +121,13 @@ def set_settings(
     ],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Dynamic settings in the brokers' notation."),
+        typer.Argument(
+            metavar="KEY=VALUE...", help="Dynamic settings, with values as in broker.conf."
+        ),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="KEY", help="Remove the dynamic value."),
+        typer.Option("--unset", metavar="KEY", help="Setting whose dynamic value to remove."),
     ] = None,
     plan_file: PlanFile = None,
     reason: PlanReason = "",

@@ -70,7 +70,7 @@ Kind = Annotated[
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the policy, namespace or bundle.")
 ]
-Unloads = Annotated[bool, typer.Option("--unload", help="Unload misplaced bundles too.")]
+Unloads = Annotated[bool, typer.Option("--unload", help="Also unload misplaced bundles.")]
 
 
 @app.command("list")
@@ -93,7 +93,7 @@ def list_policies(
         ]
         table(("policy", "of", "value"), rows)
         if not rows:
-            say("Nothing of that kind is set.")
+            say("No policy of that kind is set.")
 
     body = {
         policy: {key: _decoded(value) for key, value in v.items()} for policy, v in found.items()
@@ -118,7 +118,7 @@ def set_policy(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan a policy, validated; run it with `apply`."""
+    """Validate and plan a policy; run it with `apply`."""
     policy = DesiredPolicy(kind, name, value)
     return _plan_policy(
         config, cluster, policy, plan_file, reason, with_unloads=unload, as_json=as_json
@@ -293,7 +293,7 @@ class _PlannedPolicy:
             row for row in course.before_after.to_pylist() if row["departures"] or row["arrivals"]
         ]
         table(
-            ("broker", "leave", "come, expected", "usage now", "expected", "limit"),
+            ("broker", "leave", "arrive (expected)", "current usage", "expected", "limit"),
             [
                 (
                     row["broker"],
@@ -301,7 +301,7 @@ class _PlannedPolicy:
                     f"{row['arrivals']:.1f}",
                     format_ratio(row["usage_ratio_before"]),
                     format_ratio(row["usage_ratio_after"]),
-                    f"{format_ratio(self.limit)}{' over' if row['broker'] in over else ''}",
+                    f"{format_ratio(self.limit)}{' exceeded' if row['broker'] in over else ''}",
                 )
                 for row in touched
             ],
@@ -444,7 +444,7 @@ def isolation(
 ) -> int:
     """Show which brokers may serve which namespaces.
 
-    Show misplaced bundles, too.
+    Also shows misplaced bundles.
     """
     snapshot = pulsar_snapshot(source, config)
     settings = active_settings(snapshot)
@@ -492,6 +492,6 @@ def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
 
 def _say_wrong(bundles: Sequence[str]) -> None:
     if not bundles:
-        say("All its bundles are on brokers that may serve it.")
+        say("All its bundles are on allowed brokers.")
     else:
-        say(f"On brokers that may not serve it: {listed(bundles, 6)}.")
+        say(f"Misplaced: {listed(bundles, 6)}.")

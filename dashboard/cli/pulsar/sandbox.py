@@ -64,7 +64,7 @@ def run(
             print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
         else:
             say(f"ZooKeeper  {fleet.zookeeper}")
-            say(f"brokers    {len(fleet.admin_urls)}, the first at {fleet.admin_urls[0]}")
+            say(f"brokers    {len(fleet.admin_urls)}, first: {fleet.admin_urls[0]}")
             if write_config is not None:
                 say(f"config     {write_config}")
         sys.stdout.flush()

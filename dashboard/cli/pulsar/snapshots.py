@@ -106,11 +106,11 @@ def print_placement(
 
     def show() -> None:
         if not placement.is_known:
-            say(f"Where {bundle} would go is unknown: {placement.why}")
+            say(f"The destination of {bundle} is unknown: {placement.why}")
         elif not placement.distribution:
-            say(f"No broker would take {bundle}: {placement.why}")
+            say(f"No broker can take {bundle}: {placement.why}")
         else:
-            say(f"{bundle} would go to ({placement.strategy}):")
+            say(f"Destinations of {bundle} ({placement.strategy}):")
             table(
                 ("broker", "probability", placement.score_label or "score"),
                 [
@@ -122,7 +122,7 @@ def print_placement(
             )
         if placement.ruled_out:
             say()
-            table(("not chosen", "why"), list(placement.ruled_out.items()))
+            table(("excluded", "reason"), list(placement.ruled_out.items()))
         for text in placement.notes:
             say(f"Note: {text}")
 
@@ -133,10 +133,10 @@ def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
     if text is None:
         return None
     if not known:
-        raise IncompleteSnapshotError("The snapshot holds no brokers.")
+        raise IncompleteSnapshotError("The snapshot has no brokers.")
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageFaultError("--candidates names no broker.", hint="Write --candidates A,B.")
+        raise UsageFaultError("--candidates is empty.", hint="Use --candidates A,B.")
     for name in names:
         if name not in known:
             unknown = UnknownNameError.of("broker", name, known, place="the snapshot")

@@ -46,8 +46,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; several "
-        "give one answer per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
+        "several, one result per cluster.",
         callback=_directories,
     ),
 ]

@@ -47,11 +47,14 @@ def quota(
         str | None, typer.Option(metavar="A,B,C", help="Usage of each broker (per second).")
     ] = None,
     formula: Annotated[
-        str, typer.Option(help="upstream: the original class; published: the design document.")
+        str, typer.Option(help="Formula: upstream (Pulsar's code) or published (design document).")
     ] = "upstream",
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="CLUSTER-or-SNAPSHOT", help="Read the group's limit and live usage."),
+        typer.Option(
+            metavar="CLUSTER-or-SNAPSHOT",
+            help="Cluster or snapshot; supplies the group's limit and usage.",
+        ),
     ] = None,
     group: Annotated[str | None, typer.Option(help="Resource group of --snapshot.")] = None,
     of: Annotated[
@@ -69,7 +72,7 @@ def quota(
     ] = 60.0,
     tolerance: Annotated[
         float,
-        typer.Option(metavar="PERCENT", help="Change that is not reported (%), with --steps."),
+        typer.Option(metavar="PERCENT", help="Max unreported change (%), with --steps."),
     ] = 5.0,
     config: Config = None,
     as_json: Json = False,
@@ -97,8 +100,8 @@ def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bo
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     if limit is None or usage is None:
         raise UsageFaultError(
-            "The limit and what each broker uses must be known.",
-            hint="Give --limit and --usage, or --snapshot and --group.",
+            "The limit and the usage of each broker are required.",
+            hint="Pass --limit and --usage, or --snapshot and --group.",
         )
     used = _numbers(usage)
     started = time.perf_counter()
@@ -115,14 +118,14 @@ def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bo
 
     def show() -> None:
         if limit < 0:
-            say("No limit: every broker lets everything through.")
+            say("No limit: brokers do not throttle.")
             return
         rows = [
             (str(number), f"{use:,g}", f"{share:,.2f}" if chosen == "published" else f"{share:,}")
             for number, (use, share) in enumerate(zip(used, given, strict=True), 1)
         ]
-        table(("broker", "uses", "allows itself"), rows)
-        say(f"Together {sum(given):,.2f} of {limit:,g}.")
+        table(("broker", "uses", "local limit"), rows)
+        say(f"Total: {sum(given):,.2f} of {limit:,g}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -132,7 +135,7 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageFaultError(
-            f"--usage {text!r} is no list of numbers.", hint="Write for example 10,50,30."
+            f"--usage {text!r} is not a list of numbers.", hint="Example: 10,50,30."
         ) from None
 
 
@@ -149,8 +152,8 @@ def _live_quota(
     """``trimtab quota --snapshot --group``: a group's limit by its live use."""
     if source is None or group is None or usage is not None or limit is not None:
         raise UsageFaultError(
-            "--snapshot and --group go together, and give the limit and the usage themselves.",
-            hint="Give both, without --limit and --usage.",
+            "--snapshot and --group must be used together, and set the limit and the usage.",
+            hint="Pass both, without --limit and --usage.",
         )
     if quantity not in QUANTITIES:
         unknown = UnknownNameError.of("quantity", quantity, QUANTITIES)
@@ -184,7 +187,7 @@ def _live_quota(
     def show() -> None:
         unit = shared.quantity.unit
         table(
-            ("broker", "uses", "may (upstream)", "may (published)"),
+            ("broker", "uses", "local limit (upstream)", "local limit (published)"),
             [
                 (
                     shared.brokers[at],
@@ -196,7 +199,7 @@ def _live_quota(
             ],
         )
         together = amount(float(shared.used.sum()), unit)
-        say(f"Together {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
+        say(f"Total: {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
         say(sentence)
 
     return emit(Answer(body, show), as_json=as_json)
@@ -217,9 +220,7 @@ def _course(
 ) -> int:
     """``trimtab quota --steps``: demand over time, and what the brokers let through."""
     if limit is None or usage is not None:
-        raise UsageFaultError(
-            "--steps needs --limit, and takes the place of --usage.", hint="Give --limit."
-        )
+        raise UsageFaultError("--steps needs --limit and replaces --usage.", hint="Pass --limit.")
     found, used_limit = simulated_steps(
         limit,
         steps,
@@ -255,7 +256,7 @@ def _course(
             )
             for at in range(len(found.wanted))
         ]
-        table(("from", "wanted", "got through", "allowed next", "reports"), rows)
+        table(("from", "wanted", "accepted", "next local limit", "reports"), rows)
         wanted = float(found.wanted.sum())
         held = float(found.held_back.sum()) / wanted if wanted else 0.0
         say(f"{format_ratio(held)} of the demand was throttled.")
@@ -288,7 +289,16 @@ def tenants(source: Source, config: Config = None, as_json: Json = False) -> int
 
     def show() -> None:
         table(
-            ("tenant", "traffic", "in", "out", "namespaces", "topics", "may publish", "unlimited"),
+            (
+                "tenant",
+                "traffic",
+                "in",
+                "out",
+                "namespaces",
+                "topics",
+                "publish limit",
+                "unlimited",
+            ),
             [
                 (
                     one.name,

@@ -37,7 +37,7 @@ def topics(
 ) -> int:
     """Map topics of a file to bundles and brokers.
 
-    Find crowded partitions, too.
+    Also finds crowded partitions.
     """
     on_spark = is_spark(engine)
     parts = parts_of(file.absolute())
@@ -73,7 +73,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
     say(done.sentence)
     say()
     table(
-        ("bundle", "owner", "topics", "traffic", "of its namespace"),
+        ("bundle", "owner", "topics", "traffic", "namespace share"),
         [
             (
                 row["bundle"],

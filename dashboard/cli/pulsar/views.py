@@ -137,7 +137,7 @@ def show_health(
         say(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
         say()
         table(
-            ("measure", "mean", "maximum", "over the mean", "spread / mean", "worst broker"),
+            ("measure", "mean", "maximum", "above mean", "spread / mean", "worst broker"),
             [
                 (
                     spread.label,
@@ -210,7 +210,10 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
         if outcome.steps:
             _show_totals(outcome)
         if body["expired"]:
-            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+            say(
+                f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
+                "applied."
+            )
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -219,7 +222,7 @@ def _show_totals(outcome: Preview) -> None:
     say()
     table(*pulsar_plans.before_after_text(outcome))
     say()
-    say(f"In all {outcome.clients.sentence()}")
+    say(f"In total {outcome.clients.sentence()}")
     for text in outcome.overloads:
         say(f"Warning: {text}")
     for text in outcome.notes:
@@ -259,8 +262,8 @@ def with_topics(
         url = address.get(owner or "")
         if not url:
             raise InputError(
-                f"No broker that can be queried owns {bundle}: its topics are loaded nowhere.",
-                hint="Capture without --topics-of, or look the bundle's topics up by a client.",
+                f"No reachable broker owns {bundle}; its topics are not loaded.",
+                hint="Capture without --topics-of, or look up one of its topics with a client.",
             )
         found.append(pulsar.fetch_topics(cluster, url, bundle))
     topics = pa.concat_tables(found).sort_by("hash")

@@ -44,10 +44,10 @@ _REACH: Final = 2.5
 _BEFORE: Final = 2
 """So many rounds back count as predicted early."""
 
-OURS: Final = "a run of Trimtab made them"
-ORPHANS: Final = "their broker had gone"
-UNOWNED: Final = "the moved bundle had no owner before"
-NOT_PREDICTED: Final = "nothing was predicted at that time"
+OURS: Final = "moved by a Trimtab run"
+ORPHANS: Final = "the source broker was down"
+UNOWNED: Final = "the bundle was unassigned before"
+NOT_PREDICTED: Final = "no prediction at that time"
 """Why moves are excluded, in addition to the reasons why a round is not judged."""
 
 _DOWN: Final = ("broker_down", "node_down")
@@ -146,16 +146,14 @@ class Agreement:
     def sentence(self) -> str:
         """The answer for people."""
         if not self.rounds.num_rows:
-            return (
-                "Nothing was predicted in this time: no round of the shadow balancer is recorded."
-            )
+            return "No predictions in this period: no round of the shadow balancer is recorded."
         if not self.judged:
             why = Counter(self.rounds["why"].to_pylist()).most_common(1)[0][0]
-            return f"No round can be judged: {why}"
+            return f"No round can be compared: {why}"
         equal, acting = self.counts.get("equal", 0), self.acting
         if not acting:
             rounds = pluralize(self.judged, "round")
-            quiet = f"{self.strategy} predicted nothing and nothing was moved in {rounds}"
+            quiet = f"{self.strategy} predicted no moves and none happened in {rounds}"
             return f"{quiet}{self._unjudged()}."
         if not self.moves:
             rounds = pluralize(acting, "round")
@@ -164,11 +162,10 @@ class Agreement:
                 f"{self._unjudged()}."
             )
         return (
-            f"In {equal} of {pluralize(acting, 'round')} with moves the leader moved exactly what "
-            f"{self.strategy} predicted; {self.moves_predicted} of its "
-            f"{pluralize(self.moves, 'move')} were "
-            f"predicted by their own round, {self.moves_early} by one of the two before"
-            f"{self._unjudged()}."
+            f"In {equal} of {pluralize(acting, 'round')} with moves the leader made exactly the "
+            f"moves that {self.strategy} predicted; {self.moves_predicted} of its "
+            f"{pluralize(self.moves, 'move')} were predicted by their own round, "
+            f"{self.moves_early} by one of the two before{self._unjudged()}."
         )
 
     def _unjudged(self) -> str:
@@ -178,7 +175,7 @@ class Agreement:
             return ""
         moved = sum(len(row) for row in self.rounds["moved"].to_pylist()) - self.moves
         with_moves = f", with {pluralize(moved, 'move')}" if moved else ""
-        return f"; {pluralize(count, 'round')}{with_moves}, cannot be judged"
+        return f"; {pluralize(count, 'round')}{with_moves}, cannot be compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +320,7 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
     if first["label"] == "failure":
         return f"the shadow balancer could not decide: {first['sentence']}"
     if not first["is_switched_on"]:
-        return "the cluster's own balancing was switched off at the time of the prediction."
+        return "the cluster's load balancing was disabled at the time of the prediction."
     if any(start <= window.end and end > window.start for start, end in runs):
         return "a run of Trimtab was acting."
     return ""

@@ -528,4 +528,6 @@ def _sentence(done: Round) -> str:
         return done.decision.sentence
     bundle, why = next(iter(done.skipped.items()))
     more = f" (and {len(done.skipped) - 1} more)" if len(done.skipped) > 1 else ""
-    return f"{done.decision.sentence} Nothing of it is unloaded: {bundle}: {why}{more}.".strip()
+    return (
+        f"{done.decision.sentence} None of these bundles is unloaded: {bundle}: {why}{more}."
+    ).strip()

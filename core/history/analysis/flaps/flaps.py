@@ -367,7 +367,7 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     if not moves:
         return "Nothing moved."
     flaps = tables["flaps"]
-    words = [f"{pluralize(moves, 'move')}, {flaps.num_rows:,} of them back to where they were"]
+    words = [f"{pluralize(moves, 'move')}, {flaps.num_rows:,} of them returned"]
     if flaps.num_rows:
         median = float(np.median(flaps["dwell_ms"].to_numpy())) / 1000.0
         words[0] += f" (median time away {format_age(median)})"
@@ -377,11 +377,11 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
         idle = known.filter(pc.invert(known["helped"]))
         count = pc.sum(idle["moves"]).as_py() or 0
         whole = pc.sum(known["moves"]).as_py()
-        words.append(f"of {pluralize(whole, 'move')} whose outcome is known {count:,} did not help")
+        words.append(f"{count:,} of {pluralize(whole, 'move')} with a known outcome had no effect")
     blurred = rounds.filter(pc.greater(rounds["other_moves"], 0))
     if blurred.num_rows:
         count = pc.sum(blurred["moves"]).as_py()
-        words.append(f"whether {count:,} helped is unknown: other moves came too close")
+        words.append(f"effect unknown for {pluralize(count, 'move')}: other moves at the same time")
     often = tables["movers"].sort_by([("moves", "descending")]).slice(0, 1).to_pylist()[0]
     if often["moves"] > 1:
         words.append(

@@ -351,6 +351,6 @@ def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -
             one = busy.slice(0, 1).to_pylist()[0]
             words.append(
                 f"the busiest {kind} is {one['subject']} of {one['cluster']} with "
-                f"{subject.flow_words(one['mean'])}, {format_ratio(one['share'])} of all"
+                f"{subject.flow_words(one['mean'])}, {format_ratio(one['share'])} of the total"
             )
     return "; ".join(words) + "."

@@ -40,8 +40,8 @@ def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
             raise UnknownNameError.of("recorded cluster", name, known)
     if not known:
         raise HistoryError(
-            f"Nothing is recorded at {store.location.uri}.",
-            hint="Let `trimtab collect` run for some minutes, or name another history.",
+            f"No history is recorded at {store.location.uri}.",
+            hint="Run `trimtab collect` for a few minutes, or specify another history.",
         )
     return [name for name in known if not names or name in names]
 
@@ -75,12 +75,12 @@ def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
         )
     if others and (scope.clusters or not found):
         raise HistoryError(
-            f"Clusters of {' and '.join(sorted(others))} have no trends.",
-            hint=f"Name a cluster of {' or '.join(TRENDS_OF)}.",
+            f"Trends are not available for {' and '.join(sorted(others))} clusters.",
+            hint=f"Specify a cluster of {' or '.join(TRENDS_OF)}.",
         )
     if not found:
         raise HistoryError(
-            "No minute was recorded in that time.", hint="See `trimtab history minutes CLUSTER`."
+            "No minute was recorded in that period.", hint="See `trimtab history minutes CLUSTER`."
         )
     return found
 
@@ -108,7 +108,7 @@ def trends_here(
         progress.step(done, len(work), f"{subject.name} of {cluster}")
         for name, table in _one_day(store, (cluster, day, subject), recorded[cluster], request):
             (lasts if name == "last" else trends).append(with_cluster(table, cluster))
-    progress.step(len(work), len(work), "putting days together")
+    progress.step(len(work), len(work), "merging days")
     return answer(trends, lasts, recorded, request.period)
 
 

@@ -97,8 +97,8 @@ def _copied_mb_per_day(runs: pa.Table, best: Mapping[str, Any]) -> float:
 def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) -> str:
     return (
         f"On the recorded load: deviation p95 from {format_ratio(again['deviation_p95'])} to "
-        f"{format_ratio(best['deviation_p95'])}, moves from "
-        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
-        f"{format_mb(copied_mb)} copied a day, compared with the recorded settings, replayed "
-        f"({pluralize(best['minutes'], 'recorded minute')}, {pluralize(best['seeds'], 'seed')})."
+        f"{format_ratio(best['deviation_p95'])}, moves from {again['unloads_per_day']:,.1f} to "
+        f"{best['unloads_per_day']:,.1f} a day, with {format_mb(copied_mb)} copied a day, vs. "
+        f"the replayed recorded settings ({pluralize(best['minutes'], 'recorded minute')}, "
+        f"{pluralize(best['seeds'], 'seed')})."
     )

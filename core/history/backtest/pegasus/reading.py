@@ -58,9 +58,9 @@ def tape_of_history(
     listed = store.minutes(cluster, start, end)
     if not listed.num_rows:
         raise HistoryError(
-            f"Nothing of {cluster!r} was recorded from {start:%Y-%m-%d %H:%M}Z to "
+            f"No history of {cluster!r} is recorded from {start:%Y-%m-%d %H:%M}Z to "
             f"{end:%Y-%m-%d %H:%M}Z.",
-            hint="Choose a range within the record.",
+            hint="Choose a recorded range.",
         )
     times = listed[TAKEN_AT].to_pylist()
     by_minute = {minute_of(at_ms, times[0], minute_s): at_ms for at_ms in times}
@@ -68,8 +68,8 @@ def tape_of_history(
     first = store.snapshot_at(cluster, ms_to_datetime(chosen[0]))
     if not isinstance(first, PegasusSnapshot):
         raise InputError(
-            f"{cluster} is a Pulsar cluster; policies and switches of Pegasus do not apply to it.",
-            hint="Name Pegasus clusters under `clusters` of the grid.",
+            f"{cluster} is a Pulsar cluster; Pegasus policies and switches do not apply to it.",
+            hint="List Pegasus clusters under `clusters` of the grid.",
         )
     return tape_of_minutes(first, _Walk.of(store, first, chosen, _segment_starts(listed)).minutes())
 
@@ -275,7 +275,7 @@ def tape_of_snapshots(
     chosen = list(by_minute.values())
     if not chosen:
         raise IncompleteSnapshotError(
-            "There is no minute to simulate.",
+            "No recorded minute to simulate.",
             hint="Choose a range in which the cluster was recorded.",
         )
     pairs = zip(chosen, [None, *chosen[:-1]], strict=True)
@@ -346,7 +346,7 @@ class _Builder:
         if not len(keys) or not names:
             raise IncompleteSnapshotError(
                 f"The record of {first.manifest.cluster} has no nodes or no partitions.",
-                hint="Look at the problems of its snapshots: they say what could not be read.",
+                hint="See the problems of its snapshots for the reason.",
             )
         tables = [minute.tables for minute in minutes if minute.tables is not None]
         table_rows = {row["app_id"]: row for rows in tables for row in rows.to_pylist()}

@@ -41,7 +41,7 @@ def _plan(
             draft.set_level(parse_level(str(value)), is_restored=False)
         else:
             draft.set_setting(key, setting_text(value) or _CLEAR, server=None, is_restored=False)
-    draft.note("info", "not_persisted", "It is forgotten when the leading meta server restarts.")
+    draft.note("info", "not_persisted", "It is lost when the leading meta server restarts.")
     return draft.seal()
 
 

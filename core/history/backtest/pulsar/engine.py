@@ -122,7 +122,7 @@ class Rules:
             InputError: None does.
         """
         if self.strategy is None:
-            raise InputError("This candidate does not shed.", hint="Name a shedding strategy.")
+            raise InputError("This candidate does not shed.", hint="Specify a shedding strategy.")
         return self.strategy
 
 

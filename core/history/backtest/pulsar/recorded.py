@@ -67,9 +67,9 @@ def load_series(
     minutes = store.minutes(cluster, window.start, end)
     if not minutes.num_rows:
         raise HistoryError(
-            f"Nothing of {cluster!r} was recorded from {window.start:%Y-%m-%d %H:%M}Z to "
+            f"No history of {cluster!r} is recorded from {window.start:%Y-%m-%d %H:%M}Z to "
             f"{window.end:%H:%M}Z.",
-            hint="Choose a range within the record.",
+            hint="Choose a recorded range.",
         )
     reader = _Reader(store, cluster, minutes)
     return reader.series(minute_s)
@@ -103,8 +103,8 @@ class _Reader:
         found = self._store.snapshot_at(self._cluster, ms_to_datetime(int(self._taken_at[row])))
         if not isinstance(found, PulsarSnapshot):
             raise InputError(
-                f"{self._cluster!r} is no Pulsar cluster.",
-                hint="Its back-test asks for `policies` and `switches`.",
+                f"{self._cluster!r} is not a Pulsar cluster.",
+                hint="Its back-test takes `policies` and `switches`.",
             )
         return found
 

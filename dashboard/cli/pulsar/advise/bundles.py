@@ -45,10 +45,10 @@ app = typer.Typer()
 @app.command()
 def bundles(
     brokers: Annotated[
-        int | None, typer.Option(help="Number of brokers; default: the live ones.")
+        int | None, typer.Option(help="Number of brokers; default: the live brokers.")
     ] = None,
     topics: Annotated[
-        int | None, typer.Option(help="Number of topics; each partition counts.")
+        int | None, typer.Option(help="Number of topics; each partition counts as one.")
     ] = None,
     clients: Annotated[int | None, typer.Option(help="Number of producers and consumers.")] = None,
     rate: Annotated[
@@ -73,7 +73,7 @@ def bundles(
 ) -> int:
     """Compute how many bundles a namespace needs.
 
-    Show every reason.
+    Shows every reason.
     """
     facts, settings = _live(snapshot, namespace, has_size=None not in (brokers, topics))
     limits = BundleLimits.of(settings)
@@ -112,7 +112,7 @@ def bundles(
             ],
         )
         table(
-            ("bundles", "per broker", "a move changes", "busiest at best above the mean"),
+            ("bundles", "per broker", "change per move", "min deviation of the busiest"),
             [
                 (
                     str(one.bundles),
@@ -134,13 +134,13 @@ def _live(
     """Return the namespace and the settings of the snapshot; defaults where none is named."""
     if (directory is None) != (namespace is None):
         raise UsageFaultError(
-            "A namespace is one of a snapshot.", hint="Give --snapshot and --namespace together."
+            "--namespace needs a snapshot.", hint="Pass --snapshot and --namespace together."
         )
     if directory is None or namespace is None:
         if not has_size:
             raise UsageFaultError(
-                "The number of brokers and topics is not given.",
-                hint="Give --brokers and --topics, or --snapshot and --namespace.",
+                "The number of brokers and topics is missing.",
+                hint="Pass --brokers and --topics, or --snapshot and --namespace.",
             )
         return None, EffectiveSettings.defaults()
     snapshot = load_snapshot(Path(directory))
@@ -196,7 +196,7 @@ def partitions(
         typer.Option("--snapshot", metavar="SNAPSHOT", help="Snapshot with the topic's namespace."),
     ] = None,
     wanted: Annotated[
-        int, typer.Option(min=1, help="Max partitions per bundle; plans the splits.")
+        int, typer.Option(min=1, help="Max partitions per bundle; finds the splits.")
     ] = 1,
     max_bundles: Annotated[int, typer.Option(help="loadBalancerNamespaceMaximumBundles.")] = 128,
     plan_file: Annotated[
@@ -204,15 +204,15 @@ def partitions(
         typer.Option(
             "--plan",
             metavar="OUT",
-            help="Write a plan of the splits; the snapshot must hold the topic.",
+            help="Write a plan of the splits; the snapshot must include the topic.",
         ),
     ] = None,
     reason: PlanReason = "",
     as_json: Json = False,
 ) -> int:
-    """Show how a topic's partitions fall into bundles.
+    """Show the distribution of a topic's partitions over bundles.
 
-    Plan splits that spread them, too.
+    Also plans splits that spread them.
     """
     topic = str(parse_topic_name(name))
     boundaries = _boundaries(name, bundle_count, directory)
@@ -236,7 +236,7 @@ def partitions(
 
     def show() -> None:
         table(
-            ("partitions", "most in a bundle", "random names", "share of the traffic"),
+            ("partitions", "max per bundle", "random names", "traffic share"),
             [
                 (
                     str(one.partitions),
@@ -275,18 +275,20 @@ def _plan(
         return None
     if directory is None:
         raise UsageFaultError(
-            "Even bundles are assumed: there is nothing to plan on a cluster.",
-            hint="Give --snapshot instead of --bundles.",
+            "A plan needs the bundles of a snapshot; --bundles assumes even bundles.",
+            hint="Pass --snapshot instead of --bundles.",
         )
     snapshot = load_snapshot(Path(directory))
     held = snapshot.topics["topic"].to_pylist()
     if not any(name.startswith(f"{topic}-partition-") for name in held):
         raise IncompleteSnapshotError(
-            f"No partition of {topic} is in {directory}, and a split cannot be taken back.",
-            hint="Capture with --topics-of its bundles, or fetch the topics on Calculators.",
+            f"No partition of {topic} is in {directory}: the split cannot be verified, and a split "
+            "cannot be undone.",
+            hint="Capture with --topics-of for its bundles, or fetch the topics on the "
+            "Calculators page.",
         )
     if not surgery.cuts:
-        raise InputError(f"There is nothing to plan: {surgery.verdict}")
+        raise InputError(f"Nothing to plan: {surgery.verdict}")
     namespace = parse_topic_name(topic).namespace
     cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
     options = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
@@ -308,8 +310,8 @@ def _boundaries(topic: str, bundle_count: int | None, directory: str | None) -> 
     """Return the boundaries of the namespace, or of equal bundles."""
     if (bundle_count is None) == (directory is None):
         raise UsageFaultError(
-            "The bundles are those of a snapshot, or so many even ones.",
-            hint="Give --snapshot or --bundles, one of the two.",
+            "The bundles are unknown.",
+            hint="Pass either --snapshot or --bundles.",
         )
     if bundle_count is not None:
         return even_boundaries(bundle_count)
@@ -321,7 +323,7 @@ def _boundaries(topic: str, bundle_count: int | None, directory: str | None) -> 
     if not known[namespace]:
         raise IncompleteSnapshotError(
             f"The boundaries of {namespace} are unknown in {directory}.",
-            hint="Give --bundles, or capture the cluster with its ZooKeeper.",
+            hint="Pass --bundles, or capture the cluster with ZooKeeper configured.",
         )
     found: list[int] = known[namespace]
     return found
@@ -332,14 +334,14 @@ def lookups(
     directory: Snapshot,
     namespace: Annotated[str, typer.Option(metavar="NS", help="Namespace, tenant/namespace.")],
     pace_per_min: Annotated[
-        float, typer.Option("--pace", metavar="BUNDLES/min", help="Bundles per minute, one by one.")
+        float, typer.Option("--pace", metavar="BUNDLES/min", help="Unload rate (bundles/min).")
     ] = 10.0,
     config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
     """Compute the lookups that unloading a namespace causes.
 
-    At once, and bundle by bundle.
+    Compares unloading at once and bundle by bundle.
     """
     found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
 

@@ -42,16 +42,20 @@ def queue(
     silent: Annotated[int, typer.Option(help="Partitions on a slow or dead broker.")] = 1,
     slow_ratio: Annotated[
         float,
-        typer.Option("--slow", metavar="SHARE", help="Rate that broker still accepts, 0 to 1."),
+        typer.Option(
+            "--slow",
+            metavar="SHARE",
+            help="Share of its traffic that the broker still accepts, 0 to 1.",
+        ),
     ] = 0.0,
     routing: Annotated[
         str, typer.Option(help="RoundRobinPartition, or SinglePartition.")
     ] = "RoundRobinPartition",
     as_json: Json = False,
 ) -> int:
-    """Compute a producer's queue, and when a broker blocks it.
+    """Compute when a slow broker blocks a producer's queue.
 
-    Show its batches, too.
+    Also shows its batches.
     """
     if routing not in ROUTINGS:
         unknown = UnknownNameError.of("routing mode", routing, ROUTINGS)
@@ -84,13 +88,13 @@ def queue(
         say(f"Queue of each partition: {limit}.")
         say(
             f"A batch closes by {batch.closes_by} after {batch.wait_s * 1000:.2f} ms with "
-            f"{batch.messages:,.1f} messages; {batch.per_s:,.0f} a second over all partitions."
+            f"{batch.messages:,.1f} messages; {batch.per_s:,.0f} per second over all partitions."
         )
         say(_stall_words(silent, stall.blocked_after_s, stall.by, slow_ratio))
         if found.hit_ratio < 1:
-            say(f"That is so for {format_ratio(found.hit_ratio)} of the producers.")
+            say(f"This applies to {format_ratio(found.hit_ratio)} of the producers.")
         if stall.timeouts_before:
-            say(f"Messages fail before that, after {load.send_timeout_s:g} s (sendTimeout).")
+            say(f"Messages fail earlier, after {load.send_timeout_s:g} s (sendTimeout).")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -99,6 +103,6 @@ def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float)
     who = f"{silent} partition{'s' if silent != 1 else ''} on a broker that "
     who += f"takes {format_ratio(slow_ratio)} of its traffic" if slow_ratio else "does not answer"
     if after_s is None:
-        return f"With {who} the producer is not held up."
+        return f"With {who} the producer does not block."
     full = "their queue is" if by == "queue" else "the client's memory is"
-    return f"With {who} the whole producer stops after {after_s:,.2f} s: {full} full."
+    return f"With {who} the entire producer blocks after {after_s:,.2f} s: {full} full."

@@ -58,7 +58,7 @@ class _Inputs:
         """Print what was taken from the snapshot."""
         rows = [(key, f"{self.values[key]:,.6g}", words) for key, words in self.words.items()]
         if rows:
-            table(("taken from the snapshot", "value", "where from"), rows)
+            table(("from the snapshot", "value", "source"), rows)
 
 
 @app.command()
@@ -125,8 +125,8 @@ def ledger(
 
 def _rollover_words(found: Rollover | None) -> str:
     if found is None:
-        return "Never: nothing is written, and an empty ledger is not rolled over."
-    held = " (full earlier; the least age keeps it open)" if found.held_by_minimum else ""
+        return "Never: an empty ledger is not rolled over."
+    held = " (full earlier; the min age keeps it open)" if found.held_by_minimum else ""
     return (
         f"In {found.in_minutes:,.1f} min by {found.cause}{held}, with {found.entries:,.0f} "
         f"entries and {format_bytes(found.size_bytes)}."
@@ -167,9 +167,9 @@ def retention(
     namespace: Average = None,
     as_json: Json = False,
 ) -> int:
-    """Compute the life of a message: retained or deleted.
+    """Compute when a message is retained, expired and deleted.
 
-    Show backlog, retained and deleted bytes, and why.
+    Shows backlog, retained and deleted bytes with the reason.
     """
     given = {
         "written": None if throughput is None else throughput / 1e6,
@@ -214,12 +214,12 @@ def retention(
             (
                 phase.name,
                 f"{phase.begins:,.1f} min",
-                "without end" if phase.ends is None else f"{phase.ends:,.1f} min",
+                "unlimited" if phase.ends is None else f"{phase.ends:,.1f} min",
                 phase.why,
             )
             for phase in phases
         ]
-        table(("phase", "from", "until at the latest", "why"), rows)
+        table(("phase", "from", "until (latest)", "reason"), rows)
         if stored:
             say(f"Until then {stored}.")
         for sentence in found:
@@ -233,7 +233,7 @@ def retention(
 def disks(
     directory: Snapshot,
     directories: Annotated[
-        int, typer.Option(min=1, max=1_000, help="ledgerDirectories of a bookie.")
+        int, typer.Option(min=1, max=1_000, help="Number of ledgerDirectories of a bookie.")
     ] = 4,
     config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
@@ -246,7 +246,7 @@ def disks(
     found = disk_picture(movable, rule, directories)
     if found is None:
         raise IncompleteSnapshotError(
-            f"No topic is known from {directory}.", hint="Capture the cluster with its load data."
+            f"{directory} has no topics.", hint="Capture the cluster with its load data."
         )
     body = {
         "ledgers": found.ledgers,
@@ -266,7 +266,7 @@ def disks(
                 zip(found.uneven.size_bytes, found.uneven.ledgers, strict=True)
             )
         ]
-        table(("directory", "holds", "ledgers"), rows)
+        table(("directory", "share", "ledgers"), rows)
         say(
             "Assumed: uniform topics in a bundle, one ledger each with a random number, all on "
             "one bookie."
@@ -312,8 +312,8 @@ def _filled(
             values[knob.key], words[knob.key] = live[knob.key].value, live[knob.key].words
         elif knob.key in _MEASURED:
             raise UsageFaultError(
-                "The rate or the throughput is not given.",
-                hint="Give --rate and --throughput, or --snapshot and --namespace.",
+                "The rate or the throughput is missing.",
+                hint="Pass --rate and --throughput, or --snapshot and --namespace.",
             )
         else:
             values[knob.key] = knob.value
@@ -324,7 +324,7 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
     if directory is None:
         if namespace is not None:
             raise UsageFaultError(
-                "A namespace is one of a snapshot.", hint="Give --snapshot with --namespace."
+                "--namespace needs a snapshot.", hint="Pass --snapshot with --namespace."
             )
         return {}
     snapshot = load_snapshot(directory)
@@ -348,7 +348,7 @@ def compaction(
     major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
     as_json: Json = False,
 ) -> int:
-    """Show what a bookie's compaction removes and retains."""
+    """Estimate the disk space that a bookie's compaction frees."""
     rule = CompactionRule(minor_threshold=minor, major_threshold=major)
     fate = fate_of_log(rule, live)
     body = {**dataclasses.asdict(fate), "dead_for_good_ratio": 1 - major}
@@ -356,9 +356,9 @@ def compaction(
     def show() -> None:
         within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
         say(
-            f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log comes back, "
-            f"{format_ratio(fate.rewritten_ratio)} is written again."
+            f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log is freed, "
+            f"{format_ratio(fate.rewritten_ratio)} is rewritten."
         )
-        say(f"Up to {format_ratio(1 - major)} of the disk may hold dead data for good.")
+        say(f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently.")
 
     return emit(Answer(body, show), as_json=as_json)

@@ -83,7 +83,7 @@ def _predicted(
         sentence = leader_round.bundle_headline(one, now_s, bundle)
     else:
         sentence = leader_round.headline(one, now_s, broker or "")
-    more = "Gates and distances are from the snapshot."
+    more = "Gates and distances are computed from the snapshot."
     return _Predicted(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
 
 
@@ -100,14 +100,12 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Explain why brokers shed or stay in the next round.
+    """Explain the shedding decision of the next round.
 
-    Show which settings conflict, too.
+    Also shows conflicting settings.
     """
     if broker is not None and bundle is not None:
-        raise UsageFaultError(
-            "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
-        )
+        raise UsageFaultError("--broker and --bundle cannot be combined.", hint="Pass one of them.")
     assumptions = Assumptions.of(None, settings, release)
     named = read_bundle_list(recently_unloaded)
     snapshot = pulsar_snapshot(source, config)
@@ -250,7 +248,7 @@ def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
 
 def _off(found: Explanation) -> None:
     if found.off:
-        say(f"The cluster sheds nothing by itself: {found.off} is false. With it on:")
+        say(f"Load shedding is off: {found.off} is false. If it were on:")
 
 
 def _show_broker(
@@ -265,15 +263,15 @@ def _show_broker(
         [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
     )
     for name in why.bundles:
-        say(f"Picked: {name}.")
+        say(f"Selected: {name}.")
     for name, held in why.skipped:
-        say(f"Held back: {name}: {held}.")
+        say(f"Skipped: {name}: {held}.")
     _turns(found, points, why.otherwise)
     _notes(found)
 
 
 def _state(gate: Gate) -> str:
-    return f"{_MET[gate.is_open]}, one suffices" if gate.is_alternative else _MET[gate.is_open]
+    return f"{_MET[gate.is_open]}, one is sufficient" if gate.is_alternative else _MET[gate.is_open]
 
 
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
@@ -281,10 +279,13 @@ def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -
     for point in points:
         say(point.text)
     if not is_searchable(found.view):
-        say("The cluster is too large for other settings to be tried.")
+        say("The cluster is too large to try other settings.")
     elif not points:
         tried = len(deciding_settings(found.strategy))
-        say(f"None of the {tried} settings of {found.strategy.name} turns that alone. {otherwise}")
+        say(
+            f"None of the {tried} settings of {found.strategy.name} alone changes this decision. "
+            f"{otherwise}"
+        )
 
 
 def _show_bundle(
@@ -307,7 +308,7 @@ def _show_bundle(
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
-        say(f"Goes to {broker} with {format_ratio(chance)}.")
+        say(f"Destination: {broker} ({format_ratio(chance)}).")
     _turns(found, turns, reason.otherwise)
     say()
     say(split.when)

@@ -44,7 +44,7 @@ def place(
 ) -> int:
     """Show the placement candidates of a bundle.
 
-    Show each probability, and why a broker is excluded.
+    Shows the probability of each broker, or the reason for its exclusion.
     """
     options: dict[str, Any] = {
         "request": request,
@@ -70,16 +70,17 @@ def shed(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Preview shedding rounds: bundles, destinations, why."""
+    """Preview shedding rounds: bundles, destinations, reasons."""
     if request.strategy == ALL:
         raise UsageFaultError(
-            "A round is of one strategy.", hint="Name one of them; `trimtab explain` has all."
+            "A shedding round has one strategy.",
+            hint="Specify one of them; `trimtab explain` compares all.",
         )
     assumptions = Assumptions.of(None, settings, release)
     if plan is not None and (len(snapshots) > 1 or engine != "local"):
         raise UsageFaultError(
-            "A plan is of one cluster, and made in process.",
-            hint="Name one snapshot and leave out --engine, or leave out --plan.",
+            "--plan needs one cluster and the local engine.",
+            hint="Specify one snapshot and omit --engine, or omit --plan.",
         )
     options: dict[str, Any] = {
         "request": request,
@@ -96,7 +97,7 @@ def shed(
 def simulate(
     snapshots: Snapshots,
     request: SimulateRequest,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 1,
     recently_unloaded: RecentlyUnloaded = None,
     settings: Settings = None,
     release: Release = None,

@@ -23,7 +23,7 @@ def lookup(
     config: Config = None,  # noqa: ARG001  # read with the snapshot
     as_json: Json = False,
 ) -> int:
-    """Show the way from a topic to its bundle and owner.
+    """Show the bundle and the owner of a topic.
 
     Step by step: topic, hash, bundle, owner.
     """

@@ -59,7 +59,7 @@ def run_optimize(
 ) -> int:
     """Find the fewest moves that balance the cluster.
 
-    Bring every broker near the mean, with a lower bound of the moves.
+    Brings every broker near the mean and shows a lower bound of the moves.
     """
     assumptions = Assumptions.of(None, settings, release)
     bundles = read_bundle_list(recently_unloaded)
@@ -93,7 +93,7 @@ def run_optimize(
             say(f"Written to {plan_file}.")
             say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
         elif plan_file is not None:
-            say("Nothing to plan, so no file is written.")
+            say("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -173,7 +173,7 @@ def _show(proposal: Proposal) -> None:
     for item in proposal.binding[:_BINDINGS_SHOWN]:
         say(f"Binding: {item.sentence}")
     if len(proposal.binding) > _BINDINGS_SHOWN:
-        say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json has them all.")
+        say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
     if proposal.lower_bound_bytes_per_s is None:
         say(
             "Target not reachable. Lower bound of the max deviation: "
@@ -209,7 +209,7 @@ def _show_moves(proposal: Proposal) -> None:
         ],
     )
     if len(proposal.moves) > _MOST_SHOWN:
-        say(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json has them all.")
+        say(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _show_curve(proposal: Proposal) -> None:

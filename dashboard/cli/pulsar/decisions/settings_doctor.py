@@ -45,11 +45,11 @@ def doctor(
     source: MaybeSource = None,
     conf: Annotated[
         Path | None,
-        typer.Option("--conf", metavar="FILE", help="Judge a broker.conf instead of a cluster."),
+        typer.Option("--conf", metavar="FILE", help="Check a broker.conf instead of a cluster."),
     ] = None,
     helm: Annotated[
         Path | None,
-        typer.Option("--helm", metavar="FILE", help="Judge the values of a Helm chart."),
+        typer.Option("--helm", metavar="FILE", help="Check the values of a Helm chart."),
     ] = None,
     settings: Settings = None,
     release: Release = None,
@@ -65,8 +65,8 @@ def doctor(
         return _of_file(source, conf, helm, assumptions, as_json=as_json)
     if source is None:
         raise UsageFaultError(
-            "Nothing to check is named.",
-            hint="Name a cluster or a snapshot, or pass --conf FILE or --helm FILE.",
+            "Nothing to check.",
+            hint="Specify a cluster or a snapshot, or pass --conf FILE or --helm FILE.",
         )
     snapshot = pulsar_snapshot(source, config)
     effective = assumptions.settings_of(snapshot)
@@ -103,8 +103,8 @@ def _of_file(
     """Judge a configuration file by itself."""
     if len([one for one in (source, conf, helm) if one is not None]) > 1:
         raise UsageFaultError(
-            "Name one of a cluster, --conf and --helm.",
-            hint="Several files are judged one after the other.",
+            "Specify either a cluster, --conf or --helm.",
+            hint="Check files one by one.",
         )
     config = read_broker_conf(conf) if conf is not None else read_helm_values(helm or Path())
     snapshot = snapshot_of_config(config, services.now(), assumptions.release)
@@ -221,22 +221,22 @@ def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSet
         places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
         if places:
             more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
-            say(f"  Read at: {', '.join(places[:_MOST_PLACES])}{more}.")
+            say(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
     _show_unjudged(found)
 
 
 def _show_finding(one: Finding, command: str, prefix: str) -> None:
     say()
     say(f"{one.severity}: {one.sentence}", is_prose=True)
-    say(f"  So: {one.consequence}")
+    say(f"  Consequence: {one.consequence}")
     if one.hint:
-        say(f"  Do: {one.hint}")
+        say(f"  Fix: {one.hint}")
     if command:
         say(f"  {command}")
     for line in one.fix.lines:
         say(f"  {prefix}{line}")
     if one.fix.restart:
-        say("  It is read when a broker starts: restart the brokers one by one.")
+        say("  A broker reads it at its start: restart the brokers one by one.")
 
 
 def _show_unjudged(found: Examination) -> None:
@@ -252,8 +252,8 @@ def _show_brokers(compared: Comparison) -> None:
     say()
     groups = compared.groups[:_MOST_GROUPS]
     table(
-        ("what differs", *(group_words(group) for group in groups)),
+        ("differences", *(group_words(group) for group in groups)),
         [(row, *(group.values[row] for group in groups)) for row in compared.rows],
     )
     if len(compared.groups) > len(groups):
-        say(f"{len(compared.groups) - len(groups)} more groups of brokers: --json has them all.")
+        say(f"{len(compared.groups) - len(groups)} more groups of brokers; --json lists all.")

@@ -106,7 +106,7 @@ def tell(
         if plan is not None:
             _show_plan(plan, planned.file, planned.directory)
         elif planned.file is not None:
-            say("Nothing to plan, so no file is written.")
+            say("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -217,12 +217,12 @@ def read_bundle_list(path: Path | None) -> list[str]:
         held = json.loads(path.read_bytes())
     except OSError as exc:
         raise UsageFaultError(
-            f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a JSON list."
+            f"{path} cannot be read: {exc.strerror}.", hint="Specify a file with a JSON list."
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
     if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
-        raise UsageFaultError(f"{path} does not hold a list of bundle names.", hint=_LIST_HINT)
+        raise UsageFaultError(f"{path} is not a list of bundle names.", hint=_LIST_HINT)
     return held
 
 
@@ -256,13 +256,13 @@ def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundle
     verb = "is" if len(missing) == 1 else "are"
     warning = (
         f"{pluralize(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot "
-        f"and left out: {shown}{more}. Boundaries may have changed by a split."
+        f"and ignored: {shown}{more}. A split may have changed the boundaries."
     )
     note(f"warning: {warning}")
     return KnownBundles(tuple(name for name in named if name in there), warning)
 
 
-_LIST_HINT: Final = 'Write a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
+_LIST_HINT: Final = 'Use a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
 
 
 def _plan(snapshot: PulsarSnapshot, answer: ShedAnswer, assumptions: Assumptions) -> Plan:
@@ -296,12 +296,12 @@ def _show_rounds(answer: ShedAnswer) -> None:
         for point in answer.turning_points if number == 1 else ():
             say(point.text)
     if len(answer.rounds) > 1:
-        say("Every round sees the same load: what moved still counts where it was.")
+        say("Every round uses the same load data; moves have no effect on it.")
 
 
 def _show_placement(answer: ShedAnswer) -> None:
     if answer.placement:
-        say(f"Placed by {answer.placement}.")
+        say(f"Placement: {answer.placement}.")
     if answer.warning:
         say(f"Warning: {answer.warning}")
 
@@ -312,8 +312,8 @@ def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
     if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
         say(
-            f"To see what it would unload: add `{assumed}`, or `--strategy-only` to leave the load "
-            "manager's checks out, too."
+            f"To preview the unloads, add `{assumed}`, or `--strategy-only` to skip the load "
+            "manager's checks too."
         )
 
 
@@ -336,11 +336,11 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
         )
         for move in done.moves[:_MOST_MOVES]
     ]
-    table(("broker", "bundle", "goes to"), rows)
+    table(("broker", "bundle", "destination"), rows)
     if done.skipped and not done.moves:
-        say("Nothing is unloaded: the load manager leaves alone all that was picked.")
+        say("No bundle is unloaded: the load manager skips all selected bundles.")
     if len(done.moves) > _MOST_MOVES:
-        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json has them all.")
+        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json lists all.")
     for bundle, reason in done.skipped.items():
         say(f"Not unloaded: {bundle}: {reason}.")
     for assumed in done.decision.notes:
@@ -352,7 +352,7 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
 
 def _destination(distribution: Mapping[str, float] | None, planned: str | None) -> str:
     if not distribution:
-        return planned or "left to placement"
+        return planned or "by placement"
     ordered = sorted(distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = ", ".join(f"{format_ratio(p)} {broker}" for broker, p in ordered[:3])
     more = len(ordered) - 3
@@ -380,12 +380,12 @@ def _show_gates(done: Round) -> None:
     ]
     table(("broker", "verdict", "because"), rows)
     if len(traces) > _MOST_SHOWN:
-        say(f"... and {len(traces) - _MOST_SHOWN} more; --json has them all.")
+        say(f"... and {len(traces) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _verdict(trace: BrokerTrace, done: Round) -> str:
     if trace.broker is None:
         return "acts" if trace.sheds else "rests"
     if trace.sheds and done.skipped and all(move.broker != trace.broker for move in done.moves):
-        return "held back"
+        return "skipped"
     return "sheds" if trace.sheds else "stays"

@@ -175,8 +175,8 @@ def _round_json(result: RoundResult) -> dict[str, Any]:
 def _show(done: Simulation) -> None:
     say(done.sentence)
     say(
-        f"{done.shedding} with {done.placement}, a round every {done.interval_minutes:g} min, "
-        f"bundles rest for {done.grace_minutes:g} min."
+        f"{done.shedding} with {done.placement}, round interval {done.interval_minutes:g} min, "
+        f"grace period {done.grace_minutes:g} min."
     )
     busy = [result for result in done.rounds if result.moves or result.number == 0]
     if busy:
@@ -196,10 +196,10 @@ def _show(done: Simulation) -> None:
             ],
         )
         if len(busy) > _MOST_SHOWN:
-            say(f"... and {len(busy) - _MOST_SHOWN} more rounds with moves; --json has them all.")
+            say(f"... and {len(busy) - _MOST_SHOWN} more rounds with moves; --json lists all.")
     for flap in done.flaps[:_MOST_SHOWN]:
         say(
-            f"Came back: {flap.bundle} to {flap.home} from {flap.away} after "
+            f"Returned: {flap.bundle} to {flap.home} from {flap.away} after "
             f"{flap.dwell_minutes:.0f} min (round {flap.left_round} to {flap.back_round})."
         )
     for text in done.notes:

@@ -48,12 +48,15 @@ def split(
         str | None, typer.Option(help="Split algorithm; default: the brokers'.")
     ] = None,
     positions: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Positions for specified_positions_divide.")
+        str | None,
+        typer.Option(metavar="A,B", help="Positions (hex) for specified_positions_divide."),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
     ] = None,
-    unload_parts: Annotated[bool, typer.Option("--unload", help="Unload the parts too.")] = False,
+    unload_parts: Annotated[
+        bool, typer.Option("--unload", help="Also unload the new bundles.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     settings: Settings = None,
     release: Release = None,
@@ -85,7 +88,7 @@ def split(
         _show(found)
         if made is not None:
             say()
-            say(f"Plan {made.short_id}, good until {made.expires_at:%H:%M:%S} UTC.")
+            say(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
             for item in made.diagnostics:
                 say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
             say(f"Written to {plan}.")
@@ -114,13 +117,13 @@ def _check_positions(algorithm: str | None, positions: tuple[int, ...]) -> None:
     if algorithm == BY_HAND and not positions:
         raise UsageFaultError(
             f"--algorithm {BY_HAND} needs --positions.",
-            hint="Name them: --positions 0x20000000,0x60000000.",
+            hint="Example: --positions 0x20000000,0x60000000.",
         )
     if positions and algorithm != BY_HAND:
-        named = f"--algorithm {algorithm}" if algorithm else "the cluster's own algorithm"
+        named = f"--algorithm {algorithm}" if algorithm else "the cluster's algorithm"
         raise UsageFaultError(
-            f"--positions are for {BY_HAND}; {named} finds its own.",
-            hint=f"Add --algorithm {BY_HAND}, or leave --positions out.",
+            f"--positions apply only to {BY_HAND}; {named} computes its positions.",
+            hint=f"Pass --algorithm {BY_HAND}, or omit --positions.",
         )
 
 
@@ -138,13 +141,13 @@ def parse_positions(text: str | None) -> tuple[int, ...]:
             value = int(part.strip(), 0)
         except ValueError as exc:
             raise UsageFaultError(
-                f"--positions {part.strip()!r} is no number.",
-                hint="Write --positions 0x20000000,0x60000000.",
+                f"--positions {part.strip()!r} is not a number.",
+                hint="Example: --positions 0x20000000,0x60000000.",
             ) from exc
         if not 0 <= value <= FULL_UPPER:
             raise UsageFaultError(
-                f"--positions {part.strip()} is not on the ring.",
-                hint="The ring goes from 0x00000000 to 0xffffffff.",
+                f"--positions {part.strip()} is outside the hash range.",
+                hint="The hash range is 0x00000000 to 0xffffffff.",
             )
         values.append(value)
     return tuple(values)
@@ -215,7 +218,7 @@ def _show(found: SplitWhatIf) -> None:
         say(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
     say()
     table(
-        ("part", "topics", "sessions", "rate", "throughput", "share of the load"),
+        ("part", "topics", "sessions", "rate", "throughput", "load share"),
         [
             (
                 part.range,
