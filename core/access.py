@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
@@ -62,12 +62,15 @@ class Grant:
         people: Names, subjects of an OpenID provider, or ``*``: everybody who is signed in.
         groups: Names of groups.
         clusters: Patterns of cluster names, for example ``prod-*``.
+        scope: Tenants (``acme``), namespaces (``acme/orders``, ``acme/*``) and Pegasus tables that
+            the role is limited to; empty: the whole cluster. Beyond it the role is ``viewer``.
     """
 
     role: Role
     people: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ("*",)
+    scope: tuple[str, ...] = ()
 
     def fits(self, identity: Identity, cluster: str | None) -> bool:
         """Return whether it is for a person, on a cluster; ``None``: on any."""
@@ -80,6 +83,13 @@ class Grant:
         return is_theirs and (
             cluster is None or any(fnmatchcase(cluster, one) for one in self.clusters)
         )
+
+    def role_in(self, name: str | None) -> Role:
+        """Return the role in a namespace or on a table; ``None``: on the whole cluster."""
+        is_covered = not self.scope or (
+            name is not None and any(_is_within(name, one) for one in self.scope)
+        )
+        return self.role if is_covered else "viewer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +104,21 @@ class Access:
     sign_in: SignIn = "none"
     grants: tuple[Grant, ...] = ()
 
-    def role_of(self, identity: Identity, cluster: str | None = None) -> Role | None:
+    @property
+    def has_scopes(self) -> bool:
+        """Whether a role is limited to namespaces or tables."""
+        return any(grant.scope for grant in self.grants)
+
+    def role_of(
+        self, identity: Identity, cluster: str | None = None, name: str | None = None
+    ) -> Role | None:
         """Return the highest role of a person on a cluster, ``None``: no role.
 
         Args:
             identity: The person.
             cluster: Its name; ``None``: on whichever cluster the role is highest.
+            name: A namespace or table of it; ``None``: the whole cluster, for which a role that is
+                limited to a scope counts as ``viewer``.
         """
         if identity.source not in _SOURCES[self.sign_in]:
             return None
@@ -107,16 +126,47 @@ class Access:
             return None  # of an earlier version, whose names may be anybody's
         if self.sign_in == "none":
             return "admin"
-        roles = {grant.role for grant in self.grants if grant.fits(identity, cluster)}
+        roles = {grant.role_in(name) for grant in self.grants if grant.fits(identity, cluster)}
         return max(roles, key=ROLES.index, default=None)
 
-    def may(self, identity: Identity, role: Role, cluster: str | None = None) -> bool:
-        """Return whether a person has at least a role on a cluster, or on any."""
+    def limited_roles(self, identity: Identity, cluster: str) -> dict[Role, list[str]]:
+        """Return the roles above that of the whole cluster, each with its scope.
+
+        Args:
+            identity: The person.
+            cluster: Its name.
+        """
         held = self.role_of(identity, cluster)
+        if held is None or self.sign_in == "none":
+            return {}
+        found: dict[Role, list[str]] = {}
+        for grant in self.grants:
+            is_higher = ROLES.index(grant.role) > ROLES.index(held)
+            if grant.scope and is_higher and grant.fits(identity, cluster):
+                found.setdefault(grant.role, []).extend(grant.scope)
+        return {role: sorted(set(found[role])) for role in ROLES if role in found}
+
+    def may(
+        self, identity: Identity, role: Role, cluster: str | None = None, name: str | None = None
+    ) -> bool:
+        """Return whether a person has at least a role on a cluster, or on any.
+
+        Args:
+            identity: The person.
+            role: That is needed.
+            cluster: Its name; ``None``: any.
+            name: See :meth:`role_of`.
+        """
+        held = self.role_of(identity, cluster, name)
         return held is not None and ROLES.index(held) >= ROLES.index(role)
 
     def refusal(
-        self, identity: Identity, role: Role, cluster: str | None, action: str
+        self,
+        identity: Identity,
+        role: Role,
+        cluster: str | None,
+        action: str,
+        name: str | None = None,
     ) -> tuple[str, str] | None:
         """Return why a person may not do something, and what helps; ``None``: the person may.
 
@@ -125,8 +175,9 @@ class Access:
             role: That the action needs.
             cluster: Where; ``None``: it belongs to no cluster in particular.
             action: What is refused, for example ``apply plans``.
+            name: The namespace or table that the action changes; ``None``: the whole cluster.
         """
-        if self.may(identity, role, cluster):
+        if self.may(identity, role, cluster, name):
             return None
         place = f" on {cluster}" if cluster else ""
         if identity.source not in _SOURCES[self.sign_in]:
@@ -134,10 +185,15 @@ class Access:
                 f"{identity.name} is not signed in, so nobody can {action}{place} this way.",
                 "Sign in; for the command line set TRIMTAB_TOKEN to a token of `trimtab tokens`.",
             )
-        held = self.role_of(identity, cluster)
+        held = self.role_of(identity, cluster, name)
         is_unverified = identity.source == "oidc" and identity.name == identity.subject
+        at = "" if name is None else f" for {name}"
+        limited = self.limited_roles(identity, cluster) if cluster and name is None else {}
+        only = f", {describe_scopes(limited)} only" if limited else ""
+        everywhere = " for the whole cluster" if limited else ""
+        whose = f"{identity.name} has {held or 'no'} role{place}{at}{only}"
         return (
-            f"{identity.name} has {held or 'no'} role{place}; {role} is needed to {action}.",
+            f"{whose}; {role}{everywhere} is needed to {action}.",
             "Ask an admin: roles are under [[access.grants]] in trimtab.toml."
             + (_NO_ADDRESS if is_unverified else ""),
         )
@@ -161,6 +217,18 @@ _NO_ADDRESS: Final = (
     " A grant to an e-mail address does not count: the provider did not mark yours as verified "
     "(claim email_verified)."
 )
+
+
+def _is_within(name: str, pattern: str) -> bool:
+    """Return whether a pattern names a namespace or table, or the tenant of a namespace."""
+    tenant, slash, _ = name.partition("/")
+    is_tenant = bool(slash) and "/" not in pattern and fnmatchcase(tenant, pattern)
+    return is_tenant or fnmatchcase(name, pattern)
+
+
+def describe_scopes(limited: Mapping[Role, Sequence[str]]) -> str:
+    """Return ``operator for acme, beta/*``, for roles of :meth:`Access.limited_roles`."""
+    return "; ".join(f"{role} for {', '.join(scope)}" for role, scope in limited.items())
 
 
 def is_same_person(one: Identity, other: Identity) -> bool:

@@ -33,6 +33,10 @@ class KnownSystem(System[Any], Protocol):
         """Return the figures of a snapshot for monitoring systems."""
         ...
 
+    def servers(self, snapshot: Any) -> dict[str, str | None]:
+        """Return the brokers or nodes by name, with the failure domain of each."""
+        ...
+
     def verdict(self, snapshot: Any, earlier: Callable[[], Sequence[Any]] = tuple) -> Verdict:
         """Return the verdict on a cluster: findings, worst first, and what was examined.
 

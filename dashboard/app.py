@@ -39,10 +39,6 @@ st.set_page_config(
     page_icon=MARK,
     layout="wide",
     initial_sidebar_state=210,
-    menu_items={
-        "About": "Trimtab keeps Apache Pulsar fleets in balance: see the load, preview a move, "
-        "apply it, watch it, take it back."
-    },
 )
 
 if identity.needs_sign_in():

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +37,43 @@ _PICTURE: Final = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+")
 
 _CARE: Final = re.compile(f"{MISLEADING.pattern}|{_TAG.pattern}", re.IGNORECASE)
 
+_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.\-]+):\d{1,5}(?![\w:])")
+"""What may be a server's address in a sentence."""
+
 _originals: dict[str, str] = {}
+_labels_of: Callable[[], Mapping[str, str]] = dict
+
+
+def use_labels(labels_of: Callable[[], Mapping[str, str]]) -> None:
+    """Show labels instead of addresses, see :mod:`core.labels`.
+
+    Args:
+        labels_of: Returns the labels by address, for who looks at the page that is drawn now.
+    """
+    global _labels_of  # noqa: PLW0603  # set once, when the pages are loaded
+    _labels_of = labels_of
+
+
+def labeled(text: str, *, is_full: bool = False) -> str:
+    """Return a sentence with labels instead of addresses.
+
+    Args:
+        text: The sentence.
+        is_full: Each label is followed by its address.
+    """
+    return _labeled(text, _labels_of(), is_full=is_full)
+
+
+def _labeled(text: str, labels: Mapping[str, str], *, is_full: bool = False) -> str:
+    if not labels or ":" not in text:
+        return text
+
+    def shown(found: re.Match[str]) -> str:
+        address = found.group()
+        label = labels.get(address, address)
+        return f"{label} ({address})" if is_full and address not in label else label
+
+    return _ADDRESS.sub(shown, text)
 
 
 def legible(text: str) -> str:
@@ -55,8 +93,9 @@ def option(name: str) -> str:
 
 
 def original(shown: str) -> str:
-    """Return the name that :func:`legible` made this of, for a click on it."""
-    return _originals.get(shown, shown)
+    """Return the name that :func:`legible` made this of, or whose label it is."""
+    named = (address for address, label in _labels_of().items() if label == shown)
+    return _originals.get(shown) or next(named, shown)
 
 
 def sentence(text: str) -> str:
@@ -78,10 +117,12 @@ def legible_frame(frame: Any) -> Any:
     """Return a table with legible texts; what is no data frame is returned as it is."""
     if not isinstance(frame, pd.DataFrame):
         return frame
+    labels = _labels_of()
+    cell = partial(_cell, labels=labels)
     changed = {
-        name: frame[name].astype(object).map(_cell)
+        name: frame[name].astype(object).map(cell)
         for name in frame.columns
-        if _may_hold_text(frame[name]) and needs_care(frame[name])
+        if _may_hold_text(frame[name]) and _needs_care(frame[name], labels)
     }
     return frame.assign(**changed) if changed else frame
 
@@ -92,7 +133,14 @@ def _may_hold_text(column: pd.Series) -> bool:
 
 def needs_care(values: Any) -> bool:
     """Return whether a text among ``values`` (nested as they may be) is not shown as it is."""
-    return any(len(one) > MAX_NAME or _CARE.search(one) for one in texts_of(values))
+    return _needs_care(values, _labels_of())
+
+
+def _needs_care(values: Any, labels: Mapping[str, str]) -> bool:
+    return any(
+        len(one) > MAX_NAME or _CARE.search(one) or (labels and _labeled(one, labels) != one)
+        for one in texts_of(values)
+    )
 
 
 def texts_of(values: Any) -> list[str]:
@@ -108,23 +156,29 @@ def texts_of(values: Any) -> list[str]:
     return []
 
 
-def _cell(value: object) -> object:
+def _cell(value: object, labels: Mapping[str, str]) -> object:
     if isinstance(value, str):
         if _PICTURE.fullmatch(value):
             return value
+        text = _labeled(value, labels)
         # a sentence keeps its words, a name loses its middle
-        return sentence(value) if " " in value.strip() else legible(value)
-    return [_cell(one) for one in value] if isinstance(value, list) else value
+        return sentence(text) if " " in text.strip() else legible(text)
+    return [_cell(one, labels) for one in value] if isinstance(value, list) else value
 
 
 def legible_values(values: Any) -> Any:
     """Return a chart's texts as they are shown, in whatever lists or arrays they come."""
+    return _legible_values(values, _labels_of())
+
+
+def _legible_values(values: Any, labels: Mapping[str, str]) -> Any:
     if isinstance(values, str):
-        return without_tags(legible(values)) if len(values) <= MAX_NAME else _label(values)
+        text = _labeled(values, labels)
+        return without_tags(legible(text)) if len(text) <= MAX_NAME else _label(text)
     if isinstance(values, list | tuple):
-        return [legible_values(one) for one in values]
+        return [_legible_values(one, labels) for one in values]
     if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
-        return np.array([legible_values(one) for one in values.tolist()], dtype=object)
+        return np.array([_legible_values(one, labels) for one in values.tolist()], dtype=object)
     return values
 
 

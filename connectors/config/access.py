@@ -24,17 +24,30 @@ class GrantConfig(Strict):
             addresses that the provider verified, or ``ISSUER#SUBJECT``.
         groups: Names of groups: of the user file, the proxy or the provider.
         clusters: Names or patterns such as ``prod-*``.
+        scope: Tenants (``acme``), namespaces (``acme/orders``, ``acme/*``) and Pegasus tables that
+            the role is limited to; empty: the whole cluster.
     """
 
     role: Role
     people: list[str] = Field(default_factory=list)
     groups: list[str] = Field(default_factory=list)
     clusters: list[str] = Field(default=["*"], min_length=1)
+    scope: list[str] = Field(default_factory=list)
+
+    @field_validator("scope")
+    @classmethod
+    def _names(cls, scope: list[str]) -> list[str]:
+        for one in scope:
+            if not one.strip() or one != one.strip() or one.count("/") > 1 or "://" in one:
+                raise ValueError("each of scope reads tenant, tenant/namespace or table")
+        return scope
 
     @model_validator(mode="after")
     def _for_somebody(self) -> GrantConfig:
         if not self.people and not self.groups:
             raise ValueError("a grant needs people or groups")
+        if self.scope and self.role == "viewer":
+            raise ValueError("scope limits operator and admin: a viewer sees whole clusters")
         return self
 
 
@@ -138,6 +151,7 @@ class AccessConfig(Strict):
                     people=tuple(one.people),
                     groups=tuple(one.groups),
                     clusters=tuple(one.clusters),
+                    scope=tuple(one.scope),
                 )
                 for one in self.grants
             ),

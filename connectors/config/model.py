@@ -43,6 +43,7 @@ from core.actions.approval import ApprovalRules
 from core.actions.windows import Window
 from core.bounds import MAX_CONFIG_BYTES, TooLargeError, read_file
 from core.errors import ConfigError, UnknownNameError
+from core.labels import label_fault
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
@@ -324,6 +325,10 @@ class ClusterConfig(Strict):
         meta_servers: ``host:port`` of some or all meta servers of a Pegasus cluster.
         rate_sample_s: Seconds between the two samples of a Pegasus server that give its rates.
         prometheus: Where the metrics of a Pulsar cluster's brokers are read, if anywhere.
+        group: Clusters that belong together, for example a region.
+        tags: Further words by which clusters are chosen.
+        labels: Address or host of a broker or node, or a pattern of it, to the label that is shown
+            for it; see :func:`core.labels.labels_of`.
         target_percent: Deviation from the mean that is balanced enough, for pages, alerts, jobs
             and commands; by default that of the system.
     """
@@ -350,6 +355,9 @@ class ClusterConfig(Strict):
     meta_servers: list[str] = Field(default_factory=list)
     rate_sample_s: float = Field(default=1.0, gt=0, le=60)
     prometheus: Prometheus | None = None
+    group: str = ""
+    tags: list[str] = Field(default_factory=list)
+    labels: dict[str, str] = Field(default_factory=dict)
     target_percent: float | None = Field(default=None, ge=1, le=100)
 
     @model_validator(mode="before")
@@ -370,6 +378,28 @@ class ClusterConfig(Strict):
         if not _NAME.match(name):
             raise ValueError("a cluster name has letters, digits, dots, dashes and underscores")
         return name
+
+    @field_validator("group")
+    @classmethod
+    def _plain_group(cls, group: str) -> str:
+        if group and not _NAME.match(group):
+            raise ValueError("a group is letters, digits, dot, dash and underscore")
+        return group
+
+    @field_validator("tags")
+    @classmethod
+    def _plain_tags(cls, tags: list[str]) -> list[str]:
+        if not all(_NAME.match(one) for one in tags):
+            raise ValueError("a tag is letters, digits, dot, dash and underscore")
+        return tags
+
+    @field_validator("labels")
+    @classmethod
+    def _labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for address, label in labels.items():
+            if fault := label_fault(label):
+                raise ValueError(f"the label of {address}: {fault}")
+        return labels
 
     @field_validator("zookeeper")
     @classmethod

@@ -39,7 +39,7 @@ from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
 from core.actions.approval import waits_for_approval
 from core.actions.authority import obeyed, refusal_of, signed
-from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
+from core.actions.events import Event, Record, RunClaimed, RunEnded, RunRequested, StepEnded
 from core.actions.model import ENDED_RUNS, Refusal, RunId, StepResult
 from core.actions.ports import Lease, Ports
 from core.actions.reconcile import RECONCILE_UNTIL_S, needs_reconciling
@@ -348,7 +348,13 @@ class _Loop:
         """Return why an entry is not obeyed; roles and key are those of this moment."""
         access = self._limits.access()
         approver = self._limits.now().approval.role
-        return refusal_of(record, installation_key(access), access.rules(), approver)
+        key = installation_key(access)
+        return refusal_of(record, key, access.rules(), approver, self._plan_of)
+
+    def _plan_of(self, run_id: RunId) -> Plan | None:
+        """Return the plan of a run; ``None``: the journal has no request of it."""
+        events = (entry.record.event for entry in self._open_journal().entries(run_id=run_id))
+        return next((event.plan for event in events if isinstance(event, RunRequested)), None)
 
     def _count_bug(self, run_id: RunId, bug: OpsError, ports: Ports) -> None:
         """End a run that can never be executed; it must not block the others."""

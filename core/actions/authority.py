@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from core.access import Access, Role, highest
+from core.access import Access, Identity, Role, highest
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
@@ -25,7 +25,8 @@ from core.actions.events import (
     RunRequested,
     canonical,
 )
-from core.actions.model import Refusal
+from core.actions.model import Refusal, RunId
+from core.errors import ForbiddenError
 from core.plan.model import Plan
 
 Request = RunRequested | ControlRequested | RunDecided
@@ -37,6 +38,74 @@ def needed_role(plan: Plan) -> Role:
     return highest(step.role for step in plan.steps)
 
 
+def needed_roles(plan: Plan, *, is_balancer_paused: bool = False) -> dict[str | None, Role]:
+    """Return the role that each part of a cluster needs to have a plan executed.
+
+    Args:
+        plan: Of which every step counts that changes something.
+        is_balancer_paused: The run pauses the cluster's own balancer.
+    Returns:
+        By namespace or table; ``None``: the whole cluster, for steps that belong to neither.
+    """
+    found: dict[str | None, Role] = {None: "operator"} if is_balancer_paused else {}
+    for step in plan.steps:
+        if step.wait is None:
+            for name in step.scopes or (None,):
+                found[name] = highest((step.role, found.get(name, "viewer")))
+    return found or {None: needed_role(plan)}
+
+
+def plan_refusal(
+    access: Access,
+    identity: Identity,
+    plan: Plan,
+    cluster: str,
+    action: str = "apply this plan",
+    *,
+    role: Role | None = None,
+    is_balancer_paused: bool = False,
+) -> tuple[str, str] | None:
+    """Return why a person may not have a plan executed, and what helps; ``None``: the person may.
+
+    Args:
+        access: The roles.
+        identity: The person.
+        plan: Every namespace and table that it changes must be in the scope of the role.
+        cluster: Where it is executed.
+        action: What is refused.
+        role: That the action needs wherever the plan changes something; ``None``: as the steps do.
+        is_balancer_paused: The run pauses the cluster's own balancer.
+    """
+    needed = needed_roles(plan, is_balancer_paused=is_balancer_paused)
+    refusals = (
+        access.refusal(identity, role or each, cluster, action, name)
+        for name, each in needed.items()
+    )
+    return next((one for one in refusals if one is not None), None)
+
+
+def check_plan(
+    access: Access,
+    identity: Identity,
+    plan: Plan,
+    cluster: str,
+    action: str = "apply this plan",
+    *,
+    role: Role | None = None,
+    is_balancer_paused: bool = False,
+) -> None:
+    """Check that a person may have a plan executed; see :func:`plan_refusal`.
+
+    Raises:
+        ForbiddenError: The person may not.
+    """
+    refused = plan_refusal(
+        access, identity, plan, cluster, action, role=role, is_balancer_paused=is_balancer_paused
+    )
+    if refused is not None:
+        raise ForbiddenError(refused[0], hint=refused[1])
+
+
 def signed(record: Record, key: bytes) -> Record:
     """Return a record with the signature of its content, made with the installation's key."""
     event = msgspec.structs.replace(record.event, signature=_signature(record, key))
@@ -44,7 +113,11 @@ def signed(record: Record, key: bytes) -> Record:
 
 
 def refusal_of(
-    record: Record, key: bytes, access: Access, approver: Role = "operator"
+    record: Record,
+    key: bytes,
+    access: Access,
+    approver: Role = "operator",
+    plan_of: Callable[[RunId], Plan | None] = lambda _: None,
 ) -> Refusal | None:
     """Return why an entry of the journal is not obeyed; ``None``: it is.
 
@@ -53,6 +126,8 @@ def refusal_of(
         key: The installation's key.
         access: Roles as they are now, not as they were when it was requested.
         approver: Role of those who may approve runs of the cluster.
+        plan_of: Returns the plan of a run, for requests that refer to one; ``None``: unknown, and
+            the role must be for the whole cluster.
     """
     event = record.event
     if not isinstance(event, Request):
@@ -60,8 +135,21 @@ def refusal_of(
     identity = event.identity
     if identity is None or not is_genuine(record, key):
         return _not_signed("request", record)
-    role, action = _needed(event, approver)
-    refused = access.refusal(identity, role, record.cluster, action)
+    if isinstance(event, RunRequested):
+        refused = plan_refusal(
+            access,
+            identity,
+            event.plan,
+            record.cluster,
+            is_balancer_paused=event.options.pause_balancer,
+        )
+    else:
+        role, action = _needed(event, approver)
+        refused = access.refusal(identity, role, record.cluster, action)
+        if refused is not None and access.has_scopes:
+            plan = plan_of(record.run_id)
+            if plan is not None:
+                refused = plan_refusal(access, identity, plan, record.cluster, action, role=role)
     if refused is None:
         return None
     return Refusal(code="forbidden", sentence=refused[0], hint=refused[1])
@@ -93,11 +181,9 @@ def is_genuine(record: Record, key: bytes) -> bool:
     return hmac.compare_digest(found, _signature(record, key).encode())
 
 
-def _needed(event: Request, approver: Role) -> tuple[Role, str]:
+def _needed(event: ControlRequested | RunDecided, approver: Role) -> tuple[Role, str]:
     """Return the role that a request needs, and what it asks for."""
     match event:
-        case RunRequested():
-            return needed_role(event.plan), "apply this plan"
         case ControlRequested():
             return "operator", f"{event.control} runs"
         case RunDecided():

@@ -46,6 +46,10 @@ class PegasusSystem:
         hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
     )
 
+    def servers(self, snapshot: PegasusSnapshot) -> dict[str, str | None]:
+        """Return the nodes; Pegasus has no failure domains."""
+        return dict.fromkeys(one.name for one in PegasusFacts(snapshot).nodes)
+
     def verdict(
         self, snapshot: PegasusSnapshot, earlier: Callable[[], Sequence[PegasusSnapshot]] = tuple
     ) -> Verdict:

@@ -19,6 +19,7 @@ from core.findings.verdict import Verdict
 from core.gauges import Gauge
 from core.plan.model import Plan
 from core.pulsar.gauges import gauges
+from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.measures import DEFAULT_TARGET, measure
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.edit import PlanContext
@@ -54,6 +55,12 @@ class PulsarSystem:
     record = PULSAR_RECORD
     default_target_ratio = DEFAULT_TARGET.bound
     balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
+
+    def servers(self, snapshot: PulsarSnapshot) -> dict[str, str | None]:
+        """Return the brokers, with the failure domain of each."""
+        stored = parse_failure_domains(snapshot.policies)
+        names, domains = (snapshot.brokers[one].to_pylist() for one in ("broker", "failure_domain"))
+        return {name: stored.get(name, one) for name, one in zip(names, domains, strict=True)}
 
     def verdict(
         self, snapshot: PulsarSnapshot, earlier: Callable[[], Sequence[PulsarSnapshot]] = tuple

@@ -13,6 +13,7 @@ _TEXTS: Final = (
     *("x", "y", "text", "hovertext", "labels", "parents", "ids", "customdata"),
     "legendgroup",
 )
+_PLACES: Final = ("x", "y", "text")
 _MAX_TICK: Final = 64
 """Letters at an axis; a longer name leaves no room for the chart."""
 
@@ -28,9 +29,11 @@ def readable(figure: go.Figure) -> go.Figure:
     """
     traces = {at: found for at, trace in enumerate(figure.data) if (found := _changes(trace))}
     axes = _ticks(figure)
-    if not traces and not axes:
+    places = _places(figure)
+    if not traces and not axes and not places:
         return figure
     changed = go.Figure(figure)
+    changed.update_layout(places)
     for at, values in traces.items():
         for name, value in values.items():
             changed.data[at][name] = value
@@ -54,6 +57,27 @@ def _changes(trace: Any) -> dict[str, Any]:
     if isinstance(moments, tuple) and moments and all(type(one) is datetime for one in moments):
         found["x"] = [f"{one:%Y-%m-%d %H:%M:%S}" for one in moments]
     return found
+
+
+def _places(figure: go.Figure) -> dict[str, Any]:
+    """Return the order of names at axes, and annotations, that change with the names."""
+    order = {
+        name: {"categoryarray": legible_values(list(axis.categoryarray))}
+        for name in ("xaxis", "yaxis")
+        if (axis := figure.layout[name]).categoryarray is not None
+        and needs_care(list(axis.categoryarray))
+    }
+    notes = [one.to_plotly_json() for one in figure.layout.annotations]
+    if any(needs_care([one.get(place) for place in _PLACES]) for one in notes):
+        shown = [
+            {
+                **one,
+                **{at: legible_values(one[at]) for at in _PLACES if isinstance(one.get(at), str)},
+            }
+            for one in notes
+        ]
+        return {**order, "annotations": shown}
+    return order
 
 
 def _ticks(figure: go.Figure) -> dict[str, dict[str, Any]]:

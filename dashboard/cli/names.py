@@ -32,9 +32,17 @@ def clusters(context: Any) -> Iterator[str]:
     yield from (one["name"] for one in _config(context).get("clusters", ()) if "name" in one)
 
 
+def selections(context: Any) -> Iterator[str]:
+    """Yield the groups and tags of the configuration, as commands on several clusters take them."""
+    clusters_of = _config(context).get("clusters", ())
+    yield from dict.fromkeys(f"group:{one['group']}" for one in clusters_of if one.get("group"))
+    yield from dict.fromkeys(f"tag:{tag}" for one in clusters_of for tag in one.get("tags", ()))
+
+
 def sources(context: Any) -> Iterator[str]:
     """Yield the clusters of the configuration, and the snapshot directories here."""
     yield from clusters(context)
+    yield from selections(context)
     yield from snapshots(context)
 
 

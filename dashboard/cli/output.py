@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TextIO
 
 from core.errors import InputError, InvariantError, OpsError
@@ -70,6 +71,9 @@ _INSIDE: Final = "\x1f"
 IS_WIDE: ContextVar[bool] = ContextVar("is_wide", default=False)
 """Whether tables may be wider than the terminal: ``--wide``."""
 
+LABELS: ContextVar[Mapping[str, str]] = ContextVar("labels", default=MappingProxyType({}))
+"""Labels of brokers or nodes by address, of the cluster that the command reads."""
+
 _WARNINGS: Final[list[str]] = []
 """Warnings of the command that runs, in the order in which they came up."""
 
@@ -82,8 +86,9 @@ def warn(text: str) -> None:
 
 
 def forget_warnings() -> None:
-    """Start a command without the warnings of another."""
+    """Start a command without the warnings, and the labels, of another."""
     _WARNINGS.clear()
+    LABELS.set({})
 
 
 def emit(answer: Answer, *, as_json: bool) -> int:
@@ -272,6 +277,7 @@ def table(
     from dashboard.cli.fitting import fitted  # noqa: PLC0415 - only an answer for people needs it
 
     STATUS.stop()
+    columns, rows = _with_labels(columns, rows)
     width = None if IS_WIDE.get() else terminal_width()
     cells = [[_harmless(cell) for cell in row] for row in rows]
     is_right = [all(_is_number(row[at]) for row in cells) for at in range(len(columns))]
@@ -283,6 +289,20 @@ def table(
     if left_out:
         sys.stdout.flush()
         note(f"Hidden columns: {', '.join(left_out)}. Show them with --wide.")
+
+
+def _with_labels(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Add a column of labels next to the first column of addresses that have any."""
+    labels = LABELS.get()
+    at = next((n for n in range(len(columns)) if any(row[n] in labels for row in rows)), None)
+    if not labels or at is None:
+        return columns, rows
+    end = at + 1
+    return (*columns[:end], "label", *columns[end:]), [
+        (*row[:end], labels.get(row[at], ""), *row[end:]) for row in rows
+    ]
 
 
 def set_wide(value: bool) -> None:

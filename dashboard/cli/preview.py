@@ -18,7 +18,7 @@ app = typer.Typer()
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return directories(context, [named])[0]
+    return directories(context, [named], is_single=True)[0]
 
 
 @app.command()

@@ -7,18 +7,24 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
 from core.errors import UnknownNameError
+from core.labels import labels_of
 from core.snapshot.misfit import MAKE_ONE
 from core.snapshot.store import Storable, load_manifest, save_snapshot
 from dashboard import services
 from dashboard.cli.config import read_config
-from dashboard.cli.output import UsageFaultError
+from dashboard.cli.config import systems as known_systems
+from dashboard.cli.output import LABELS, UsageFaultError
 from dashboard.cli.parts import HELP_OF
 from dashboard.cli.progress import STATUS
+from dashboard.services import fleet_views
+from dashboard.services.access import command_identity
+
+Taken = TypeVar("Taken")
 
 _CLUSTERS: Final[dict[Path, str]] = {}
 """By directory of a snapshot that was taken for this command: the cluster's name."""
@@ -58,6 +64,25 @@ def snapshot_directories(
                 check_kind(source, load_manifest(directory)[1].kind, kind)
             directories.append(directory)
         yield directories
+
+
+def _spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iterator[str]:
+    """Yield the sources, with the clusters of each group, tag or saved view.
+
+    Raises:
+        UnknownNameError: There is none of that name, or it has no cluster of the system.
+    """
+    for source in sources:
+        if not fleet_views.is_selection(source) or Path(source).exists():
+            yield source
+            continue
+        loaded = read_config(config)
+        found = fleet_views.selected(loaded, source, command_identity(loaded))
+        names = [one.name for one in found if kind in ("", one.kind)]
+        if not names:
+            what = f"{kind.capitalize()} cluster".strip()
+            raise UnknownNameError(f"{source} has no {what}.", hint="`trimtab clusters` lists all.")
+        yield from names
 
 
 def is_path(source: str) -> bool:
@@ -103,14 +128,40 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
     if kind:
         check_kind(name, cluster.kind, kind)
     STATUS.start(f"trimtab: reading {name}")
-    return services.snapshot_of(loaded, cluster)
+    return labeled(cluster, services.snapshot_of(loaded, cluster))
 
 
-def directories(context: typer.Context, named: list[Path], kind: str = "") -> list[Path]:
-    """Return the directory of each snapshot that an argument names, until the command ends."""
+def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
+    """Return a snapshot, after the labels of its cluster were noted for tables."""
+    if cluster.labels:
+        systems = {one.name: one for one in known_systems()}
+        LABELS.set(labels_of(cluster.labels, systems[cluster.kind].servers(snapshot)))
+    return snapshot
+
+
+def directories(
+    context: typer.Context, named: list[Path], kind: str = "", *, is_single: bool = False
+) -> list[Path]:
+    """Return the directory of each snapshot that an argument names, until the command ends.
+
+    Args:
+        context: Of the command.
+        named: Directories, clusters, groups, tags and views.
+        kind: System that the clusters must be of; empty: any.
+        is_single: The command reads one snapshot.
+    Raises:
+        UsageFaultError: It reads one, and a group has several.
+    """
     if context.resilient_parsing:  # only completed
         return named
-    given = snapshot_directories(list(map(str, named)), context.params.get("config"), kind)
+    config = context.params.get("config")
+    sources = list(_spelled_out(list(map(str, named)), config, kind))
+    if is_single and len(sources) > 1:
+        raise UsageFaultError(
+            f"{named[0]} has {len(sources)} clusters; this command reads one.",
+            hint="Name one of them.",
+        )
+    given = snapshot_directories(sources, config, kind)
     found: list[Path] = context.with_resource(given)
     return found
 
@@ -123,7 +174,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, or snapshot directories; with several, one result per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
+        "several, one result per cluster.",
         callback=_directories,
     ),
 ]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from core.access import describe_scopes
 from core.errors import InputError
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
@@ -84,15 +85,28 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
     config = read_config(config_file)
     who, rules = access.command_identity(config), config.access.rules()
     roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}
+    scopes = {one.name: rules.limited_roles(who, one.name) for one in config.clusters}
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
         say(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
-        table(("cluster", "role"), [(name, role or "none") for name, role in roles.items()])
+        table(
+            ("cluster", "role", "role in a scope"),
+            [
+                (name, role or "none", describe_scopes(scopes[name]) or "none")
+                for name, role in roles.items()
+            ],
+        )
         if config.access.sign_in != "none" and who.source == "local":
             say(f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`.")
 
-    body = {"name": who.name, "groups": list(who.groups), "source": who.source, "roles": roles}
+    body = {
+        "name": who.name,
+        "groups": list(who.groups),
+        "source": who.source,
+        "roles": roles,
+        "scopes": scopes,
+    }
     return emit(Answer(body, show), as_json=as_json)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import streamlit as st
 
-from core.actions.authority import needed_role
 from core.actions.describe import describe_open_run, describe_stop
 from core.actions.model import RunOptions
 from core.actions.request import MAX_CANARY_S
@@ -184,9 +183,7 @@ def draw_dialog() -> None:
 def _refusal(dialog: ApplyDialog) -> str | None:
     """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
     name = dialog.cluster.name
-    forbidden = page_access.refusal(
-        dialog.config, needed_role(dialog.plan), name, "apply this plan"
-    )
+    forbidden = page_access.plan_refusal(dialog.config, dialog.plan, name)
     if forbidden is not None:
         return forbidden
     try:
@@ -269,7 +266,12 @@ def _options(dialog: ApplyDialog) -> None:
             width=220,
         )
         if dialog.pause is not None:
-            st.checkbox(dialog.pause.label, key=PAUSE)
+            why_not = page_access.plan_refusal(
+                dialog.config, dialog.plan, dialog.cluster.name, is_balancer_paused=True
+            )
+            st.checkbox(dialog.pause.label, key=PAUSE, disabled=why_not is not None)
+            if why_not is not None:
+                st.caption(words.plain(why_not))
     if dialog.pause is not None:
         st.caption(words.plain(dialog.pause.help))
 

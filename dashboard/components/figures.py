@@ -31,6 +31,7 @@ from dashboard.charts.readable import readable
 from dashboard.charts.template import ACCENT, CONFIG, picture_address
 from dashboard.components import words
 from dashboard.presenters.figures import KeyFigure, Status
+from dashboard.presenters.guides import meaning
 
 __all__ = ["KeyFigure", "Status", "chart", "key_figures", "plot"]
 
@@ -80,7 +81,7 @@ def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
                     words.plain(_SIGNS.get(one.status, "") + one.note) or None,
                     delta_color=_COLORS.get(one.status, "gray"),
                     delta_arrow="off",
-                    help=words.plain(one.help) or None,
+                    help=words.plain(one.help or meaning(one.label)) or None,
                     border=True,
                 )
 

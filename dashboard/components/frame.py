@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import ConfigError, ForbiddenError, OpsError, SnapshotError
 from dashboard import services, sign_in, state
-from dashboard.components import identity, navigation, words
+from dashboard.components import guide, identity, navigation, words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.page import ClusterPage
 from dashboard.components.systems import system_of
@@ -71,6 +71,7 @@ def _drawn(title: str) -> tuple[Config, Choice]:
     with st.container(key="head", horizontal=True, vertical_alignment="center", gap="medium"):
         words.title(title)
         navigation.draw_row(state.page())
+        guide.draw(state.page())
     drawn = st.session_state[_FRAME]
     if isinstance(drawn, OpsError):
         is_ours = isinstance(drawn, ConfigError)

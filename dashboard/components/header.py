@@ -12,7 +12,7 @@ from core.actions.preconditions import read_only_refusal
 from core.errors import SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
-from dashboard.components import misnamed, palette, time_control, words
+from dashboard.components import labels, misnamed, palette, time_control, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.systems import system_of
 from dashboard.presenters import freshness
@@ -88,6 +88,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         every = _pick_refresh()
         palette.draw(config, cluster, stored)
     choice = Choice(cluster, saved, stored, is_past)
+    labels.note(cluster, stored)
     with badges:
         _badges(config, choice, every)
     if stored is not None and is_past:

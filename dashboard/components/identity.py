@@ -10,6 +10,7 @@ from streamlit.errors import StreamlitSecretNotFoundError
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
+from core.access import describe_scopes
 from core.errors import OpsError
 from dashboard import services, sign_in
 from dashboard.components import words
@@ -69,7 +70,10 @@ def _roles(config: Config, who: Identity) -> str:
     for cluster in config.clusters:
         role = rules.role_of(who, cluster.name)
         if role is not None:
-            found.setdefault(role, []).append(cluster.name)
+            limited = describe_scopes(rules.limited_roles(who, cluster.name))
+            found.setdefault(f"{role}, {words.plain(limited)}" if limited else role, []).append(
+                cluster.name
+            )
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{role} on {words.plain(', '.join(at))}" for role, at in found.items())

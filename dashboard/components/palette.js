@@ -7,6 +7,15 @@ const RETRY_MS = 1500
 const ATTEMPTS = 5
 const panels = new WeakMap()
 
+// Streamlit keeps a theme per path that a tab was opened with: it is set for all of them
+function setTheme(name, pages) {
+  const base = location.pathname.replace(/[^/]*$/, "")
+  for (const page of ["", ...pages]) {
+    localStorage.setItem(`stActiveTheme-${base}${page}-v2`, JSON.stringify(name))
+  }
+  location.reload()
+}
+
 function isTyping(event) {
   const target = event.composedPath()[0]
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName ?? "")
@@ -50,6 +59,7 @@ function setUp(root, panel) {
     }
   }
   const choose = (item) => {
+    if (item.kind === "theme") return setTheme(item.name.split(" ")[0], panel.data.pages)
     opener = null // what opens takes the focus
     document.openedAt = Date.now()
     dialog.close()
@@ -126,6 +136,11 @@ function setUp(root, panel) {
       if (event.target === one) one.close() // the backdrop
     }
     one.onclose = () => opener?.focus?.()
+  }
+  root.querySelector("#theme").onclick = () => {
+    input.value = "theme"
+    input.oninput()
+    input.focus()
   }
   help.querySelector("button").onclick = () => help.close()
   root.querySelector("#open").onclick = () => open(dialog)

@@ -15,6 +15,7 @@ import streamlit as st
 
 from core.errors import OpsError, SnapshotError
 from dashboard import legible, services, state
+from dashboard.components import fleet_views, labels
 from dashboard.components.systems import SYSTEMS, system_of
 from dashboard.presenters.search import Hit
 from dashboard.queries import runs
@@ -34,6 +35,8 @@ _KEY: Final = "palette"
 _OPENED: Final = "_palette_opened"
 _ICONS: Final = {
     "cluster": "hub",
+    "view": "bookmarks",
+    "theme": "contrast",
     "broker": "dns",
     "namespace": "folder",
     "bundle": "donut_small",
@@ -70,6 +73,7 @@ _HTML: Final = f"""
     placeholder="Page, object or action">
   <ul id="options" role="listbox" aria-label="Results"></ul>
   <p id="none" hidden>No results</p>
+  <button id="theme" type="button">Theme</button>
 </dialog>
 <dialog id="shortcuts" aria-label="Keyboard shortcuts">
   <h2>Keyboard shortcuts</h2>
@@ -127,6 +131,7 @@ def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> No
         data={
             "items": [_item(hit) for hit in standing(config)],
             "query": query,
+            "pages": list(ENTRIES),
             "opened": st.session_state.get(_OPENED, 0),
             "hits": [_item(hit) for hit in objects(config, cluster, stored, query)],
         },
@@ -149,8 +154,8 @@ def _item(hit: Hit) -> dict[str, Any]:
     icon = ENTRIES[hit.page].icon if hit.kind == "page" else _ICONS[hit.kind]
     return {
         "id": hit.id,
-        "name": legible.sentence(hit.name),
-        "detail": legible.sentence(hit.detail),
+        "name": legible.sentence(legible.labeled(hit.name, is_full=True)),
+        "detail": legible.sentence(legible.labeled(hit.detail)),
         "kind": hit.kind,
         "icon": icon,
     }
@@ -169,13 +174,23 @@ def standing(config: Config) -> list[Hit]:
         Hit(
             kind="cluster",
             name=cluster.name,
-            detail=cluster.environment,
+            detail=" ".join((cluster.environment, cluster.group, *cluster.tags)).replace("  ", " "),
             page=system_of(cluster.kind).finding_links.overview,
             params={state.CLUSTER: cluster.name},
         )
         for cluster in config.clusters
     ]
-    return [*pages, *actions, *_COMMON, *clusters]
+    views = [
+        Hit(
+            kind="view",
+            name=name,
+            detail="Saved view of Fleet",
+            page="fleet",
+            params={fleet_views.SAVED: name},
+        )
+        for name in fleet_views.of_person(config)
+    ]
+    return [*pages, *actions, *_COMMON, *views, *clusters]
 
 
 _COMMON: Final = (
@@ -183,7 +198,12 @@ _COMMON: Final = (
     Hit(kind="action", name="Undo run…", detail="Choose the run", page="activity"),
     Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
     Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
+    *(
+        Hit(kind="theme", name=f"{name} theme", detail="", page="fleet")
+        for name in ("Light", "Dark", "System")
+    ),
 )
+"""The browser sets a theme by itself, by its name for Streamlit."""
 
 
 def _group(page: str) -> str:
@@ -197,7 +217,11 @@ def objects(
     """Return the objects and runs that a query names, at most :data:`MAX_HITS`."""
     if len(query) < 2:  # a letter alone names everything
         return ()
-    found = [*_found(cluster, stored, query)[:MAX_HITS], *_runs(config, cluster, query)]
+    found = [
+        *_found(cluster, stored, query)[:MAX_HITS],
+        *_labeled(cluster, stored, query),
+        *_runs(config, cluster, query),
+    ]
     if not found:
         store = services.snapshot_store(config)
         for other in [one for one in config.clusters if one.name != cluster.name][:MAX_OTHERS]:
@@ -218,6 +242,18 @@ def _found(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[
         return [] if stored is None else system_of(cluster.kind).search(stored, query)
     except SnapshotError:
         return []  # the page itself says why
+
+
+def _labeled(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[Hit]:
+    """Return the brokers or nodes whose label a query names."""
+    needle = query.lower()
+    named = [one for one, label in labels.current().items() if needle in label.lower()]
+    return [
+        hit
+        for address in named[:MAX_HITS]
+        for hit in _found(cluster, stored, address)
+        if hit.name == address
+    ]
 
 
 def _runs(config: Config, cluster: Cluster, query: str) -> list[Hit]:

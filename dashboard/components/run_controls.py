@@ -137,7 +137,7 @@ def _review(config: Config, view: RunView) -> None:
 def _may_not_decide(config: Config, view: RunView) -> str | None:
     """Return why the person at the page cannot decide on a run; ``None``: the person can."""
     rules = config.cluster(view.cluster).approval.rules()
-    refused = access.refusal(config, rules.role, view.cluster, "approve runs")
+    refused = access.plan_refusal(config, view.plan, view.cluster, "approve runs", role=rules.role)
     if refused is None and is_same_person(access.person(config), view.requester):
         return "You requested it: another person has to decide."
     return refused
@@ -152,7 +152,7 @@ def _decide(config: Config, run_id: RunId, is_approved: bool) -> None:  # noqa: 
 
 
 def _forbidden(config: Config, view: RunView, control: Control) -> str | None:
-    return access.refusal(config, "operator", view.cluster, f"{control} runs")
+    return access.plan_refusal(config, view.plan, view.cluster, f"{control} runs", role="operator")
 
 
 def _undo(config: Config, view: RunView) -> None:

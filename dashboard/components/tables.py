@@ -40,6 +40,7 @@ from core.units import pluralize, size_unit
 from dashboard import state
 from dashboard.charts.template import FAINT, LINE, band_color, picture_address
 from dashboard.legible import is_formula, legible_frame, original
+from dashboard.presenters.guides import meaning
 from dashboard.presenters.naming import file_name
 
 Column = Any
@@ -50,10 +51,15 @@ TYPING_PAUSE: Final = "400ms"
 """A text that filters a table filters it after such a pause, without Enter."""
 
 
+def _help(label: str, text: str) -> str | None:
+    """Return the help of a column: its own, else what the glossary says of its label."""
+    return text or meaning(label) or None
+
+
 def percent(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of percent values, one digit."""
     return st.column_config.NumberColumn(
-        label, format="%.1f%%", help=help_text or None, width=width_px
+        label, format="%.1f%%", help=_help(label, help_text), width=width_px
     )
 
 
@@ -63,14 +69,14 @@ def signed_percent(label: str, help_text: str = "", *, width_px: int | None = No
     One digit: without it -20.3% and -19.8% read as the same, and only one is within ±20%.
     """
     return st.column_config.NumberColumn(
-        label, format="%+.1f%%", help=help_text or None, width=width_px
+        label, format="%+.1f%%", help=_help(label, help_text), width=width_px
     )
 
 
 def megabytes(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of MB/s, two digits."""
     return st.column_config.NumberColumn(
-        f"{label} MB/s", format="%.2f", help=help_text or None, width=width_px
+        f"{label} MB/s", format="%.2f", help=_help(label, help_text), width=width_px
     )
 
 
@@ -108,7 +114,9 @@ def sized(
             unit, factor = size_unit(values)
             shown[name] = values * factor
             found[name] = st.column_config.NumberColumn(
-                f"{column.label} {unit}".lstrip(), format="%,.2f", help=column.help or None
+                f"{column.label} {unit}".lstrip(),
+                format="%,.2f",
+                help=_help(column.label, column.help),
             )
     return (frame.assign(**shown) if shown else frame), found
 
@@ -116,20 +124,20 @@ def sized(
 def rate(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of messages a second."""
     return st.column_config.NumberColumn(
-        f"{label} msg/s", format="%,.0f", help=help_text or None, width=width_px
+        f"{label} msg/s", format="%,.0f", help=_help(label, help_text), width=width_px
     )
 
 
 def whole(label: str, help_text: str = "", *, width_px: int | None = None) -> Column:
     """Return a column of counts."""
     return st.column_config.NumberColumn(
-        label, format="%,.0f", help=help_text or None, width=width_px
+        label, format="%,.0f", help=_help(label, help_text), width=width_px
     )
 
 
 def seconds(label: str, help_text: str = "") -> Column:
     """Return a column of seconds."""
-    return st.column_config.NumberColumn(label, format="%.0f s", help=help_text or None)
+    return st.column_config.NumberColumn(label, format="%.0f s", help=_help(label, help_text))
 
 
 def words(
@@ -141,7 +149,7 @@ def words(
     column for each object.
     """
     return st.column_config.TextColumn(
-        label, help=help_text or None, pinned=pinned or None, width=width_px
+        label, help=_help(label, help_text), pinned=pinned or None, width=width_px
     )
 
 
@@ -154,21 +162,29 @@ def sparkline(label: str, help_text: str = "", *, y_max: float | None = None) ->
         y_max: Top of every cell, so that rows compare; ``None``: each has its own.
     """
     return st.column_config.LineChartColumn(
-        label, help=help_text or None, y_min=0, y_max=y_max, width=86
+        label, help=_help(label, help_text), y_min=0, y_max=y_max, width=86
     )
 
 
 def share(label: str, help_text: str = "", *, most: float = 100.0, width_px: int = 130) -> Column:
     """Return a column of percent values as bars; ``most`` percent fill the cell."""
     return st.column_config.ProgressColumn(
-        label, help=help_text or None, min_value=0, max_value=most, format="%.0f%%", width=width_px
+        label,
+        help=_help(label, help_text),
+        min_value=0,
+        max_value=most,
+        format="%.0f%%",
+        width=width_px,
     )
 
 
 def deviation(label: str, help_text: str = "") -> Column:
     """Return a column of bars by :func:`deviation_bars`; the help says what the colours mean."""
     return st.column_config.ImageColumn(
-        label, help=f"{help_text} {_BAR_COLORS}".strip(), width=_BAR_PX + 16, alignment="left"
+        label,
+        help=f"{help_text or meaning(label)} {_BAR_COLORS}".strip(),
+        width=_BAR_PX + 16,
+        alignment="left",
     )
 
 
@@ -254,7 +270,7 @@ def status(
     texts = list(options)
     return st.column_config.MultiselectColumn(
         label,
-        help=help_text or None,
+        help=_help(label, help_text),
         options=texts,
         color=[STATUS_COLORS.get(text.partition(" ")[0], "gray") for text in texts],
         width=width_px,

@@ -188,7 +188,7 @@ def title(text: str, subtitle: str = "") -> None:
     if _TITLE not in st.session_state:
         st.session_state[_TITLE] = st.container(key="title", width="content").empty()
     with st.session_state[_TITLE].container(gap="xxsmall", width="content"):
-        st.title(plain(text), anchor=False)
+        st.title(_escaped(legible.labeled(text, is_full=True)), anchor=False)
         if subtitle:
             st.caption(plain(subtitle))
 
@@ -218,7 +218,14 @@ def answer(sentence: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Return ``text`` so that Markdown shows it as it is, without links and invisible letters."""
+    """Return ``text`` so that Markdown shows it as it is, without links and invisible letters.
+
+    Servers have their labels.
+    """
+    return _escaped(legible.labeled(text))
+
+
+def _escaped(text: str) -> str:
     shown = legible.without_links(legible.sentence(text))
     return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:@" else sign for sign in shown)
 

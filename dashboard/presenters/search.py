@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-View = Literal["page", "action", "cluster", "run"]
+View = Literal["page", "action", "cluster", "view", "theme", "run"]
 Kind = Literal[
     View,
     "topic",

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.access import Identity, Role, is_address, is_subject, subject_of
+from core.access import Access, Identity, Role, is_address, is_subject, subject_of
+from core.actions import authority
 from core.errors import ForbiddenError
 from core.units import name_fault
 from dashboard import services
 from dashboard.services import access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from core.plan.model import Plan
     from dashboard.services import Config
 
 
@@ -128,10 +130,43 @@ def page_config() -> Config:
 
 def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:
     """Return why the person may not do something, with what helps; ``None``: the person may."""
+    return _refused(config, lambda rules, who: rules.refusal(who, role, cluster, action))
+
+
+def plan_refusal(
+    config: Config,
+    plan: Plan,
+    cluster: str,
+    action: str = "apply this plan",
+    *,
+    role: Role | None = None,
+    is_balancer_paused: bool = False,
+) -> str | None:
+    """Return why the person may not have a plan executed; ``None``: the person may.
+
+    Args:
+        config: The configuration.
+        plan: Every namespace and table that it changes must be in the scope of the role.
+        cluster: Where it is executed.
+        action: What is refused.
+        role: That the action needs; ``None``: the one that the steps of the plan need.
+        is_balancer_paused: The run pauses the cluster's own balancer.
+    """
+    return _refused(
+        config,
+        lambda rules, who: authority.plan_refusal(
+            rules, who, plan, cluster, action, role=role, is_balancer_paused=is_balancer_paused
+        ),
+    )
+
+
+def _refused(
+    config: Config, refusal_of: Callable[[Access, Identity], tuple[str, str] | None]
+) -> str | None:
     if config.access.sign_in == "none":
         return None
     try:
-        found = config.access.rules().refusal(person(config), role, cluster, action)
+        found = refusal_of(config.access.rules(), person(config))
     except ForbiddenError as error:
         return str(error)
     return None if found is None else " ".join(found)

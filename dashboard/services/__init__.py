@@ -21,7 +21,7 @@ import msgspec
 
 from core.access import Identity
 from core.actions.approval import check_decision, describe_approval, waits_for_approval
-from core.actions.authority import Request, needed_role, signed
+from core.actions.authority import Request, check_plan, signed
 from core.actions.events import (
     ControlRequested,
     EntriesArchived,
@@ -447,7 +447,8 @@ def check_run(
         OpsError: As :func:`request_run` does.
     """
     settings = config.cluster(cluster)
-    config.access.rules().check(by, needed_role(plan), cluster, "apply this plan")
+    rules = config.access.rules()
+    check_plan(rules, by, plan, cluster, is_balancer_paused=options.pause_balancer)
     limits = RunLimits(
         pace_per_min=settings.apply.pace_per_min,
         max_failures=settings.apply.max_failures,
@@ -508,7 +509,8 @@ def decide(
     """
     view = run_view(config, run_id)
     rules = config.cluster(view.cluster).approval.rules()
-    config.access.rules().check(by, rules.role, view.cluster, "approve runs")
+    access = config.access.rules()
+    check_plan(access, by, view.plan, view.cluster, "approve runs", role=rules.role)
     check_decision(view, rules, by, now())
     if not is_approved and not comment.strip():
         raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
@@ -528,7 +530,8 @@ def ask_control(
         RemoteError: The journal cannot be written.
     """
     view = run_view(config, run_id)
-    config.access.rules().check(by, "operator", view.cluster, f"{control} runs")
+    rules = config.access.rules()
+    check_plan(rules, by, view.plan, view.cluster, f"{control} runs", role="operator")
     if view.is_ended:
         raise PlanConflictError(
             f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",

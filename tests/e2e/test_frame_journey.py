@@ -150,3 +150,19 @@ def test_a_page_does_not_take_what_another_page_calls_by_the_same_name(tab) -> N
         expect(page.get_by_role("button", name="Start the back-test")).to_be_visible()
         expect(page.get_by_text("error of ours")).to_have_count(0)
         assert "window" not in page.url
+
+
+def test_streamlit_has_no_menu_and_the_theme_holds_on_every_page(tab) -> None:
+    page = tab.open("brokers?refresh=off")
+    for name in ("stMainMenu", "stAppDeployButton", "stToolbarActions"):
+        expect(page.get_by_test_id(name)).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.get_by_role("button", name="Theme").click()
+    page.get_by_role("option", name="Dark theme").click()
+    shell = page.get_by_test_id("stApp")
+    expect(shell).to_have_css("background-color", "rgb(16, 22, 27)", timeout=60_000)
+    page = tab.open("bundles?refresh=off")
+    expect(page.get_by_test_id("stApp")).to_have_css("background-color", "rgb(16, 22, 27)")
+    page.get_by_role("button", name="Guide").click()
+    guide = page.get_by_role("dialog", name="Guide")
+    expect(guide.get_by_text("Choose, plan, preview")).to_be_visible(timeout=30_000)

@@ -221,6 +221,9 @@ class QueueSystem:
         AUTO, "off", lambda before: f"queues set {AUTO} {before}"
     )
 
+    def servers(self, snapshot: QueueSnapshot) -> dict[str, str | None]:
+        return {}
+
     def gauges(self, snapshot: QueueSnapshot) -> tuple[Gauge, ...]:
         counts = Counter(snapshot.workers.values())
         return tuple(

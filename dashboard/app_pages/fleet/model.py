@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from core.actions.views import RunView
 from core.alerts.model import Limits
 from core.findings.finding import Finding, State, count_by_severity
 from core.findings.verdict import Verdict
+from core.fleet_views import Sort
 from core.units import (
     format_ago,
     format_band,
@@ -67,10 +68,12 @@ class FleetRow:
         moves: Seen in the last hour, oldest first.
         taken_at: Of the snapshot.
         acting: What is being done on it.
+        group: Its group and tags, as the configuration has them.
     """
 
     cluster: str
     acting: Acting
+    group: str = ""
     verdict: Verdict | None = None
     deviation_ratio: float | None = None
     target_ratio: float = 0.0
@@ -135,6 +138,30 @@ def processes_table(states: Sequence[ProcessState], now: datetime) -> pd.DataFra
     )
 
 
+def in_order(rows: Sequence[FleetRow], sort: Sort) -> list[FleetRow]:
+    """Return the clusters in the order of a view; what is unknown is last.
+
+    Args:
+        rows: In the order of the configuration.
+        sort: By name and group ascending, by numbers and states the worst first.
+    """
+
+    def worst(value: float | None) -> float:
+        return float("inf") if value is None else -abs(value)
+
+    keys: dict[Sort, Callable[[FleetRow], Any]] = {
+        "name": lambda one: one.cluster,
+        "group": lambda one: (not one.group, one.group),
+        "deviation": lambda one: worst(one.deviation_ratio),
+        "usage": lambda one: worst(one.usage_ratio),
+        "state": lambda one: _WORST_FIRST.index(one.state),
+    }
+    return sorted(rows, key=keys[sort]) if sort else list(rows)
+
+
+_WORST_FIRST: Final = ("bad", "attention", "unknown", None, "ok")
+
+
 def subtitle(rows: Sequence[FleetRow]) -> str:
     """Return how many clusters need attention, and how many cannot be judged."""
     bad = sum(one.state in ("bad", "attention") for one in rows)
@@ -154,6 +181,7 @@ def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
         [
             {
                 "cluster": one.cluster,
+                "group": one.group or NONE,
                 "state": [_state(one)],
                 "deviation": None if one.deviation_ratio is None else one.deviation_ratio * 100,
                 "trend": list(one.trend) if len(one.trend) > 1 else [],

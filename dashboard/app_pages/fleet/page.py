@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
+from core.fleet_views import clusters_of
 from dashboard.app_pages.fleet import model, view
 from dashboard.app_pages.fleet.systems import FLEET
-from dashboard.components import figures, findings, first_steps, frame, words
+from dashboard.components import figures, findings, first_steps, fleet_views, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_snapshot
@@ -73,13 +74,30 @@ try:
     )
 except OpsError:
     known_alerts, firing = None, Counter()  # the figure says so
-rows = [replace(row_of(one), alerts=firing[one.name]) for one in page.config.clusters]
+by_name = {one.name: one for one in page.config.clusters}
+fleet_view = fleet_views.draw(page.config)
+rows = model.in_order(
+    [
+        replace(
+            row_of(one),
+            alerts=firing[one.name],
+            group=" ".join(filter(None, (one.group, *one.tags))),
+        )
+        for one in clusters_of(fleet_view, page.config.clusters)
+    ],
+    fleet_view.sort,
+)
 known_runs: Sequence[RunView] | None
 try:
-    known_runs = runs.every(page.config)
+    known_runs = [
+        one for one in runs.every(page.config) if one.cluster in {row.cluster for row in rows}
+    ]
 except OpsError:
     known_runs = None  # the figure says so
 words.title("Fleet", model.subtitle(rows))
+if not rows:
+    st.info("No cluster matches these filters.", icon=":material/filter_alt_off:")
+    st.stop()
 first_steps.draw(page)
 figures.key_figures(
     model.key_figures(rows, known_runs, known_alerts, page.now),
@@ -94,11 +112,7 @@ with right:
     view.activity(rows, known_runs or ())
 with left:
     findings.show(
-        [
-            one
-            for cluster, row in zip(page.config.clusters, rows, strict=True)
-            for one in listed_of(cluster, row)
-        ],
+        [one for row in rows for one in listed_of(by_name[row.cluster], row)],
         key="fleet",
         moment=page.now,
         title="Findings",

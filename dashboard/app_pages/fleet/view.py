@@ -94,11 +94,13 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
     trend = tables.sparkline(
         "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
     )
+    has_groups = any(one.group for one in rows)
     has_news = any(one.acting.access != ACTS or one.acting.run for one in rows)
     tables.table(
         frame,
         {
             "cluster": tables.opener("Cluster", "_open_cluster", open_cluster, width_px=108),
+            **({"group": tables.words("Group", width_px=92)} if has_groups else {}),
             "state": tables.status(
                 "State",
                 sorted({one[0] for one in frame["state"]}),

@@ -16,12 +16,18 @@ from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.output import warn
 from dashboard.cli.parts import FIRST
-from dashboard.cli.source import check_kind, directories, is_path, unknown_source
+from dashboard.cli.source import (
+    check_kind,
+    directories,
+    is_path,
+    labeled,
+    unknown_source,
+)
 from dashboard.services import pulsar
 
 
 def _directory(context: typer.Context, named: Path) -> Path:
-    return directories(context, [named], FIRST)[0]
+    return directories(context, [named], FIRST, is_single=True)[0]
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:
@@ -40,7 +46,8 @@ Snapshots = Annotated[
     list[Path],
     typer.Argument(
         metavar="CLUSTER-or-SNAPSHOT",
-        help="Cluster names, or snapshot directories; with several, one result per cluster.",
+        help="Cluster names, group:NAME, tag:NAME, view:NAME, or snapshot directories; with "
+        "several, one result per cluster.",
         callback=_directories,
     ),
 ]
@@ -62,7 +69,8 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     if source not in [one.name for one in loaded.clusters]:
         names = [one.name for one in loaded.clusters if one.kind == FIRST]
         raise unknown_source(source, names, "Pulsar cluster")
-    return pulsar.capture(pulsar_cluster(loaded, source))
+    cluster = pulsar_cluster(loaded, source)
+    return labeled(cluster, pulsar.capture(cluster))
 
 
 def pulsar_cluster(config: services.Config, name: str) -> services.Cluster:
