@@ -37,7 +37,7 @@ _PICTURE: Final = re.compile(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+")
 
 _CARE: Final = re.compile(f"{MISLEADING.pattern}|{_TAG.pattern}", re.IGNORECASE)
 
-_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.\-]+):\d{1,5}(?![\w:])")
+_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?<![\w.\-])[\w.\-]+):\d{1,5}(?![\w:])")
 """What may be a server's address in a sentence."""
 
 _originals: dict[str, str] = {}

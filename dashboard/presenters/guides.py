@@ -45,7 +45,7 @@ GUIDES: Final[Mapping[str, str]] = {
 """Name of a page to that of its guide."""
 
 _IMAGE: Final = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n+", re.MULTILINE)
-_LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)[^)]*\)")
+_LINK: Final = re.compile(r"(?<!!)\[([^\[\]]*)\]\((?!https?:)[^()]*\)")
 _ROW: Final = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _UNIT: Final = re.compile(r" (?:\(.*\)|[kMGT]?i?B(?:/s)?|msg/s|%)$")
 

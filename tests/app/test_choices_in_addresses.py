@@ -35,7 +35,7 @@ def test_what_is_chosen_is_written_and_the_default_is_left_out(site):
     assert_calm(app)
     assert app.query_params["measure"] == "cpu"
     assert app.button_group(key="measure").value == "cpu"
-    app.button_group(key="measure").set_value("usage").run()
+    app.button_group(key="measure").set_value("throughput").run()
     assert "measure" not in app.query_params
 
 

@@ -55,7 +55,7 @@ def test_a_job_that_is_not_there_is_one_sentence(site, page):
     job_stories.server_says(site.state_dir)
     app = site.open(page, job="20261121T120000000-abcdef")
     assert_calm(app)
-    assert "no job named" in texts(app)
+    assert "No job named" in texts(app)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -119,7 +119,7 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert_calm(app)
     assert not app.error
     said = texts(app)
-    assert "within 14%" in said
+    assert "p95 14%" in said
     assert "● actual" in said
     assert "◆ Pareto-optimal" in said
     assert "Not known" in said
@@ -357,7 +357,7 @@ def test_a_form_offers_only_clusters_of_its_kind_and_is_calm_before_it_is_touche
     assert "File of topics" in texts(app)
     assert ":material/block:" not in texts(app)
     app.text_input(key="_field_topics_new_file").set_value("topics.csv").run()
-    assert "its whole path" in texts(app)
+    assert "use the absolute path" in texts(app)
 
 
 def test_jobs_are_one_list_with_progress_and_a_way_to_stop(site):
@@ -411,4 +411,4 @@ def test_a_job_is_started_in_one_step_with_its_defaults(site):
 def test_ratios_are_asked_for_in_percent(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     app = site.open("jobs", kind="what_if")
-    assert app.number_input(key="_field_what_if_new_target").value == 20.0
+    assert app.number_input(key="_field_what_if_new_target").label == "Target, %"

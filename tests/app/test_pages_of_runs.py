@@ -233,7 +233,7 @@ def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, m
     site.worker_says(silent_s=-1200.0)
     app.button(key=GO).click().run()
     assert_calm(app)
-    assert "plan again" in texts(app)
+    assert "Create a new plan" in texts(app)
     assert not entries(site)
 
 

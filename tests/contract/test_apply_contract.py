@@ -279,7 +279,7 @@ def test_bundle_that_was_split_is_skipped_and_its_parts_are_named(
         (
             {"bundle": "{namespace}/0x00000001_0x00000003"},
             "unknown_bundle",
-            "0x00000001_0x00000003 does not exist; its range is in {namespace}/0x",
+            "Bundle {namespace}/0x00000001_0x00000003 does not exist; its range is in {namespace}/",
         ),
         (
             {"bundle": "nobody/knows/0x00000000_0xffffffff"},
@@ -294,9 +294,9 @@ def test_bundle_that_was_split_is_skipped_and_its_parts_are_named(
         (
             {"destination": NOWHERE},
             "destination_unknown",
-            f"{NOWHERE}, where {{bundle}} should go, is no live broker any more; the cluster",
+            f"{NOWHERE}, the destination of {{bundle}}, is no longer a live broker; the cluster",
         ),
-        ({"destination": "{owner}"}, "destination_is_owner", "{owner} owns {bundle} already."),
+        ({"destination": "{owner}"}, "destination_is_owner", "{owner} already owns {bundle}."),
     ],
 )
 def test_last_look_forbids_in_these_words(
@@ -329,8 +329,8 @@ def test_last_look_allows_what_is_as_planned(site: ApplySite, acting: PulsarClus
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
-        ({"bundle": "{namespace}/0x00000001_0x00000003"}, ConflictError, "answered 412"),
-        ({"bundle": "nobody/knows/0x00000000_0xffffffff"}, NotFoundError, "answered 404"),
+        ({"bundle": "{namespace}/0x00000001_0x00000003"}, ConflictError, "returned 412"),
+        ({"bundle": "nobody/knows/0x00000000_0xffffffff"}, NotFoundError, "returned 404"),
         (
             {"destination": NOWHERE},
             ConflictError,

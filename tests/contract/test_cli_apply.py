@@ -224,7 +224,7 @@ def test_pace_is_steps_a_minute(text: str, pace: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "-1/min", "0", "10/day"])
 def test_what_is_no_pace_is_refused(text: str) -> None:
-    with pytest.raises(UsageFaultError, match="not a pace"):
+    with pytest.raises(UsageFaultError, match="not a rate"):
         pace_per_min(text)
 
 

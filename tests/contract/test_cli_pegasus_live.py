@@ -59,7 +59,7 @@ def test_balance_takes_a_cluster_of_the_configuration(config, capsys):
     assert run(["pegasus", "balance", "sandbox-pegasus", "--config", str(config), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rounds"][0]
     assert run(["pegasus", "balance", "nosuch", "--config", str(config)]) == 2
-    assert "Known: sandbox-pegasus" in capsys.readouterr().err
+    assert "Available: sandbox-pegasus" in capsys.readouterr().err
 
 
 def test_topics_of_a_pegasus_cluster_are_refused(config, tmp_path):

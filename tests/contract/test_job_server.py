@@ -202,7 +202,7 @@ def test_a_running_job_tells_how_far_it_is_and_ends_when_it_is_asked_to(config, 
         stopped = ended(queue, job_id)
     assert stopped.state == "stopped"
     assert stopped.answer is None
-    with pytest.raises(InputError, match="stopped already"):
+    with pytest.raises(InputError, match="already stopped"):
         queue.stop(job_id, now())
 
 

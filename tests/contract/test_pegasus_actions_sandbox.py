@@ -285,7 +285,7 @@ def test_partitions_of_a_table_that_is_dropped_have_left_the_node(
     acted = site.act(step)
     assert code_of(acted) == ("DONE", "moved")
     assert acted.result.sentence == (
-        f"{count + 1} of {count + 1} moved off {node}, {count} of them with the table that was "
+        f"{count + 1} of {count + 1} moved off {node}, {count} of them because the table was "
         "dropped."
     )
     only = msgspec.structs.replace(step, items=step.items[:count])
@@ -294,7 +294,7 @@ def test_partitions_of_a_table_that_is_dropped_have_left_the_node(
     assert only.flags_of(refusal.code).is_needless
     none = site.act(msgspec.structs.replace(step, items=())).refusal
     assert none is not None
-    assert none.sentence == f"All 0 partitions left {node} already."
+    assert none.sentence == f"All 0 partitions already left {node}."
 
 
 def test_a_table_that_is_dropped_while_its_proposals_are_queued_has_left_the_node(
@@ -351,7 +351,7 @@ def test_a_member_without_a_replica_is_no_closed_one(
     joined = replace(config, secondaries=(*config.secondaries, stranger))
     sandbox.look(lambda state: setattr(state.partitions[gpid], "config", joined))
     sandbox.look(lambda state: state.faults.answer_commands("ERR_OBJECT_NOT_FOUND"))
-    with pytest.raises(RemoteError, match="names it as a member") as caught:
+    with pytest.raises(RemoteError, match="lists it as a member") as caught:
         action.send()
     sandbox.look(lambda state: setattr(state.partitions[gpid], "config", config))
     sandbox.look(lambda state: state.faults.answer_commands(None))

@@ -80,7 +80,7 @@ def test_a_run_of_a_partition_with_a_pending_proposal_is_refused_before_anything
     assert view.refusal is not None, view.sentence
     assert (view.state, view.refusal.code) == ("REFUSED", "pending")
     assert step.partition.gpid in view.refusal.sentence
-    assert "set_meta_level steady" in view.refusal.hint
+    assert "set the level to steady" in view.refusal.hint
     assert (view.settings, proposals(sandbox)) == ((), 0)
     rehearsed = services.rehearse(site.trimtab(tmp_path), site.config.name, site.plan(step), HASTE)
     assert rehearsed.refusal is not None

@@ -99,10 +99,10 @@ def test_a_server_that_is_not_here_is_never_asked():
 
 
 def test_a_server_that_is_no_sandbox_is_left_alone(sandbox):
-    with pytest.raises(GuardRefusedError, match="is no sandbox"):
+    with pytest.raises(GuardRefusedError, match="is not a sandbox"):
         sandbox_state([sandbox.nodes[0]])  # a replica server tells nothing of this
 
 
 def test_nobody_there_is_said_with_what_to_start():
-    with pytest.raises(UnreachableError, match="answers"):
+    with pytest.raises(UnreachableError, match="responds"):
         sandbox_state(["127.0.0.1:1"])

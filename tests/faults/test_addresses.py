@@ -285,7 +285,7 @@ def test_a_capture_names_the_brokers_that_get_no_credentials() -> None:
         collector.close()
         assert stranger.requests == []
     told = [one.what for one in snapshot.manifest.problems]
-    assert any("No credentials" in text and stranger.name in text for text in told)
+    assert any("Credentials were not sent" in text and stranger.name in text for text in told)
 
 
 def test_the_check_says_which_brokers_get_no_credentials() -> None:

@@ -82,14 +82,14 @@ def site(whole: Sandbox, tmp_path: Path) -> ApplySite:
 @pytest.mark.parametrize(
     ("faults", "state", "code", "words"),
     [
-        ({"elsewhere_ratio": 1.0}, "DONE", "landed_elsewhere", "did not use the destination"),
+        ({"elsewhere_ratio": 1.0}, "DONE", "landed_elsewhere", "not use the requested destination"),
         ({"lost_answer_ratio": 1.0}, "DONE", "landed", "as requested"),
         ({"slow_s": 3.0}, "DONE", "landed", "as requested"),
         ({"clients_return_s": 20.0}, "DONE", "landed", "served by"),  # unassigned for a while
         ({"accident": "leader_change"}, "DONE", "landed", "moved from"),
-        ({"refuse_status": 409}, "FAILED", "refused", "answered 409"),
-        ({"refuse_status": 503}, "FAILED", "not_done", "answers that it serves it"),
-        ({"refuse_status": 500}, "FAILED", "not_done", "answers that it serves it"),
+        ({"refuse_status": 409}, "FAILED", "refused", "returned 409"),
+        ({"refuse_status": 503}, "FAILED", "not_done", "still serves it"),
+        ({"refuse_status": 500}, "FAILED", "not_done", "still serves it"),
     ],
 )
 def test_step_says_what_came_of_it(

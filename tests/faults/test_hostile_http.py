@@ -246,7 +246,7 @@ def test_many_long_answers_at_once_share_a_bound(monkeypatch: pytest.MonkeyPatch
             first = pool.submit(client.request, "GET", server.url, PATH)
             has_begun.wait(20)
             wait_until(lambda: http._room._taken > size // 2)
-            with pytest.raises(RemoteError, match="too many long answers"):
+            with pytest.raises(RemoteError, match="too many large answers"):
                 client.request("GET", server.url, PATH)
             go_on.set()
             assert len(first.result().body) == size

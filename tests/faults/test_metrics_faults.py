@@ -110,17 +110,17 @@ def test_values_that_are_no_numbers_are_unknown(value) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ((200, {}, b"<html><title>Sign in</title></html>"), "no instant vector"),
+        ((200, {}, b"<html><title>Sign in</title></html>"), "not return an instant vector"),
         (
             (500, {}, b"<html><title>Oops</title></html>"),
-            "answered 500 to POST /api/v1/query: Oops",
+            "returned 500 to POST /api/v1/query: Oops",
         ),
         (said(ANSWERS["bad_query"], 400), "unclosed left parenthesis"),
         (said({"reason": "x"}, 401), "Check [clusters.prometheus.auth]"),
         (said({"status": "error", "errorType": "timeout", "error": "too slow"}), "too slow"),
         (
             said({"status": "success", "data": {"resultType": "scalar", "result": [1, "2"]}}),
-            "no inst",
+            "not return an inst",
         ),
         ((302, {"Location": "http://127.0.0.1:1/login"}, b""), "login page"),
     ],
@@ -194,7 +194,7 @@ def test_two_names_of_one_broker_and_strangers_are_named_not_added_up() -> None:
     problems = ProblemLog()
     found = found_by_broker(["b1", "b1:8080", "proxy:80"], BrokerNames(["b1:8080"]), "p", problems)
     assert found == {"b1:8080": "b1:8080"}
-    assert "b1 means b1:8080" in told(problems)
+    assert "b1 is b1:8080" in told(problems)
     assert "known broker" in told(problems)
 
 
@@ -296,14 +296,14 @@ def test_labels_are_quoted_so_that_they_cannot_be_more_than_a_value() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({}, "give url"),
-        ({"url": "http://p:9090", "scrape": True}, "one of them"),
+        ({}, "set either url"),
+        ({"url": "http://p:9090", "scrape": True}, "set either url"),
         ({"url": "p:9090"}, "http://host:port"),
         ({"url": "http://u:secret@p:9090"}, "clusters.prometheus.auth"),
         ({"url": "http://p:9090/api/v1"}, "without /api/v1"),
-        ({"url": "http://p", "broker_label": "a-b"}, "label's name"),
-        ({"url": "http://p", "labels": {"a b": "c"}}, "label's name"),
-        ({"scrape": True, "auth": {"token": "secret"}}, "scrape asks brokers"),
+        ({"url": "http://p", "broker_label": "a-b"}, "a label name"),
+        ({"url": "http://p", "labels": {"a b": "c"}}, "a label name"),
+        ({"scrape": True, "auth": {"token": "secret"}}, "scrape reads the brokers"),
         ({"url": "http://p", "nope": 1}, "no such setting"),
     ],
 )

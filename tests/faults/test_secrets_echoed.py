@@ -208,7 +208,7 @@ def test_check_warns_of_secrets_that_others_can_read(tmp_path: Path) -> None:
     config.chmod(0o644)
     token.chmod(0o640)
     warnings = exposed_secrets(TrimtabConfig.load(config, ()))
-    assert f"{config} is readable by other users and holds c.auth.token" in warnings[0]
+    assert f"{config} is readable by other users and has c.auth.token" in warnings[0]
     assert warnings[1] == (f"{token} is readable by other users. Run: chmod 600 {token}")
     assert "e.auth.password is short" in warnings[2]
     assert PLAIN not in " ".join(warnings)

@@ -95,7 +95,7 @@ def test_check_names_each_missing_right_and_goes_on(guarded: RealPulsar, tmp_pat
     results = {one.what: one for one in check_cluster(config_of(guarded, "owner", tmp_path))}
     url = guarded.admin_urls[0]
     assert results[f"Admin REST {url}"].ok
-    assert "settings may not be read" in results[f"Admin REST {url}"].detail
+    assert "settings are not readable" in results[f"Admin REST {url}"].detail
     rights = results[f"Rights at {url}"]
     assert not rights.ok
     assert f"{len(READS)} of {len(READS)} endpoints" in rights.detail

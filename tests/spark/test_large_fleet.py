@@ -139,9 +139,9 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
     large = LargeCluster.of(None, tmp_path, NoProgress())
     done = drill.large_drill(large, large.settings(), DrillRequest())
-    assert f" {pluralize(len(too_large), 'failure')} left out: too large" in done.sentence
+    assert f" {pluralize(len(too_large), 'failure')} excluded: too large" in done.sentence
     words = skipped(found, {})
-    assert f" {pluralize(len(too_large), 'failure')} left out: " in words
+    assert f" {pluralize(len(too_large), 'failure')} excluded: " in words
     assert "not be answered" not in words
     monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)
     with pytest.raises(InputError, match=r"has .* bundles, which the leader"):

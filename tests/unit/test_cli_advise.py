@@ -35,9 +35,9 @@ def test_the_quota_of_the_contract(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("quota --limit 100 --usage 1,x", 2, "no list of numbers"),
+        ("quota --limit 100 --usage 1,x", 2, "not a list of numbers"),
         ("quota --limit 100 --usage=-1", 1, "negative"),
-        ("quota --limit 1e30 --usage 1", 2, "is beyond 9,007,199,254,740,992"),
+        ("quota --limit 1e30 --usage 1", 2, "is above 9,007,199,254,740,992"),
         ("quota --limit 1 --usage 1 --formula upstram", 2, "upstram"),
         ("advise partitions a --partitions 3", 2, "--snapshot or --bundles"),
         ("advise queue --partitions 3 --silent 4", 1, "the topic has 3"),
@@ -51,7 +51,7 @@ def test_the_quota_of_the_contract(capsys):
             2,
             "less than or equal to 1000000",
         ),
-        ("advise partitions a/b/c --partitions 3 --bundles 4 --plan p", 2, "assumed"),
+        ("advise partitions a/b/c --partitions 3 --bundles 4 --plan p", 2, "assumes"),
         ("advise retention --throughput 1 --minutes=-5", 1, "-1 for no end"),
         ("advise bundles --topics 5", 2, "--brokers"),
         ("advise bundles --brokers 3 --namespace a/b", 2, "--snapshot"),
@@ -108,7 +108,7 @@ def test_the_surgeon_plans_only_for_a_topic_that_the_snapshot_holds(capsys, tmp_
     asked = f"advise partitions acme/orders/created --partitions 16 --wanted 2 --plan {out}"
     code, body = _json(capsys, *f"{asked} --snapshot {bare}".split())
     assert (code, body["error"]["code"]) == (1, "incomplete_snapshot")
-    assert "cannot be taken" in body["error"]["message"]
+    assert "cannot be undone" in body["error"]["message"]
     assert not out.exists()
     snapshot = load_snapshot(bare)
     names = [f"{TOPIC}-partition-{number}" for number in range(16)]

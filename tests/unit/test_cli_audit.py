@@ -87,7 +87,7 @@ def test_what_a_spreadsheet_would_compute_is_text(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--kind", "gone"), "no kind 'gone'"),
+        (("--kind", "gone"), "No kind 'gone'"),
         (("--from", "soon"), "'soon' is not a time"),
         (("--export", "x.xlsx"), "neither .jsonl nor .csv"),
     ],

@@ -197,7 +197,7 @@ def test_every_strategy_answers_in_json(trimtab: Trimtab, three: Path, strategy:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--strategy", "Treshold"), "There is no shedding strategy named 'Treshold'"),
+        (("--strategy", "Treshold"), "No shedding strategy named 'Treshold'"),
         (("--set", "loadBalancerBrokerThresholdShedderPercentag=1"), "Did you mean"),
         (("--rounds", "0"), "--rounds"),
         (("--release", "6.0"), "There is no release line '6.0'"),
@@ -274,7 +274,7 @@ def test_who_places_is_named_and_half_a_pair_is_warned_of(
     assert body["placement"] == placement
     assert [warned in text for text in body.get("warnings", [])] == ([True] if warned else [])
     _, out, _ = trimtab(*ask)
-    assert f"Placed by {placement}." in out
+    assert f"Placement: {placement}." in out
     assert ("Warning: Bundles" in out) is bool(warned)
     alone = json.loads(trimtab(*ask, "--strategy-only", "--json")[1])
     assert {"placement", "warnings"}.isdisjoint(alone)

@@ -171,4 +171,4 @@ def test_a_recording_without_messages_is_refused(
     bare = tmp_path / "bare.jsonl"
     bare.write_text("\n".join(lines), "utf-8")
     assert run(["leader", "replay", str(bare), "--strategy", "TransferShedder"]) != 0
-    assert "no messages of" in capsys.readouterr().err
+    assert "has no load topic messages" in capsys.readouterr().err

@@ -284,7 +284,7 @@ def test_brokers_that_are_silent_are_named() -> None:
     reader = LoadTopicReader(CONFIG, lambda: Recorded({}))
     topics = read_load_topics(reader, ADDRESSES, {}, monotonic() + 0.1, problems)
     (problem,) = problems.named()
-    assert problem.what.startswith("3 brokers of 3 published no load")
+    assert problem.what.startswith("3 brokers of 3 have published no load")
     lacks = (EXTENSIBLE_LACKS, "something else")
     assert what_is_lacking(lacks, ADDRESSES, topics) == lacks
     topics.broker_loads.update(dict.fromkeys(BROKERS, b"{}"))

@@ -146,7 +146,7 @@ def test_simulate_tells_people_round_by_round(trimtab, fleet) -> None:
     code, out, _ = trimtab("simulate", fleet, "--shed", "ThresholdShedder", "--rounds", 20)
     assert code == 0
     assert "deviation after" in out
-    assert "rest for 30" in out
+    assert "grace period 30 min" in out
 
 
 def test_simulate_takes_what_ifs(trimtab, fleet) -> None:

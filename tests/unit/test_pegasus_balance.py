@@ -232,7 +232,7 @@ def test_the_cluster_policy_may_copy_the_same_data_for_ever_and_that_is_noticed(
     file = tmp_path / "state.json"
     file.write_text(json.dumps(going_in_circles()))
     run(["pegasus", "balance", str(file), "--rounds", "0"])
-    assert "It never settles" in capsys.readouterr().out
+    assert "It never converges" in capsys.readouterr().out
 
 
 def test_a_seed_gives_the_same_draw_again():

@@ -174,7 +174,7 @@ def test_what_is_not_there_is_told_in_the_servers_own_words(client):
 
 
 def test_a_success_that_is_no_json_is_a_protocol_error(client):
-    with pytest.raises(ProtocolError, match="something unexpected"):
+    with pytest.raises(ProtocolError, match="an unexpected answer"):
         client.fetch_flag("nosuch")
 
 

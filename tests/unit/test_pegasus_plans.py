@@ -145,7 +145,7 @@ class TestMoves:
             (RequestedMove("2.0", "move_pri", NODES[1], NODES[3]), "is not its primary"),
             (RequestedMove("2.0", "copy_pri", NODES[0], NODES[1]), "kill that server"),
             (RequestedMove("2.0", "copy_sec", NODES[1], "db9:34801"), "not the registered name"),
-            (RequestedMove("2.9", "move_pri", NODES[0], NODES[1]), "no partition named"),
+            (RequestedMove("2.9", "move_pri", NODES[0], NODES[1]), "No partition named"),
             (RequestedMove("2.0", "move_pri", "10.0.0.1:34801", NODES[1]), "registered name"),
         ],
     )

@@ -100,7 +100,7 @@ def test_groups_are_told_with_their_members_use_and_shares():
     wanted = 1000 * shared.used[carried] / shared.used.sum()
     assert np.allclose(shared.published[carried], np.maximum(wanted, 1))
     assert shared.is_over.any() == (group.used["publish_msgs"] > 1000)
-    with pytest.raises(UnknownNameError, match="no resource group named 'gould'"):
+    with pytest.raises(UnknownNameError, match="No resource group named 'gould'"):
         find_group(groups, "gould")
 
 

@@ -33,7 +33,7 @@ def fleet() -> PulsarSnapshot:
         ('set resource_group g {"publishRateInMsgs": 99999999999}', "goes from -1"),
         ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "goes from -1"),
         ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
-        ('set resource_group g {"publishRateInMsg": 5}', "no field named 'publishRateInMsg'"),
+        ('set resource_group g {"publishRateInMsg": 5}', "No field named 'publishRateInMsg'"),
         ("set resource_group g h i", "is JSON"),
         ('set resource_group g {"publishRateInMsgs": true}', "True; it must be a whole number"),
         (f'set dispatch_rate {MAIL} {{"relativeToPublishRate": 1}}', "1; it is true or false"),
@@ -173,7 +173,7 @@ def test_steps_of_demand_are_repeated_and_bounded():
 def test_a_simulation_tells_what_was_held_back_and_what_got_over():
     data, course = calculator.course_data("100", "1:0,0; 8:100,100", period="60", tolerance="5")
     said = calculator.course_answer(data, course)
-    assert "held back" in said
+    assert "throttled" in said
     assert "2.0 times it at the worst" in said
     assert len(calculator.course_table(data, course)) == 18
     assert "no demand" in calculator.course_answer(

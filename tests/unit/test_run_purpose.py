@@ -114,7 +114,7 @@ def test_a_run_whose_purpose_holds_is_done_and_says_so() -> None:
     world = PegasusWorld()
     view = run(world, EMPTY, GONE)
     assert view.state == "DONE", view.sentence
-    assert purpose_words(view) == f"Purpose: {N1} has no primaries. Holds: yes."
+    assert purpose_words(view) == f"Purpose: {N1} has no primaries. Achieved: yes."
     assert run_json(view)["purpose"] == {
         "what": f"{N1} has no primaries",
         "holds": True,
@@ -260,7 +260,7 @@ def test_a_cluster_that_cannot_be_read_at_the_end_leaves_it_unknown() -> None:
     assert view.state == "FAILED"
     (checked,) = world.events(PurposeChecked)
     assert checked.holds is None
-    assert "Holds: unknown." in describe_purpose(checked)
+    assert "Achieved: unknown." in describe_purpose(checked)
     assert view.sentence.startswith("Unknown whether achieved: ")
 
 

@@ -119,5 +119,5 @@ def test_two_clusters_are_not_compared(before) -> None:
 
 
 def test_the_later_one_comes_second(before) -> None:
-    with pytest.raises(InputError, match="comes second"):
+    with pytest.raises(InputError, match="newer than the second"):
         diff_snapshots(later(before), before)

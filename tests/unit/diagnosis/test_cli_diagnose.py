@@ -124,7 +124,7 @@ def test_what_qualifies_a_cause_is_printed(tmp_path, capsys, monkeypatch):
     assert run(["diagnose", folder]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= MAX_LINES
-    assert lines[-2:] == ["3 changes simulated. 2 further causes: --json. Judged.", "Late."]
+    assert lines[-2:] == ["3 changes simulated. 2 further causes: see --json. Judged.", "Late."]
 
 
 def test_commands_and_lines_of_a_file_are_alone_in_their_line():
@@ -156,7 +156,7 @@ def report_folder(name: str, folder: Path) -> Path:
         ("20822", "no shed bundle leaves its broker, and the deviation ends at 80%."),
         ("21168", "82% direct memory, weight 1, which does not follow traffic; CPU 15%, "),
         ("21174", "throughput, LeastLongTermMessageRate places by long-term message rate."),
-        ("16476", "converges at once (now: never)"),
+        ("16476", "converges immediately (now: never)"),
         (
             "14820",
             "     broker.conf: loadBalancerOverrideBrokerNicSpeedGbps=4.5\n     then a rolling",

@@ -23,6 +23,7 @@ from core.history.backtest.pulsar.leader import Leader
 from core.history.backtest.pulsar.moves import Kind, Moves
 from core.history.backtest.pulsar.series import LoadSeries
 from core.optimize import OptimizeRequest, optimize_view
+from core.pulsar.measures import DEFAULT_TARGET
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy, strategies_run_by
@@ -328,6 +329,7 @@ class _Run:
     ) -> None:
         """Unload what the optimizer needs to, each bundle to the broker that it names."""
         request = OptimizeRequest(recently_moved=tuple(sorted(recent)))
+        request = request.for_target(DEFAULT_TARGET.bound)  # a record has no target of its own
         proposal = optimize_view(view, request, self._settings)
         going = [
             (one.bundle, one.source, one.destination) for one in proposal.moves[: proposal.needed]
