@@ -85,7 +85,7 @@ def test_check_names_every_meta_server(config, capsys):
     assert run(["check", "--config", str(config), "--json"]) == 0
     items = json.loads(capsys.readouterr().out)["clusters"]["sandbox-pegasus"]
     assert len(items) == 2
-    assert all("leads" in item["detail"] for item in items)
+    assert all("is the leader" in item["detail"] for item in items)
 
 
 def nodes_told(config, capsys, *words: str) -> dict[str, dict[str, bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 from time import monotonic
@@ -54,7 +55,11 @@ def capture(config: ClusterConfig, reads: list[Read] = READS) -> RemoteError | N
 
 
 @pytest.mark.parametrize("name", ZOOKEEPER)
-def test_a_capture_ends_in_time_and_within_its_memory(name: str) -> None:
+def test_a_capture_ends_in_time_and_within_its_memory(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # pytest keeps what is logged, and with each error the frames that hold an answer
+    caplog.set_level(logging.CRITICAL, "trimtab.kazoo")
     with left_as_it_was(), HostileServer(ZOOKEEPER[name]) as server, peak_mib() as peak:
         began = monotonic()
         failure = capture(config_of(server.address))

@@ -195,7 +195,7 @@ def test_two_names_of_one_broker_and_strangers_are_named_not_added_up() -> None:
     found = found_by_broker(["b1", "b1:8080", "proxy:80"], BrokerNames(["b1:8080"]), "p", problems)
     assert found == {"b1:8080": "b1:8080"}
     assert "b1 is b1:8080" in told(problems)
-    assert "known broker" in told(problems)
+    assert "no broker of the cluster" in told(problems)
 
 
 # -- the brokers' own text ---------------------------------------------------------------------

@@ -148,11 +148,12 @@ def test_what_reads_as_a_topic_name(text, is_topic):
 def test_steps_of_a_lookup_name_bundle_and_owner():
     namespace = SNAPSHOT.bundles["namespace"][0].as_py()
     found = lookup_topic(SNAPSHOT, f"{namespace}/my-topic")
-    bundle, owner = lookup_model.steps(found)[2:]
+    state = lookup_model.TopicState("not checked", "", "unknown")
+    bundle, owner = lookup_model.steps(found, state)[2:4]
     assert found.bundle.rpartition("/")[2].split("_") == [bundle.value, bundle.note[3:13]]
     assert owner.value == found.owner
-    assert lookup_model.steps(replace(found, owner=None))[3].value == "none"
-    unknown = lookup_model.steps(replace(found, owner=None, is_owner_known=False))[3]
+    assert lookup_model.steps(replace(found, owner=None), state)[3].value == "none"
+    unknown = lookup_model.steps(replace(found, owner=None, is_owner_known=False), state)[3]
     assert unknown.status == "unknown"
 
 

@@ -74,7 +74,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     done = drill_of(found)
     if not skipped:
         return done
-    words = f"{done.sentence} {pluralize(len(skipped), 'failure')} left out: too large for Spark."
+    words = f"{done.sentence} {pluralize(len(skipped), 'failure')} excluded: too large for Spark."
     return replace(done, sentence=words, skipped=skipped)
 
 
