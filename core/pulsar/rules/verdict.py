@@ -41,6 +41,7 @@ _SAME: Final[Mapping[str, str]] = {
 """Code of the doctor to the code of health that says the same."""
 
 _DUMP: Final = "not in this dump"
+_NO_ENTRIES: Final = "ownership entries are read from ZooKeeper only"
 _FILES: Final = "not in these files"
 
 
@@ -146,7 +147,10 @@ class _Case:
         """Ownership entries are in ZooKeeper, or in the channel of the extensible manager."""
         bundles = self._snapshot.bundles
         if self._bundles_elsewhere:
-            return "ownership sessions are judged on snapshots in memory only"
+            claims = self._snapshot.manifest.tables.get("claims")
+            is_read = claims is not None and bool(claims.rows)
+            what = "ownership sessions are judged on snapshots in memory only"
+            return what if is_read else self._absent(_NO_ENTRIES)
         entry = self._snapshot.manifest.tables.get("bundles")
         if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
             return f"{entry.rows:,} of {entry.expected or 0:,} bundles were read"
@@ -162,7 +166,7 @@ class _Case:
             is_read = is_read or snapshot.unit_states.num_rows
             return "" if is_read else self._absent("the ownership channel was not read")
         is_read = pc.any(pc.equal(snapshot.claims["subject_kind"], "bundle")).as_py()
-        return "" if is_read else self._absent("ownership entries are read from ZooKeeper only")
+        return "" if is_read else self._absent(_NO_ENTRIES)
 
     def liveness(self) -> str:
         """Sessions decide, and the time of a broker's last report."""
