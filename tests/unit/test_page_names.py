@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
+from event_loops import run_apart
 from starlette.responses import PlainTextResponse
 
 from dashboard.page_names import PageNames, near_pages
@@ -31,7 +31,7 @@ def place_of(path: str, query: bytes = b"", headers: Any = None, method: str = "
         "query_string": query,
         "headers": HTML if headers is None else headers,
     }
-    asyncio.run(PageNames(PlainTextResponse("the pages"))(scope, receive, send))
+    run_apart(PageNames(PlainTextResponse("the pages"))(scope, receive, send))
     start = sent[0]
     found = dict(start["headers"]).get(b"location", b"")
     assert (start["status"] == 307) == bool(found)
