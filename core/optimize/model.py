@@ -60,7 +60,7 @@ class CurvePoint:
 
     Attributes:
         deviation: As in :class:`Proposal`.
-        mean_deviation: Of all brokers instead of the farthest one, share of the mean; with a relief
+        mean_deviation: Of all brokers instead of the max, share of the mean; with a relief
             line: how far they are above it, share of the line.
         clients: Sum over the moves whose clients are known.
     """

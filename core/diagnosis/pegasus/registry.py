@@ -79,7 +79,7 @@ EXPLAINED: Final = Explained(
 """What is the unevenness itself, and what a proven cause says already."""
 
 UNEVEN_COUNT: Final = 2.0
-"""Replicas that the farthest node has more or less than the mean, from which a deviation above the
+"""Replicas above or below the mean, at the node of max deviation, from which a deviation above the
 target is a problem even where nothing that was tried makes it smaller."""
 
 

@@ -377,7 +377,7 @@ def outcome_of(trial: Trial, measure: Measure) -> Outcome:
 
 
 def deviation_without(set_aside: Collection[str]) -> Measure:
-    """Return the measure over all tables: of the farthest node, replicas or primaries.
+    """Return the measure over all tables: of the node of max deviation, replicas or primaries.
 
     Args:
         set_aside: Nodes that are empty on purpose: they are not compared.

@@ -151,7 +151,7 @@ def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
 
 
 def _needed(deviations: Sequence[float]) -> int:
-    """Return after how many steps the farthest node is as near as after all of them.
+    """Return after how many steps the max deviation is as low as after all of them.
 
     All of them, where none brings it nearer: then what they do for the other nodes is the gain.
     """

@@ -186,13 +186,13 @@ def _deviation_figure(
         note=f"target {format_band(facts.target_ratio)}",
         status=band_status(found, facts.target_ratio),
         trend=trend,
-        help=f"{label} of the node that is farthest from the mean; drained, excluded and dead "
+        help=f"{label} of the node of max deviation; drained, excluded and dead "
         "nodes do not count.",
     )
 
 
 def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | None:
-    """Return how far the farthest node is from the mean, 0..1; ``None``: unknown."""
+    """Return the max deviation of a node from the mean, 0..1; ``None``: unknown."""
     found = columns.max_deviation(primaries_only=primaries_only)
     return None if found is None else abs(found)
 

@@ -42,7 +42,7 @@ def farthest(spread: Spread) -> tuple[float, str] | None:
 
 
 def caveat(preview: Preview) -> str:
-    """Return that the plan makes the farthest broker farther from the mean; empty: it does not."""
+    """Return that the plan raises the max deviation; empty: it does not."""
     start = farthest(preview.measures_before.throughput)
     end = farthest(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)

@@ -253,7 +253,7 @@ class CandidateRow:
 
 
 def off_mean(view: ClusterView, basis: Basis, measure: Measure) -> float | None:
-    """Return how far the farthest node is from the mean, 0..1; ``None``: nothing is known."""
+    """Return the max deviation of a node from the mean, 0..1; ``None``: nothing is known."""
     weights = basis.weights(measure, view)
     return deviation(node_loads(view, weights)) if weights.is_known.any() else None
 
