@@ -227,4 +227,8 @@ class Pool(ThreadPoolExecutor):
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self.give_up()
-        self.shutdown(wait=True)
+        try:
+            self.shutdown(wait=True)
+        except BaseException:  # Ctrl-C in this very wait: Python's exit would wait for the threads
+            self.give_up()
+            raise

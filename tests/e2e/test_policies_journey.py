@@ -19,11 +19,12 @@ def limit_field(page):
 
 
 def send_off(tab, button, reason):
-    """Press the button, say why, and send it off: one policy needs no cluster's name."""
+    """Press the button, say why, confirm by the cluster's name (it limits many clients), apply."""
     page = tab.page
     page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason (recorded").fill(reason)
+    dialog.get_by_label("to confirm").fill("sandbox")
     send = dialog.locator(".st-key-_apply_now").get_by_role("button")
     expect(send).to_be_enabled(timeout=SNAPSHOT_S)
     send.click()

@@ -35,7 +35,10 @@ def simulated(
 
 
 def values_of(cause: Cause) -> dict[str, object]:
-    pairs = (line.split("=", 1) for line in cause.fix.lines)
+    """Nothing where a person has to fill a value in: ``KEY=<Gbit/s>``."""
+    pairs = [line.split("=", 1) for line in cause.fix.lines]
+    if any(text.startswith("<") for _, text in pairs):
+        return {}
     return dict(cause.fix.wanted) | {
         key: parse_upstream_value(SETTING_BY_KEY[key], text) for key, text in pairs
     }
