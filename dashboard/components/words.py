@@ -84,9 +84,13 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   fill: light-dark(#0b6478, #6cc3d8) !important;
 }
 [data-testid="stCode"] .token:is(
-  .assign-left, .builtin, .function, .parameter, .variable
+  .assign-left, .builtin, .function, .parameter, .string, .variable
 ) {
   color: light-dark(#0b6478, #6cc3d8) !important;
+}
+[data-testid="stMetricValue"], [data-testid="stMetricValue"] *,
+[data-testid="stMetricDelta"], [data-testid="stMetricDelta"] * {
+  white-space: normal; overflow: visible; text-overflow: clip; overflow-wrap: anywhere;
 }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }

@@ -136,7 +136,7 @@ def test_a_past_moment_has_a_banner_that_leads_back(product, tab):
     expect(page.get_by_text(f"Not live: {taken_at} UTC")).to_be_visible()
     page.get_by_role("button", name="Back to live").click()
     expect(page.get_by_text(re.compile(r"^Not live: \d"))).to_be_hidden()
-    assert "at=" not in page.url
+    expect(page).not_to_have_url(re.compile("at="))
     assert tab.complaints == []
 
 

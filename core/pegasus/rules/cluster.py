@@ -61,7 +61,7 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
             "Replicas are not balanced",
             verdict.sentence,
             hint,
-            measured=None if counts is None else Quantity(counts.total, "balance operations"),
+            measured=None if counts is None else Quantity(counts.total, "operations"),
             limit=Quantity(0),
         )
     elif verdict.state == "unknown":

@@ -66,7 +66,7 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
         {
             "severity": [SEVERITIES[one.severity]],
             "title": title_of(one),
-            "object": " · ".join(filter(None, (one.key.cluster, one.key.subject))),
+            "object": " · ".join(filter(None, (one.key.cluster, _subject_of(one)))),
             "since": format_age((now - one.since).total_seconds()),
             "measured": one.measured,
             "limit": one.limit,
@@ -77,6 +77,12 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
         for one in alerts
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _subject_of(alert: Alert) -> str:
+    """Return the object within the cluster; the kind of a finding as words, without underscores."""
+    is_kind = alert.key.rule == "problem"
+    return alert.key.subject.replace("_", " ") if is_kind else alert.key.subject
 
 
 def title_of(alert: Alert) -> str:

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 _ROW_PX: Final = 13
 _MIN_PX, _MAX_PX = 104, 300
 _MEAN_PX, _EVEN_PX, _LANE_PX = 50, 46, 16
-_GAP_PX: Final = 10
+_GAP_PX: Final = 18
 _QUIET: Final = "no event"
 _HEADROOM: Final = 1.25
 """For the name of a panel, above its lines."""
@@ -160,7 +160,7 @@ def history_timeline(data: Timeline) -> go.Figure:
 
 
 def _name_panels(figure: go.Figure, data: Timeline) -> None:
-    """Write what a panel shows into its upper left corner."""
+    """Write what a panel shows above its upper left corner, clear of the lines."""
     for number, text in ((1, f"{data.label}: mean and range"), (2, data.even_label)):
         axis = "" if number == 1 else str(number)
         figure.add_annotation(
@@ -170,9 +170,9 @@ def _name_panels(figure: go.Figure, data: Timeline) -> None:
             yref=f"y{axis} domain",
             y=1.0,
             xanchor="left",
-            yanchor="top",
+            yanchor="bottom",
             showarrow=False,
-            font={"size": 11, "color": LINE},
+            font={"size": 11},
         )
 
 

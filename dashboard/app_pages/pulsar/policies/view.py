@@ -67,8 +67,11 @@ def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
         "topics": tables.whole("Topics"),
         "bundles": tables.whole("Bundles"),
     }
-    if not rows["group"].any():
-        columns.pop("group")
+    for name in ("group", "limit"):
+        if not rows[name].any():
+            columns.pop(name)
+    if "limit" not in columns:
+        columns.pop("use")
     tables.table(
         rows,
         columns,
