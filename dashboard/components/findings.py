@@ -89,7 +89,7 @@ def show(
     """
     if not rows:
         words.section(title)
-        st.caption(f":material/check_circle: No findings here. {words.plain(scope)}".rstrip())
+        st.caption(f":material/check_circle: No findings. {words.plain(scope)}".rstrip())
         return
     chosen = _filters(rows, key, title)
     opened = _opened(chosen, key)
@@ -201,7 +201,7 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -
         ),
         "since": st.column_config.TextColumn(
             "Since",
-            help="As far as snapshots are saved, at most 6 h back.",
+            help="From saved snapshots, up to 6 h.",
             alignment="right",
             width=50,
         ),
@@ -213,7 +213,7 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -
         column_order=_order(columns),
         column_config=columns,
         key=f"{key}_findings",
-        alt="Findings, worst first, with what was measured and its limit",
+        alt="Findings with measured value and limit, worst first",
         height=tables.height_of(min(len(frame), max_rows)),
         row_height=tables.ROW_PX,
         on_select=selected,
@@ -285,7 +285,7 @@ def _evidence(found: Finding, key: str) -> None:
                     frame,
                     hide_index=True,
                     key=f"{key}_evidence_{name}",
-                    alt=f"Evidence of the finding: {name}",
+                    alt=f"Evidence of finding {name}",
                     height=min(_PANEL_PX // 2, tables.height_of(len(frame))),
                     row_height=tables.ROW_PX,
                 )

@@ -288,7 +288,7 @@ def nothing(what: str, manifest: Manifest) -> None:
             for problem in manifest.problems
             if problem.severity != "info"
         )[:2_000]
-        or "The snapshot names no problem: there is none of it on this cluster.",
+        or "The snapshot has no problems. This cluster has no such objects.",
         title=what,
         icon=":material/block:",
     )

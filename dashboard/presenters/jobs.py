@@ -63,12 +63,10 @@ def server_state(
     remedy = f"trimtab jobs{config_words}"
     seen_at = moment(status.get("last_seen_at"))
     if seen_at is None:
-        return ServerState(
-            is_alive=False, sentence="No job server has ever run here.", remedy=remedy
-        )
+        return ServerState(is_alive=False, sentence="No job server has run yet.", remedy=remedy)
     silent_s = (now - seen_at).total_seconds()
     if status.get("stopped_at") or abs(silent_s) > LOST_AFTER_S:
-        how = "was ended" if status.get("stopped_at") else "was last heard of"
+        how = "stopped" if status.get("stopped_at") else "last seen"
         sentence = f"The job server {ended_or_lost(how, silent_s)}."
         return ServerState(is_alive=False, sentence=sentence, remedy=remedy)
     error = status.get("last_error")
@@ -109,18 +107,18 @@ def progress_words(job: Job, *, is_served: bool) -> str:
         return _stopping(job)
     if job.state == "queued":
         return status.activity or (
-            "Waiting for the jobs before it." if is_served else "Waiting for a job server."
+            "Waiting for earlier jobs." if is_served else "Waiting for a job server."
         )
     if job.state == "running" and not is_served:
-        gone = "its server is gone: the next one says what became of it"
+        gone = "job server lost; the next server resolves the state"
         return " · ".join(part for part in (_counts(job), gone) if part)
     if is_on_spark(job) and not status.total:
-        return f"{status.activity} Spark itself takes about half a minute when it is not up yet."
+        return f"{status.activity} Spark takes approx. 30 s to start."
     parts = [_counts(job), status.activity]
     if status.rate_per_s:
         parts.append(_rate(status.rate_per_s))
     if status.eta_s is not None:
-        parts.append(f"about {format_age(status.eta_s)} left")
+        parts.append(f"approx. {format_age(status.eta_s)} left")
     return " · ".join(part for part in parts if part)
 
 
@@ -132,12 +130,10 @@ def is_on_spark(job: Job) -> bool:
 def _stopping(job: Job) -> str:
     """Return what a stop waits for."""
     if not is_on_spark(job):
-        return f"Stopping: the part under way ends first. {_counts(job)}".strip()
+        return f"Stopping after the current part. {_counts(job)}".strip()
     if not job.status.total:
-        return (
-            "Stopping: Spark is starting and cannot be broken off before it is up, up to a minute."
-        )
-    return f"Stopping: waits for Spark to end the tasks under way. {_counts(job)}"
+        return "Stopping after Spark has started (up to/min)."
+    return f"Stopping after the current Spark tasks. {_counts(job)}"
 
 
 def _counts(job: Job) -> str:
@@ -148,7 +144,7 @@ def _counts(job: Job) -> str:
 
 
 def _rate(per_s: float) -> str:
-    return f"{per_s:,.3g} a second" if per_s >= 1 else f"{per_s * 60:,.3g} a minute"
+    return f"{per_s:,.3g}/s" if per_s >= 1 else f"{per_s * 60:,.3g}/min"
 
 
 def outcome(job: Job) -> str:
@@ -175,7 +171,7 @@ def key_figures(jobs: Sequence[Job], *, server: ServerState) -> list[KeyFigure]:
         KeyFigure(
             label="Job server",
             value="alive" if server.is_alive else "not running",
-            note="takes jobs" if server.is_alive else "jobs wait",
+            note="ready" if server.is_alive else "jobs are queued",
             status="ok" if server.is_alive else "bad",
             help=server.sentence,
         ),

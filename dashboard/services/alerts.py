@@ -246,7 +246,7 @@ def send_test(config: Config, name: str, by: Identity) -> None:
     targets = {one.name: one for one in config.alerts.targets}
     if name not in targets:
         raise UnknownNameError.of("target", name, targets, place="the configuration")
-    text = f"A test of {by.name}: alerts of Trimtab arrive here."
+    text = f"Test by {by.name}: this target receives alerts from Trimtab."
     send(targets[name], "[test] Trimtab", text)
 
 

@@ -143,12 +143,12 @@ def cautions(ranking: pd.DataFrame) -> list[str]:
 
 
 def span_note(ranking: pd.DataFrame, moves: str) -> str:
-    """Return what figures a day are computed from, where that is less than a day's minutes."""
+    """Return the basis of figures per day, where that is less than a day's minutes."""
     minutes = ranking["minutes"].max()
     if pd.isna(minutes) or not 0 < minutes < MINUTES_PER_DAY:
         return ""
     recorded = pluralize(int(minutes), "recorded minute")
-    return f"{moves.capitalize()} a day are computed from {recorded}."
+    return f"{moves.capitalize()} per day are extrapolated from {recorded}."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
@@ -161,7 +161,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     ):
         found.append("● comparison")
     if row["meets_target"]:
-        found.append("✓ meets the target")
+        found.append("✓ within target")
     if row["is_pareto"] and not row["is_record"]:
         found.append("◆ Pareto-optimal")
     if row["problem"]:
@@ -333,8 +333,8 @@ def restart_note(changes: pd.DataFrame) -> str:
     if len(fixed) == len(changes):
         return what
     return (
-        f"{what} Restart first: the plan alone is a part of the candidate, and its effect is not "
-        "simulated."
+        f"{what} Restart first. The plan covers only part of the candidate; the effect of the "
+        "plan alone is not simulated."
     )
 
 
@@ -380,7 +380,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
         KeyFigure(
             label="Back-tests",
             value=f"{done:,}",
-            note=f"{running:,} not ended" if running else "done",
+            note=f"{running:,} active" if running else "done",
         ),
     ]
 
@@ -391,7 +391,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
-    compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
+    compared = "Replayed: simulation with the recorded settings. Actual: recorded moves."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
     enough = int(played["meets_target"].eq(other=True).sum())
     minutes = ranking["minutes"].max()
@@ -402,7 +402,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             value=_ratio(best, "deviation_p95"),
             note=_compared(again, record, "deviation_p95", _ratio),
             status=_judged(best, "deviation_p95", target.deviation if target else None),
-            help=f"Max deviation from mean, 95th percentile of the minutes. {compared}",
+            help=f"Max deviation from mean, p95 over the minutes. {compared}",
         ),
         KeyFigure(
             label=f"{moves} a day, rank 1",
@@ -414,7 +414,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             ),
         ),
         KeyFigure(
-            label="Meet the target",
+            label="Within target",
             value=f"{enough:,} of {len(played):,}",
             note="candidates"
             if target is None
@@ -454,8 +454,8 @@ def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
     if count is None or pd.isna(count) or not count:
         return ""
     return (
-        f"Reassigned after the loss of a {nouns.server}: {int(count):,} {nouns.subject}; these are "
-        f"no {nouns.moves}."
+        f"Reassigned after a {nouns.server} failure: {int(count):,} {nouns.subject} (not "
+        f"counted as {nouns.moves})."
     )
 
 
@@ -619,8 +619,8 @@ class GridForm:
         """
         if not self.shedding:
             raise InputError(
-                f"No {self.system.strategy} is chosen.",
-                hint="Choose at least one, or take a preset.",
+                f"No {self.system.strategy} selected.",
+                hint="Select at least one, or use a preset.",
             )
         return grid_of(self.parameters())
 
@@ -681,5 +681,5 @@ def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float |
 
 def size_words(work: Backtest, seconds: float, *, is_measured: bool) -> str:
     """Return how much a back-test is, before it is started."""
-    basis = "as the last one here" if is_measured else "a guess until one has run here"
-    return f"{work.words}, about {format_age(seconds)} ({basis})."
+    basis = "based on the last back-test" if is_measured else "rough estimate"
+    return f"{work.words}, approx. {format_age(seconds)} ({basis})."

@@ -52,7 +52,7 @@ def pick_range(
         key=state.RANGE,
         bind="query-params",
         label_visibility="collapsed",
-        help="Presets end at the time of the header.",
+        help="Presets end at the time selected in the header.",
     )
     free = _dates(span) if preset == FREE else (None, None)
     key = choice.selected(
@@ -152,8 +152,8 @@ def draw_picture(
         key=_KEY,
         on_select=_clicked,
         selection_mode="points",
-        alt=f"{measure.label} of each {system.server} over time, events below; the hottest on "
-        f"average is {data.rows[0] if data.rows else 'unknown'}.",
+        alt=f"{measure.label} of each {system.server} over time, with events; highest average: "
+        f"{data.rows[0] if data.rows else 'unknown'}.",
     )
 
 

@@ -44,7 +44,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         else _healthy_words(read, children)
     )
     rest = "".join(f", {one}" for one in service_words(facts))
-    unread = f" ({total - read:,} were not read)" if total > read else ""
+    unread = f" ({total - read:,} not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join((*node_status_words(columns), *set_aside_words(columns)))
     balance = (
@@ -99,7 +99,7 @@ def node_status_words(columns: PegasusColumns) -> list[str]:
     for status in _TROUBLED:
         names = columns.nodes_with(status)
         if names:
-            found.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {status}")
+            found.append(f"{status}: {listed(names)}")
     return found
 
 
@@ -107,7 +107,7 @@ def set_aside_words(columns: PegasusColumns) -> list[str]:
     """Return which nodes are drained and which are excluded, by name."""
     statuses: tuple[NodeStatus, ...] = ("drained", "excluded")
     return [
-        f"{listed(names)} {status}" for status in statuses if (names := columns.nodes_with(status))
+        f"{status}: {listed(names)}" for status in statuses if (names := columns.nodes_with(status))
     ]
 
 
@@ -132,7 +132,7 @@ def trouble(facts: PegasusFacts) -> Badge | None:
         text=", ".join(parts),
         icon=":material/error:",
         tone="red",
-        help=f"{named}The partitions are {len(columns.part_table):,} on "
+        help=f"{named}{pluralize(len(columns.part_table), 'partition')} on "
         f"{pluralize(columns.node_count, 'node')}.",
     )
 
@@ -142,13 +142,11 @@ def level_sentence(facts: PegasusFacts) -> str:
     stored, effective = facts.stored_level, facts.effective_level
     if effective is None:
         return (
-            f"Level {stored.word} is stored, the effective one is unknown"
-            if stored
-            else ("The level is unknown")
+            f"Level {stored.word} is stored, effective level unknown" if stored else "Level unknown"
         )
     if stored is not None and stored is not effective:
-        return f"Level {stored.word} is stored, but {effective.word} is effective"
-    return f"Level is {effective.word}"
+        return f"Level {effective.word} ({stored.word} stored)"
+    return f"Level {effective.word}"
 
 
 def _lowered(sentence: str) -> str:
@@ -157,7 +155,7 @@ def _lowered(sentence: str) -> str:
 
 def minus_one(facts: PegasusFacts) -> str:
     """Return why the meta server reports -1 changes."""
-    why = waits(facts) or "It does not have the disks of all replicas, so it cannot count."
+    why = waits(facts) or "The disks of some replicas are unknown."
     return f"The meta server reports -1. {why}"
 
 
@@ -166,7 +164,4 @@ def waits(facts: PegasusFacts) -> str:
     unhealthy = unhealthy_count(facts.columns)
     if not unhealthy:
         return ""
-    return (
-        f"{pluralize(unhealthy, 'partition')} {'is' if unhealthy == 1 else 'are'} unhealthy: "
-        "nothing is counted again before every partition is healthy."
-    )
+    return f"Unhealthy partitions: {unhealthy:,}. Counting resumes when all partitions are healthy."

@@ -192,8 +192,8 @@ def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[st
         origin = settings.origin(key)
         if origin == "assumed":
             continue
-        apart = ", differs between brokers" if key in differing else ""
-        words = "the default is active" if origin == "default" else f"by {ORIGINS[origin]}"
+        apart = ", differs by broker" if key in differing else ""
+        words = "default" if origin == "default" else f"by {ORIGINS[origin]}"
         found[key] = Live(_in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True)
     return found
 
@@ -217,10 +217,10 @@ def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
     return _known(
         {
             "brokers": (facts.brokers or None, "active brokers"),
-            "topics": (facts.topics, "of its bundles"),
-            "clients": (facts.clients, "of its bundles"),
-            "msgs": (both[0], "of its bundles"),
-            "traffic": (None if both[1] is None else both[1] / 1e6, "of its bundles"),
+            "topics": (facts.topics, "from its bundles"),
+            "clients": (facts.clients, "from its bundles"),
+            "msgs": (both[0], "from its bundles"),
+            "traffic": (None if both[1] is None else both[1] / 1e6, "from its bundles"),
         }
     )
 
@@ -231,8 +231,8 @@ def live_topic(found: PartitionedTopic | None) -> dict[str, Live]:
         return {}
     return _known(
         {
-            "partitions": (found.partitions, "as read"),
-            "topic_traffic": (found.bytes_per_s / 1e6, "as read"),
+            "partitions": (found.partitions, "snapshot"),
+            "topic_traffic": (found.bytes_per_s / 1e6, "snapshot"),
         }
     )
 
@@ -244,10 +244,10 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
     partitions = None
     if found is not None:
         msgs, traffic, producers = found.msgs_in, found.bytes_in, found.producers
-        partitions, words = found.partitions, "average producer of it"
+        partitions, words = found.partitions, "average producer"
     return _known(
         {
-            "partitions": (partitions, "as read"),
+            "partitions": (partitions, "snapshot"),
             "rate": (msgs / producers if msgs and producers else None, words),
             "message": (traffic / msgs if traffic and msgs else None, "average message"),
             "brokers": (facts.brokers or None, "active brokers"),
@@ -261,7 +261,7 @@ def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[s
     words = f"average of {pluralize(topics or 0, 'topic')}"
     if found is not None:
         msgs, traffic, topics = found.msgs_in, found.bytes_in, found.partitions
-        words = "average partition of it"
+        words = "average partition"
     if not topics:
         return {}
     return _known(

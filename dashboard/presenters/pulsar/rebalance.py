@@ -269,9 +269,9 @@ def _reached(gate: Gate) -> float | None:
 
 def _distance(distance: float, unit: str) -> str:
     if not np.isfinite(distance):
-        return "out of reach"
+        return "not reachable"
     words = distance_in_words(distance, unit)
-    return f"{words} to go" if distance > 0 else f"{words} past"
+    return f"{words} below" if distance > 0 else f"{words} above"
 
 
 def _sheds(trace: BrokerTrace) -> str:
@@ -295,5 +295,5 @@ def bounds_words(optimal: Proposal) -> list[str]:
     words += [item.sentence for item in optimal.binding[:MAX_SENTENCES]]
     more = len(optimal.binding) - MAX_SENTENCES
     if more > 0:
-        words.append(f"{pluralize(more, 'more broker')} likewise.")
+        words.append(f"{pluralize(more, 'more broker')} with the same verdict.")
     return words

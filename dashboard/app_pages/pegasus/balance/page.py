@@ -26,11 +26,11 @@ from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 page = frame.open_page("Replica balance", PegasusPage)
 words.title("Replica balance", cluster.subtitle(page.facts))
 try:
-    with st.spinner("Reading the partitions"):
+    with st.spinner("Reading partitions"):
         basis = queries.basis(page.stored)
 except IncompleteSnapshotError as error:
-    words.answer("The balance of this cluster is unknown.")
-    words.failed(error, what="The snapshot is incomplete")
+    words.answer("Balance unknown.")
+    words.failed(error, what="Incomplete snapshot")
     st.stop()
 
 own = switches.own_dials(page)
@@ -41,7 +41,7 @@ with st.container(key="workbench"):
     left, right = st.columns([1.35, 1], gap="medium")
 with left:
     words.section("Candidates")
-    state.rename_in_address(state.PICK, {"Smallest moves": switches.EVEN})
+    state.rename_in_address(state.PICK, switches.FORMER_CANDIDATES)
     pick = st.segmented_control(
         "Candidate",
         switches.CANDIDATES,
@@ -80,7 +80,7 @@ with candidates_here:
 before, after, listed, rest_gain = basis.view, basis.view, Listed((), ()), ""
 is_known = True
 with right:
-    words.section("Nodes now and after", pick)
+    words.section("Nodes before and after", pick)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         quantity = moves.quantity_choice()
         number_here = st.container(width=170)
@@ -138,11 +138,11 @@ is_held = False
 if requested:
     with plan_tab:
         is_held = st.toggle(
-            "Hold the level at steady while the run lasts",
+            "Keep level steady during the run",
             value=True,
             key="hold",
             bind="query-params",
-            help="Pauses the balancer; the level is restored at the end of the run.",
+            help="Pauses the balancer; the level is restored when the run ends.",
         )
     plan = pegasus_plan.in_dialog(
         moves_plan_of(
@@ -152,14 +152,16 @@ if requested:
                 keep_level=is_held,
                 exclusions=tuple(page.cluster.exclusions),
                 copy_rate=rate,
-                reason=f"{pick}, chosen on the Balance page",
+                reason=f"{pick}, selected on the Balance page",
             )
         )
     )
     preview = preview_pegasus(page.snapshot, plan)
     with plan_tab:
         if len(listed.plans) > limit:
-            st.caption(f"A run here has at most {limit + 1:,} steps: the first {limit:,} moves.")
+            st.caption(
+                f"Max steps of a run: {limit + 1:,}. The plan has the first {limit:,} moves."
+            )
         pegasus_plan.draw_remarks(plan)
         with st.expander(f"Steps: {len(plan.steps):,}", icon=":material/checklist:"):
             pegasus_plan.draw_steps(preview)

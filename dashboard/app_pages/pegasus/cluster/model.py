@@ -84,7 +84,7 @@ _ABILITIES: Final = {
     "balances": "balance",
     "deletes_replicas": "delete unused replicas",
 }
-NOT_PERSISTED: Final = "Resets to steady when another meta server becomes leader."
+NOT_PERSISTED: Final = "Resets to steady when the leader changes."
 _DOTS: Final = {True: ("●", "yes"), False: ("○", "no")}
 _DOTS_STYLE: Final = f"""<style>
 .levels {{ width: 100%; border-collapse: collapse; font-size: 0.875rem; }}
@@ -130,7 +130,9 @@ def level_note(facts: PegasusFacts) -> str:
     """Return why the effective level is not the stored one, else how long the stored one lasts."""
     stored, effective = facts.stored_level, facts.effective_level
     if stored is not None and effective is not None and stored is not effective:
-        return f"{stored.word} is stored, {effective.word} is effective: too few nodes are alive."
+        return (
+            f"Stored: {stored.word}, effective: {effective.word}, because too few nodes are alive."
+        )
     return NOT_PERSISTED
 
 
@@ -139,7 +141,7 @@ def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
     stored = facts.stored_level
     found = [] if stored is None else _differences(stored, wanted)
     if clears_proposals(wanted):
-        found.append("Every pending proposal is discarded.")
+        found.append("Discards all pending proposals.")
     return found
 
 
@@ -149,9 +151,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
     if begins:
-        found.append(f"Begins to {', '.join(begins)}.")
+        found.append(f"Enables: {', '.join(begins)}.")
     if ends:
-        found.append(f"Does not {', '.join(ends)} any more.")
+        found.append(f"Disables: {', '.join(ends)}.")
     return found
 
 
@@ -325,7 +327,7 @@ def _origin(
 ) -> str:
     if values[setting.key] is None:
         return UNKNOWN
-    return ORIGINS.get(origins.get(setting.name, ""), "every living node")
+    return ORIGINS.get(origins.get(setting.name, ""), "all alive nodes")
 
 
 def origins_of(facts: PegasusFacts) -> dict[str, str]:
@@ -347,8 +349,8 @@ def settings_sentence(facts: PegasusFacts) -> str:
     values = values_of(facts)
     marks = [_mark(setting, values) for setting in ALL_SETTINGS]
     changed, unknown = marks.count("● changed"), marks.count("? unknown")
-    rest = f", {unknown} could not be read" if unknown else ""
-    return f"{changed} of {len(marks)} are not the compiled default{rest}."
+    rest = f", {unknown} not read" if unknown else ""
+    return f"{changed} of {len(marks)} differ from the compiled default{rest}."
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
