@@ -68,7 +68,7 @@ def is_busy_cluster(config: Config, cluster: Cluster) -> bool:
 
 
 def acting_of(config: Config, cluster: Cluster) -> Acting:
-    """Return what may be done on a cluster from here, and what is being done."""
+    """Return the allowed actions on a cluster and the run in progress."""
     try:
         view = runs.open_run(config, cluster.name)
         going = "" if view is None else running_badge(view, services.now()).text
@@ -133,7 +133,7 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
 
 
 def _details(rows: pd.DataFrame) -> list[str]:
-    """Return what an entry says beyond its kind: who held it after or before, else the reason."""
+    """Return the detail of an entry: owner after or before, else the reason."""
     columns = (rows["after"], rows["before"], rows["why"])
     return [after or before or why for after, before, why in zip(*columns, strict=True)]
 

@@ -191,7 +191,7 @@ def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot)
 
 
 def saved_by_cluster(config: Config) -> dict[str, SavedSnapshots]:
-    """Return what is saved for every configured cluster."""
+    """Return the saved snapshots of every configured cluster."""
     snapshot_store = services.snapshot_store(config)
     return {one.name: saved_snapshots(snapshot_store, one.name) for one in config.clusters}
 

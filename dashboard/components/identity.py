@@ -105,7 +105,7 @@ def needs_sign_in() -> bool:
 
 
 def _provider_fault() -> str:
-    """Return why the OpenID provider cannot be asked; empty: it can."""
+    """Return the reason why sign-in at the OpenID provider is not possible; empty: possible."""
     try:
         is_configured = "auth" in st.secrets
     except (FileNotFoundError, StreamlitSecretNotFoundError):

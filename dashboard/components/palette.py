@@ -162,7 +162,7 @@ def _item(hit: Hit) -> dict[str, Any]:
 
 
 def standing(config: Config) -> list[Hit]:
-    """Return what there is without a snapshot: pages, actions and clusters."""
+    """Return the entries without a snapshot: pages, actions and clusters."""
     kinds = {cluster.kind for cluster in config.clusters} or set(KINDS)
     pages = [
         Hit(kind="page", name=entry.title, detail=_group(entry.name), page=entry.name)

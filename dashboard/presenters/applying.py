@@ -68,7 +68,7 @@ class ApplyContext:
 
 
 def why_not(context: ApplyContext) -> str | None:
-    """Return why the plan cannot be applied, with the remedy; ``None`` when it can."""
+    """Return the reason why the plan cannot be applied, with the remedy; ``None`` if it can."""
     plan = context.plan
     refusal = plan_refusal(
         plan,
@@ -106,7 +106,7 @@ def doubt(plan: Plan) -> str:
 
 
 def expiry_words(plan: Plan, now: datetime) -> str:
-    """Return what identifies the plan, and how long it may still be applied."""
+    """Return the identity of the plan and its expiry."""
     left_s = (plan.expires_at - now).total_seconds()
     left = f"in {format_age(left_s)}" if left_s > 0 else "already"
     return (
@@ -196,7 +196,7 @@ class Impact:
         return f"{self.described}, {pluralize(self.unloaded, 'unloaded bundle')}"
 
     def why_large(self, environment: str) -> str | None:
-        """Return why the impact is large, a clause; ``None``: it is small.
+        """Return the reason for a large impact, a clause; ``None`` if it is small.
 
         Args:
             environment: Of the cluster: ``production`` counts two changes as many.
@@ -237,7 +237,7 @@ def _known(count: object) -> int:
 
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
-    """Return why the cluster's name must be typed, ``None``: the impact is small."""
+    """Return the reason for typing the cluster's name; ``None`` if the impact is small."""
     return Impact.of(plan).why_large(environment)
 
 
@@ -255,7 +255,7 @@ class Answers:
 
 
 def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
-    """Return what is still to be filled in before the plan is applied, ``None``: nothing."""
+    """Return the missing input before the plan can be applied; ``None`` if complete."""
     if not answers.reason.strip():
         return "Enter a reason (recorded in the audit log)."
     if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
@@ -264,7 +264,7 @@ def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
 
 
 def send_label(plan: Plan) -> str:
-    """Return what the button that sends the plan off says."""
+    """Return the label of the button that sends the plan."""
     steps = plan.steps
     if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
         return whole

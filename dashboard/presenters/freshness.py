@@ -167,7 +167,7 @@ def _not_counted(uncounted: Mapping[str, int]) -> str:
 
 
 def problems_badge(manifest: Manifest) -> Badge:
-    """Return how many problems the snapshot names."""
+    """Return the number of problems of a snapshot."""
     number = len(manifest.problems)
     errors = sum(problem.severity == "error" for problem in manifest.problems)
     return Badge(

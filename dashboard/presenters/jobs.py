@@ -67,7 +67,7 @@ def server_state(
     silent_s = (now - seen_at).total_seconds()
     if status.get("stopped_at") or abs(silent_s) > LOST_AFTER_S:
         how = "stopped" if status.get("stopped_at") else "last seen"
-        sentence = f"The job server {ended_or_lost(how, silent_s)}."
+        sentence = f"Job server: {ended_or_lost(how, silent_s)}."
         return ServerState(is_alive=False, sentence=sentence, remedy=remedy)
     error = status.get("last_error")
     if isinstance(error, dict):
@@ -87,13 +87,13 @@ def moment(value: object) -> datetime | None:
 
 
 def title_of(job: Job, kinds: Mapping[str, JobKind]) -> str:
-    """Return what a job's kind is called."""
+    """Return the label of a job's kind."""
     kind = kinds.get(job.kind)
     return kind.title if kind else job.kind or "unreadable"
 
 
 def progress_ratio(job: Job) -> float:
-    """Return how far a job is, 0..1."""
+    """Return the progress of a job, 0..1."""
     status = job.status
     if job.state == "done":
         return 1.0
@@ -101,7 +101,7 @@ def progress_ratio(job: Job) -> float:
 
 
 def progress_words(job: Job, *, is_served: bool) -> str:
-    """Return how far a job is: counts, rate and what is left."""
+    """Return the progress of a job: counts, rate and remaining time."""
     status = job.status
     if job.is_stopping:
         return _stopping(job)
@@ -128,7 +128,7 @@ def is_on_spark(job: Job) -> bool:
 
 
 def _stopping(job: Job) -> str:
-    """Return what a stop waits for."""
+    """Return the reason for a pending stop."""
     if not is_on_spark(job):
         return f"Stopping after the current part. {_counts(job)}".strip()
     if not job.status.total:
@@ -148,7 +148,7 @@ def _rate(per_s: float) -> str:
 
 
 def outcome(job: Job) -> str:
-    """Return what came of a job, or how far it is, in one sentence."""
+    """Return the result or the progress of a job in one sentence."""
     if job.answer is not None:
         return job.answer.sentence
     if job.status.error is not None:
@@ -165,7 +165,7 @@ def took_s(job: Job, now: datetime) -> float | None:
 
 
 def key_figures(jobs: Sequence[Job], *, server: ServerState) -> list[KeyFigure]:
-    """Return how many jobs are in each state, and whether a server computes them."""
+    """Return the number of jobs by state, and the state of the job server."""
     count = Counter(job.state for job in jobs)
     return [
         KeyFigure(

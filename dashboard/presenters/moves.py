@@ -106,7 +106,7 @@ def returning(moves: Sequence[Move]) -> list[Move]:
 
 
 def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker") -> str:
-    """Return how often it changed hands and whether it flaps."""
+    """Return the number of moves and whether the bundle flaps."""
     span = f"in the last {max(1, round(minutes))} min"
     if minutes <= 0:
         return "Moves require two snapshots; one is saved."

@@ -129,7 +129,7 @@ def _under_way(view: RunView, now: datetime) -> str:
 
 
 def _following(view: RunView, now: datetime) -> str:
-    """Return which step comes next, or waits, in a run with none under way."""
+    """Return the next or waiting step of a run without a current step."""
     waits = waiting_step(view)
     if waits is not None:
         lasts = format_age(_seconds(waits.waiting_since, now))
@@ -141,7 +141,7 @@ def _following(view: RunView, now: datetime) -> str:
 
 
 def progress(view: RunView, now: datetime) -> Progress:
-    """Return how far the run is, how fast, and how long it may still take."""
+    """Return the progress of a run: counts, rate and remaining time."""
     total = len(view.steps)
     finished = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
     parts = [f"{finished} of {total} finished"]
@@ -287,7 +287,7 @@ def step_words(step: StepView) -> str:
 
 
 def landed(step: StepView) -> str | None:
-    """Return who holds the bundle after the step; ``None``: unknown, or none."""
+    """Return the owner of the bundle after the step; ``None`` if unknown or none."""
     after = step.result.after if step.result else None
     return after.holder if after is not None else None
 
@@ -300,7 +300,7 @@ def _asked(step: StepView) -> str:
 
 
 def predicted_label(step: StepView) -> str:
-    """Return where the plan expected the bundle to land, and whether it did."""
+    """Return the predicted destination of the bundle, and whether it was the actual one."""
     likely = step.step.likely
     if not likely:
         return "unknown" if step.step.is_placed_by_cluster else ""
@@ -317,7 +317,7 @@ def predicted_label(step: StepView) -> str:
 
 
 def elapsed_s(step: StepView, now: datetime) -> float | None:
-    """Return how long a step has taken so far, or took, in seconds."""
+    """Return the duration of a step, seconds."""
     if step.begun_at is None:
         return None
     if step.took_ms is not None:
@@ -331,7 +331,7 @@ def result_words(step: StepView) -> str:
 
 
 def what_happened(step: StepView) -> str:
-    """Return what became of a step, with what to do next."""
+    """Return the result of a step with the next action."""
     if step.result is None:
         if step.state == "PENDING":
             return step.waiting
@@ -384,7 +384,7 @@ def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
 
 
 def took_s(view: RunView, now: datetime) -> float | None:
-    """Return how long a run has taken, in seconds; ``None``: it was not started."""
+    """Return the duration of a run, seconds; ``None`` if it was not started."""
     if view.started_at is None:
         return None
     return _seconds(view.started_at, view.ended_at or now)
@@ -444,7 +444,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
 
 
 def before_words(step: StepView) -> str:
-    """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
+    """Return the owner or value before the step; empty: unknown or none."""
     if not step.step.has_before_and_after:
         return ""
     own = step_text(step.step)
@@ -463,7 +463,7 @@ def _of_plan(step: StepView) -> str | None:
 
 
 def after_words(step: StepView) -> str:
-    """Return who holds it, or what it is, after the step; empty: unknown, or it has none."""
+    """Return the owner or value after the step; empty: unknown or none."""
     if not step.step.has_before_and_after:
         return ""
     seen = step.result.after if step.result else None
@@ -485,7 +485,7 @@ def about_to_begin(view: RunView) -> str:
 
 
 def pending_words(view: RunView, now: datetime) -> str:
-    """Return what was requested of the run and not followed yet; empty: nothing."""
+    """Return the pending control request of the run; empty: none."""
     if view.control is None or not view.is_control_pending:
         return ""
     request = view.control
@@ -497,7 +497,7 @@ def pending_words(view: RunView, now: datetime) -> str:
 
 
 def why_no_control(view: RunView, control: Control) -> str | None:
-    """Return why a control cannot be requested now, ``None`` when it can."""
+    """Return the reason why a control is not possible; ``None`` if it is."""
     if view.is_ended:
         return f"The run is {view.state.lower()}."
     if view.is_control_pending and view.control is not None:
@@ -511,7 +511,7 @@ def why_no_control(view: RunView, control: Control) -> str | None:
 
 
 def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
-    """Return why there is nothing to undo, ``None`` when there is.
+    """Return the reason why an undo is not possible; ``None`` if it is.
 
     Args:
         view: The run.

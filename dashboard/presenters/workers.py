@@ -69,7 +69,7 @@ def worker_state(
     if status.get("stopped_at"):
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} {ended_or_lost('stopped', silent_s)} ({name}).",
+            sentence=f"Worker of {cluster} ({name}): {ended_or_lost('stopped', silent_s)}.",
             short="no worker",
             remedy=remedy,
         )
@@ -77,7 +77,7 @@ def worker_state(
         how = ended_or_lost("last seen", silent_s)
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} {how} ({name}).",
+            sentence=f"Worker of {cluster} ({name}): {how}.",
             short=f"last seen {format_ago(silent_s)}" if silent_s > 0 else format_ago(silent_s),
             remedy=remedy,
         )
@@ -88,7 +88,7 @@ def worker_state(
 
 
 def ended_or_lost(how: str, silent_s: float) -> str:
-    """Return ``was ended 3 min ago``; with a report from the future, whose clock is ahead."""
+    """Return ``stopped 3 min ago``, or which clock is ahead for a report from the future."""
     if silent_s > -1:
         return f"{how} {format_ago(silent_s)}"
     return f"reported with its {format_ago(silent_s)}"

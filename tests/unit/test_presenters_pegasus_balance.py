@@ -115,7 +115,7 @@ def test_unknown_room_counts_as_none():
 
 def test_a_table_is_a_part_of_the_listed_moves():
     view = make_view(4, 16, 5)
-    listed = changes.Listed.of([balance_round(view, APP)])
+    listed = changes.PlanList.of([balance_round(view, APP)])
     part = listed.of_table(view, "table1")
     assert part.plans
     assert {int(view.table_of_row[plan.row]) for plan in part.plans} == {1}
@@ -138,7 +138,7 @@ def facts_of(**settings):
 def test_why_a_change_is_made_is_what_both_nodes_hold():
     view = make_view(4, 16, 5)
     plans = balance_round(view, APP)
-    listed = changes.Listed.of([plans])
+    listed = changes.PlanList.of([plans])
     rows = changes.reasons_frame(view, listed, is_policy=True)
     assert len(rows) == min(len(plans), changes.MAX_REASONS)
     first = rows.iloc[0]

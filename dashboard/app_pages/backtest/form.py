@@ -392,7 +392,7 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
 
 
 def _widgets(form: GridForm, engine: str) -> dict[str, Any]:
-    """Return what the widgets hold, by their keys."""
+    """Return the values of the widgets by key."""
     held: dict[str, Any] = {
         SHEDDING: list(form.shedding),
         TRIED: list(form.values),

@@ -47,7 +47,7 @@ RECORD: Final = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ResultTables:
     """The result tables of a back-test, as frames of the declared columns.
 
     Attributes:
@@ -74,19 +74,19 @@ class Found:
         return self.candidates[mask].reset_index(drop=True)
 
     def changes(self, cluster: str) -> pd.DataFrame:
-        """Return what to change on a cluster."""
+        """Return the changes for a cluster."""
         return self.recommended[self.recommended["cluster"] == cluster].reset_index(drop=True)
 
 
-def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
+def found_of(candidates: pa.Table, recommended: pa.Table | None) -> ResultTables:
     """Return the tables as frames; without recommendations an empty one."""
     columns = RECOMMENDED.names
     changes = pd.DataFrame(columns=columns) if recommended is None else recommended.to_pandas()
-    return Found(candidates.to_pandas(), changes)
+    return ResultTables(candidates.to_pandas(), changes)
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class BacktestView:
     """A finished back-test that is looked at.
 
     Attributes:
@@ -100,7 +100,7 @@ class Shown:
     """
 
     job: Job
-    found: Found
+    found: ResultTables
     target: Target | None
     nouns: Wording
     cluster: str
@@ -125,7 +125,7 @@ MAX_REJECTED: Final = 3
 
 
 def verdict_words(changes: pd.DataFrame) -> str:
-    """Return what the candidate of the changes is called, and which one it is."""
+    """Return the name and the rank of the candidate of the changes."""
     first = changes.iloc[0]
     verdict = str(first.get("verdict") or "not simulated")
     return f"{verdict[:1].upper()}{verdict[1:]}: {first['candidate']}"
@@ -365,7 +365,7 @@ def set_options(changes: pd.DataFrame) -> list[str]:
 
 
 def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job]) -> list[KeyFigure]:
-    """Return how much of a cluster is recorded, and the back-tests so far."""
+    """Return the recorded period of a cluster and its back-tests."""
     done = sum(job.state == "done" for job in every)
     running = sum(not job.is_ended for job in every)
     recorded = KeyFigure(label="Recorded", value="nothing", status="warning")
@@ -385,7 +385,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
     ]
 
 
-def result_figures(shown: Shown) -> list[KeyFigure]:
+def result_figures(shown: BacktestView) -> list[KeyFigure]:
     """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
@@ -449,7 +449,7 @@ def _compared(
 
 
 def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
-    """Return how many subjects were reassigned after a loss, one sentence; empty: none."""
+    """Return the number of reassigned subjects after a failure; empty: none."""
     count = record.get("placed_again")
     if count is None or pd.isna(count) or not count:
         return ""
@@ -648,7 +648,7 @@ def parsed(text: str) -> object:
 
 
 def problem_of(system: GridSystem, key: str, texts: Sequence[str]) -> str:
-    """Return what is wrong with the values of a setting, empty: nothing."""
+    """Return the errors in the values of a setting; empty: none."""
     for text in texts:
         try:
             system.typed(key, text)
@@ -680,6 +680,6 @@ def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float |
 
 
 def size_words(work: Backtest, seconds: float, *, is_measured: bool) -> str:
-    """Return how much a back-test is, before it is started."""
+    """Return the estimated work of a back-test."""
     basis = "based on the last back-test" if is_measured else "rough estimate"
     return f"{work.words}, approx. {format_age(seconds)} ({basis})."

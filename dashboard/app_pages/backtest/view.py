@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dashboard.app_pages.backtest.model import Found, Shown
+    from dashboard.app_pages.backtest.model import BacktestView, ResultTables
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
     from dashboard.services import Config
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOVES: Final = 2_000
 
 
-def read(job: Job) -> Found | None:
+def read(job: Job) -> ResultTables | None:
     """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
     try:
         found = queries.found(job)
@@ -48,7 +48,7 @@ def read(job: Job) -> Found | None:
     return found
 
 
-def pick_cluster(job: Job, found: Found) -> Shown:
+def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
     """Draw the choice of the cluster where there are several; return what is looked at."""
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
@@ -65,7 +65,7 @@ def pick_cluster(job: Job, found: Found) -> Shown:
     ranking = found.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
-    return model.Shown(
+    return model.BacktestView(
         job=job,
         found=found,
         target=queries.target_of(job),
@@ -87,7 +87,7 @@ def nothing_recorded(config: Config, cluster: str) -> None:
     st.code(f"trimtab collect {cluster}{more}\ntrimtab history import FILE{more}", "bash")
 
 
-def draw_pareto(view: Shown) -> None:
+def draw_pareto(view: BacktestView) -> None:
     """Draw moves a day against the deviation that is left."""
     points = model.points_of(view.ranking, view.advised)
     if not points:
@@ -120,7 +120,7 @@ def draw_references(sentence: str) -> None:
             st.markdown(words.plain(rest))
 
 
-def draw_ranking(view: Shown) -> None:
+def draw_ranking(view: BacktestView) -> None:
     """Draw the candidates, best first; a click adds one to the time lines."""
     rows = model.ranking_frame(view.ranking)
     own, common = candidates.own_names(rows["candidate"].tolist(), AS_RECORDED)
@@ -185,7 +185,7 @@ def _toggle(picked: list[str], name: str) -> None:
     state.keep_list(state.PICK, remaining if name in picked else [*remaining, name])
 
 
-def draw_timelines(view: Shown) -> None:
+def draw_timelines(view: BacktestView) -> None:
     """Draw the selected candidates over time, with the actual result."""
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -209,7 +209,7 @@ def draw_timelines(view: Shown) -> None:
         words.failed(error, what="Could not read the timelines")
 
 
-def _over_time(view: Shown, picked: list[str], seed: int) -> None:
+def _over_time(view: BacktestView, picked: list[str], seed: int) -> None:
     timeline = queries.simulated(view.job, "timeline", view.one_cluster, picked)
     lines = [] if timeline is None else model.lines_of(timeline, picked, seed)
     if not lines:
@@ -230,7 +230,7 @@ def _note_picked(key: str) -> None:
     state.keep_list(state.PICK, st.session_state.get(key) or [])
 
 
-def _history_link(view: Shown, start: datetime, end: datetime) -> None:
+def _history_link(view: BacktestView, start: datetime, end: datetime) -> None:
     ends = (start, end + timedelta(minutes=1))  # whole minutes, the last one among them
     stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for moment in ends]
     st.button(
@@ -247,7 +247,7 @@ def _open_history(cluster: str, start: str, end: str) -> None:
     state.go("history", cluster=cluster, range="dates", start=start, end=end)
 
 
-def _moves(view: Shown, picked: list[str], seed: int) -> None:
+def _moves(view: BacktestView, picked: list[str], seed: int) -> None:
     """Draw the moves of one of the picked candidates."""
     if "moves" not in (view.job.answer.tables if view.job.answer else ()):
         return
@@ -292,7 +292,7 @@ document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"}
 """The plan that was asked for is below what the button was next to."""
 
 
-def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
+def draw_change(page: FleetContext, system: BacktestPages, view: BacktestView) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
     words.section("Changes", f"on {name}; simulated to convergence from its last minute")
@@ -347,7 +347,7 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
         st.html(_INTO_VIEW, unsafe_allow_javascript=True)
 
 
-def _changes(view: Shown, name: str) -> pd.DataFrame | None:
+def _changes(view: BacktestView, name: str) -> pd.DataFrame | None:
     """Draw the choice of a candidate; return what it changes, ``None``: nothing is chosen."""
     advised = view.found.changes(name)
     if advised.empty:

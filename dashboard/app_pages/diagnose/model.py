@@ -229,7 +229,7 @@ def _kinds(found: Diagnosis) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class SearchProgress:
     """How far the search of a diagnosis is.
 
     Attributes:
@@ -241,7 +241,7 @@ class Tried:
     elapsed_s: float
 
 
-def progress_words(tried: Tried | None) -> str:
+def progress_words(tried: SearchProgress | None) -> str:
     """Return how far the search is, for the bar of its time."""
     if tried is None:
         return "Waiting for another search."

@@ -17,7 +17,7 @@ from dashboard.components import figures, frame, jobs, tables, words
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause, Diagnosis
     from core.snapshot.store import CachedSnapshot
-    from dashboard.app_pages.diagnose.queries import Diagnosed
+    from dashboard.app_pages.diagnose.queries import DiagnosisResult
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
     from dashboard.components.page import ClusterPage
 
@@ -65,7 +65,7 @@ def _again() -> None:
     st.session_state.pop(_FROZEN, None)
 
 
-def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
+def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: DiagnosisResult) -> None:
     diagnosis = found.diagnosis
     figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
     verdict = diagnosis.verdict

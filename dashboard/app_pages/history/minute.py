@@ -19,7 +19,7 @@ from dashboard.queries.history import stored_at
 
 if TYPE_CHECKING:
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
-    from dashboard.app_pages.history.timeline import Looked
+    from dashboard.app_pages.history.timeline import SelectedMinute
     from dashboard.components.header import Choice
     from dashboard.queries.history import HistoryQuery, Picture
     from dashboard.services import Config
@@ -50,7 +50,7 @@ def draw_minute(
     system: HistorySystem,
     measure: HistoryMeasure,
     picture: Picture,
-    looked: Looked,
+    looked: SelectedMinute,
 ) -> None:
     """Draw the minute that is looked at against another one.
 
@@ -79,7 +79,7 @@ def draw_minute(
         _draw_load(query, system, measure, looked, other)
 
 
-def _pick(picture: Picture, looked: Looked) -> datetime | None:
+def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
     """Draw the choice of the other minute; return it, ``None`` if none is entered."""
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
@@ -111,7 +111,7 @@ def _pick(picture: Picture, looked: Looked) -> datetime | None:
     return known.get(chosen) or parse_stamp(text or "")
 
 
-def _links(system: HistorySystem, looked: Looked) -> None:
+def _links(system: HistorySystem, looked: SelectedMinute) -> None:
     """Draw the links to the pages at this minute."""
     at = "now" if looked.at_ms == looked.newest_ms else stamp(looked.moment)
     names = dict(system.pages)
@@ -134,7 +134,7 @@ def _draw_load(
     query: HistoryQuery,
     system: HistorySystem,
     measure: HistoryMeasure,
-    looked: Looked,
+    looked: SelectedMinute,
     other: datetime,
 ) -> None:
     queries = query.history.queries()
@@ -191,7 +191,7 @@ def _number(label: str, measure: HistoryMeasure, sign: str = "", help_text: str 
 
 
 def _draw_changes(
-    config: Config, header: Choice, system: HistorySystem, looked: Looked, other: datetime
+    config: Config, header: Choice, system: HistorySystem, looked: SelectedMinute, other: datetime
 ) -> None:
     """Draw what changed from the earlier of the two minutes to the later one."""
     first, second = sorted((looked.moment, other))

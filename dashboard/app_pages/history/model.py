@@ -288,7 +288,7 @@ def then_and_now(
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class MinuteComparison:
     """What differs between two minutes.
 
     Attributes:
@@ -301,7 +301,9 @@ class Compared:
     sentence: str
 
 
-def compare(system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot) -> Compared:
+def compare(
+    system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot
+) -> MinuteComparison:
     """Compare two snapshots of one cluster, the earlier one first.
 
     Args:
@@ -327,7 +329,7 @@ def compare(system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot
     )
     rows = system.with_load(rows, after)
     ends = f"From {stamp(before.manifest.taken_at)} to {stamp(after.manifest.taken_at)} UTC"
-    return Compared(rows, f"{ends}: {_what_changed(rows, system)}; {even}.")
+    return MinuteComparison(rows, f"{ends}: {_what_changed(rows, system)}; {even}.")
 
 
 def _what_changed(rows: pd.DataFrame, system: HistorySystem) -> str:

@@ -305,7 +305,7 @@ MOST_POINTS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ResultColumn:
     """How a column is shown."""
 
     name: str
@@ -313,10 +313,10 @@ class Shown:
     form: ColumnForm
 
 
-def shown_columns(table: pa.Table) -> tuple[Shown, ...]:
+def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
     """Return how each column of a table is shown, from its name, unit and values."""
     return tuple(
-        Shown(field.name, _label(field.name), _column_form(field, table.column(field.name)))
+        ResultColumn(field.name, _label(field.name), _column_form(field, table.column(field.name)))
         for field in table.schema
     )
 
@@ -362,7 +362,7 @@ def _label(name: str) -> str:
     return plain.replace("_at", "").replace("_", " ").strip().capitalize() or name
 
 
-def frame_of(table: pa.Table, columns: tuple[Shown, ...]) -> pd.DataFrame:
+def frame_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> pd.DataFrame:
     """Return the rows as they are shown: ratios in percent, throughput in MB/s, times as times."""
     frame: pd.DataFrame = table.to_pandas()
     for column in columns:
@@ -401,7 +401,7 @@ class Charts:
     """
 
     time: str
-    quantities: tuple[Shown, ...]
+    quantities: tuple[ResultColumn, ...]
     groups: tuple[str, ...]
 
     @property
@@ -410,7 +410,7 @@ class Charts:
         return bool(self.quantities and (self.time or self.groups))
 
 
-def charts_of(table: pa.Table, columns: tuple[Shown, ...]) -> Charts:
+def charts_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> Charts:
     """Return what may be drawn of a table."""
     time = next((one.name for one in columns if one.form == "time"), "")
     numeric = tuple(

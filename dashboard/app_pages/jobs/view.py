@@ -98,7 +98,7 @@ def _table(job: Job, name: str) -> None:
     _shape(job, name, found.total)
 
 
-def column_of(column: model.Shown) -> Any:
+def column_of(column: model.ResultColumn) -> Any:
     """Return the configured column."""
     makers: Mapping[str, Any] = {
         "percent": tables.percent,
@@ -162,7 +162,7 @@ class _Drawn:
         )
 
 
-def _pick_value(charts: model.Charts, key: str) -> model.Shown | None:
+def _pick_value(charts: model.Charts, key: str) -> model.ResultColumn | None:
     """Draw the picker of the column that is drawn."""
     picked = st.selectbox(
         "Value",
@@ -201,7 +201,7 @@ def _pick_measure(measures: list[tuple[str, str]], key: str) -> tuple[str, str]:
     return measures[picked if picked is not None else 0]
 
 
-def _draw(drawn: _Drawn, value: model.Shown, group: str) -> None:
+def _draw(drawn: _Drawn, value: model.ResultColumn, group: str) -> None:
     suffix = SUFFIXES.get(value.form, "")
     frame, charts = drawn.frame, drawn.charts
     if charts.time:

@@ -201,7 +201,7 @@ def draw_partitions(preview: PegasusPreview) -> None:
 
 
 def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[action_bar.Effect]:
-    """Return what a plan does in at most four figures."""
+    """Return the effect of a plan in at most four figures."""
     moved = sum(one.step.moved_primaries for one in preview.steps)
     copied = sum(one.step.copied_replicas for one in preview.steps)
     taken = sum(one.step.removed_replicas for one in preview.steps)

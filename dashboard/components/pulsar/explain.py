@@ -29,7 +29,7 @@ _TRIED_AT_ONCE: Final = 2_000
 
 
 def leader_facts_of(page: PulsarPage) -> LeaderFacts:
-    """Return what is known of the leader of the snapshot that is shown."""
+    """Return the facts about the leader of the shown snapshot."""
     return explanations.leader_of(page.saved, page.stored, _own_moves(page))
 
 

@@ -198,7 +198,7 @@ def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | N
 
 
 def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
-    """Return what the meta server counts for one round, a short note, and the count's worth."""
+    """Return the balance operations of one round, a short note, and their validity."""
     counts = facts.operations
     if counts is None:
         return UNKNOWN, "", "The meta server did not report its balance_operation_count."
@@ -316,7 +316,7 @@ def _add_disks(frame: pd.DataFrame, facts: PegasusFacts) -> None:
 
 
 def nodes_note(facts: PegasusFacts) -> str:
-    """Return what is missing in the nodes' numbers, and in the chart; empty: nothing."""
+    """Return the missing data of node figures and chart; empty: none."""
     columns = facts.columns
     parts = []
     unread = int((~columns.is_read).sum())

@@ -30,7 +30,7 @@ def expected_rate(measured: CopyRate | None, basis: Basis) -> CopyRate:
 
 
 def copied_words(copies: int, size_mb: float, unknown: int) -> str:
-    """Return how much copies carry: ``3 copies, 120 MB``."""
+    """Return the number and size of copies: ``3 copies, 120 MB``."""
     size = format_mb(size_mb)
     if unknown:
         size = "unknown size" if unknown >= copies else f"{size}, {unknown:,} of unknown size"
@@ -38,7 +38,7 @@ def copied_words(copies: int, size_mb: float, unknown: int) -> str:
 
 
 def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool = False) -> str:
-    """Return how long copies take: ``3 s to 12 s``.
+    """Return the duration of copies: ``3 s to 12 s``.
 
     Args:
         cost: Of the copies.

@@ -65,7 +65,7 @@ def _healthy_words(read: int, children: int) -> str:
 
 
 def service_words(facts: PegasusFacts) -> list[str]:
-    """Return what counts of healthy partitions do not show: those unwritable, those being split."""
+    """Return the counts of unwritable partitions and of those being split."""
     unwritable = int(unwritable_partitions(facts).sum())
     children = int(facts.columns.is_child.sum())
     counts = ((unwritable, "unwritable"), (children, "being split"))
@@ -89,12 +89,12 @@ def balance_sentence(verdict: BalanceVerdict) -> str:
 
 
 def unhealthy_count(columns: PegasusColumns) -> int:
-    """Return how many of the partitions that were read the guardian does not call healthy."""
+    """Return the number of unhealthy partitions, as the guardian counts them."""
     return int((~columns.is_guardian_healthy).sum())
 
 
 def node_status_words(columns: PegasusColumns) -> list[str]:
-    """Return which nodes are down and which do not answer, by name."""
+    """Return the names of the nodes that are down or do not answer."""
     found = []
     for status in _TROUBLED:
         names = columns.nodes_with(status)
@@ -104,7 +104,7 @@ def node_status_words(columns: PegasusColumns) -> list[str]:
 
 
 def set_aside_words(columns: PegasusColumns) -> list[str]:
-    """Return which nodes are drained and which are excluded, by name."""
+    """Return the names of the drained and the excluded nodes."""
     statuses: tuple[NodeStatus, ...] = ("drained", "excluded")
     return [
         f"{status}: {listed(names)}" for status in statuses if (names := columns.nodes_with(status))
@@ -138,7 +138,7 @@ def trouble(facts: PegasusFacts) -> Badge | None:
 
 
 def level_sentence(facts: PegasusFacts) -> str:
-    """Return which level is stored and in force, without a full stop."""
+    """Return the stored and the effective level, without a full stop."""
     stored, effective = facts.stored_level, facts.effective_level
     if effective is None:
         return (
@@ -154,7 +154,7 @@ def _lowered(sentence: str) -> str:
 
 
 def minus_one(facts: PegasusFacts) -> str:
-    """Return why the meta server reports -1 changes."""
+    """Return the reason why the meta server reports -1 changes."""
     why = waits(facts) or "The disks of some replicas are unknown."
     return f"The meta server reports -1. {why}"
 

@@ -22,7 +22,7 @@ def orders_sentence(known: KnownOrders) -> str:
 
 
 def ties_sentence(plans: Sequence[LikelyPlan]) -> str:
-    """Return how many changes of the next round depend on the node order."""
+    """Return the number of changes of the next round that depend on the node order."""
     sure = sum(one.share == 1 for one in plans)
     if sure == len(plans):
         return f"Next round: {pluralize(sure, 'change')}, 0 depend on ties."

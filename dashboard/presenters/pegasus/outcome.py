@@ -41,7 +41,7 @@ _WHEN = ("before", "expected", "came")
 
 
 def count_note(view: RunView) -> str:
-    """Return when nodes were counted, and what else acted by then; empty: nothing to say."""
+    """Return the time of the measurement and overlapping runs; empty: no note."""
     if view.measured is None:
         return "Not measured yet." if view.is_ended else "Measured approx. 20 s after the end."
     other = view.measured.disturbed_by

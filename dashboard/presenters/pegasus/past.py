@@ -42,7 +42,7 @@ def _row(view: RunView, step: StepView) -> dict[str, object]:
 
 
 def newer_sentence(views: Sequence[RunView], taken_at: datetime) -> str:
-    """Return which runs changed something after a snapshot was taken; empty: none did."""
+    """Return the runs with changes after a snapshot was taken; empty: none."""
     newer = [view for view in views if _last_change(view) > taken_at]
     if not newer:
         return ""
@@ -55,7 +55,7 @@ def newer_sentence(views: Sequence[RunView], taken_at: datetime) -> str:
 
 
 def _last_change(view: RunView) -> datetime:
-    """Return when a run last did a step; the beginning of time where it did none."""
+    """Return the time of the last step of a run; the minimum where there is none."""
     moments = [step.ended_at for step in view.steps if step.ended_at and step.state == "DONE"]
     return max(moments, default=datetime.min.replace(tzinfo=view.requested_at.tzinfo))
 

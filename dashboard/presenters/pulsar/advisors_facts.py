@@ -173,7 +173,7 @@ def partitioned_topics(topics: pa.Table) -> list[PartitionedTopic]:
 
 
 def topic_loads(topics: pa.Table) -> tuple[Ints, Floats]:
-    """Return where topics lie on the ring, and what each carries, bytes/s."""
+    """Return the hashes of topics and their throughput, bytes/s."""
     loads = sum(
         np.nan_to_num(np.array(topics[f"msg_throughput_{way}"].cast(pa.float64()), np.float64))
         for way in ("in", "out")
@@ -212,7 +212,7 @@ def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Live]:
 
 
 def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
-    """Return what the cluster gives the advisor of a number of bundles."""
+    """Return the cluster's inputs for the number of bundles."""
     both = _both(facts.msgs_in, facts.msgs_out), _both(facts.bytes_in, facts.bytes_out)
     return _known(
         {
@@ -226,7 +226,7 @@ def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
 
 
 def live_topic(found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what a topic that was read gives the advisor of partitions."""
+    """Return the inputs of a fetched topic for the number of partitions."""
     if found is None:
         return {}
     return _known(
@@ -256,7 +256,7 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
 
 
 def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what the cluster gives for the ledgers of one topic (of one partition)."""
+    """Return the cluster's inputs for the ledgers of one topic (one partition)."""
     msgs, traffic, topics = facts.msgs_in, facts.bytes_in, facts.topics
     words = f"average of {pluralize(topics or 0, 'topic')}"
     if found is not None:

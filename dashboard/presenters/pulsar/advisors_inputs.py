@@ -71,7 +71,7 @@ class Live:
 
 
 def live_value(knob: Knob, live: Mapping[str, Live]) -> tuple[Number, str]:
-    """Return what an input begins with, and where that comes from."""
+    """Return the initial value of an input and its source."""
     found = live.get(knob.key)
     if found is None:
         default = f"default {knob.value:,g}" if knob.is_upstream else "assumed"

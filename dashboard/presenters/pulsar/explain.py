@@ -72,7 +72,7 @@ def broker_trail(reason: BrokerReason) -> pd.DataFrame:
 
 
 def broker_notes(reason: BrokerReason) -> list[str]:
-    """Return what is picked and what is held back."""
+    """Return the selected and the excluded bundles."""
     shown = [f"Selected: {name}." for name in reason.bundles[:MAX_LEADER_ROWS]]
     more = len(reason.bundles) - len(shown)
     if more > 0:
@@ -82,7 +82,7 @@ def broker_notes(reason: BrokerReason) -> list[str]:
 
 
 def shed_conditions_table(reason: BundleReason) -> pd.DataFrame:
-    """Return what has to hold for a bundle to be shed; one that does not hold is the last."""
+    """Return the conditions for shedding a bundle, up to the first unmet one."""
     return pd.DataFrame(
         [
             {
@@ -99,7 +99,7 @@ def shed_conditions_table(reason: BundleReason) -> pd.DataFrame:
 
 
 def landing_words(reason: BundleReason) -> str:
-    """Return where a bundle that leaves would go; blank for one that stays."""
+    """Return the destination of a bundle that would be shed; empty for one that stays."""
     if not reason.destinations:
         return ""
     ranked = sorted(reason.destinations.items(), key=lambda item: -item[1])
@@ -284,7 +284,7 @@ def resting_table(facts: LeaderFacts) -> pd.DataFrame:
 
 
 def next_table(explanation: Explanation) -> pd.DataFrame:
-    """Return what the leader looks at next: brokers that shed, then those nearest to it."""
+    """Return the brokers of the next round: those that shed, then those closest to it."""
     return pd.DataFrame(
         [
             {

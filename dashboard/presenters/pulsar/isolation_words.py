@@ -83,14 +83,14 @@ class Violation:
 
 
 def row_name(row: ServingRow) -> str:
-    """Return what a row of the matrix is called."""
+    """Return the label of a row of the matrix."""
     return NO_POLICY if row.policy is None else row.policy.name
 
 
 def violations(
     findings: Sequence[Finding], mender: FixFinder, collisions: Sequence[Collision]
 ) -> list[Violation]:
-    """Return what is wrong now, in the order of the findings, crowded groups behind them."""
+    """Return the violations in the order of the findings, crowded groups last."""
     found = [
         Violation(
             finding=one,
@@ -139,7 +139,7 @@ def _to_unload(finding: Finding, serving: Serving) -> tuple[str, ...]:
 
 
 def who_serves(serving: Serving, namespace: str) -> str:
-    """Return who may serve one namespace, in a sentence."""
+    """Return the eligible brokers of one namespace in a sentence."""
     view = serving.view
     at = view.namespace_index[namespace]
     number = int(view.namespace_policy[at])
@@ -150,7 +150,7 @@ def who_serves(serving: Serving, namespace: str) -> str:
 
 
 def impact_sentence(change: PolicyOutlook) -> str:
-    """Return what a change of policies does, in a sentence."""
+    """Return the effect of a change of policies in a sentence."""
     impact = change.impact
     if impact is None:
         return "No effect."
@@ -168,7 +168,7 @@ def impact_sentence(change: PolicyOutlook) -> str:
 
 
 def course_note(change: PolicyOutlook) -> str:
-    """Return what the expected destinations are about."""
+    """Return the scope of the expected destinations."""
     more = change.moving - MAX_MOVES
     text = (
         f"{pluralize(change.moving, 'bundle')} placed by the new policies: unloaded by brokers "

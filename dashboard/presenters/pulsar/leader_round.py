@@ -63,13 +63,13 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
 
 
 def source_note(prediction: RoundPrediction) -> str:
-    """Return what a headline was predicted from, and when."""
+    """Return the source and the time of a predicted headline."""
     made = datetime.fromtimestamp(prediction.made_at_s, UTC)
     return f"{prediction.strategy}, predicted from leader events at {made:%H:%M:%S} UTC."
 
 
 def snapshot_note(taken_at: datetime) -> str:
-    """Return what a sentence about a snapshot was predicted from, and when."""
+    """Return the source and the time of a prediction from a snapshot."""
     return f"Predicted from the snapshot of {taken_at.astimezone(UTC):%H:%M:%S} UTC."
 
 
@@ -119,7 +119,7 @@ def measured_note(forecast: Forecast, now_s: float) -> str:
 
 
 def notes(prediction: RoundPrediction) -> list[str]:
-    """Return what lowers the confidence in a prediction, a sentence each."""
+    """Return the reasons for low confidence in a prediction, a sentence each."""
     if not prediction.has_shares:
         return [*prediction.warnings, f"{prediction.strategy}: no shares available."]
     ahead_s = prediction.at_s - prediction.made_at_s
@@ -133,7 +133,7 @@ def notes(prediction: RoundPrediction) -> list[str]:
 
 
 def missing(forecast: Forecast | None, now_s: float, *, is_past: bool) -> str:
-    """Return why no round is predicted from events."""
+    """Return the reason why no round is predicted from events."""
     if is_past:
         return f"Earlier snapshot. {_BY_SNAPSHOT}"
     if forecast is None:

@@ -25,7 +25,7 @@ METRICS_FROM: Final = {
 
 
 def source_line(snapshot: PulsarSnapshot) -> str:
-    """Return where the metrics come from and of how many brokers; empty where there are none."""
+    """Return the source of the metrics and the number of brokers; empty: no metrics."""
     metrics = BrokerMetrics(snapshot)
     if not metrics.is_there:
         return ""
@@ -39,7 +39,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
 
 
 def facts(snapshot: PulsarSnapshot, broker: str) -> dict[str, str]:
-    """Return what the metrics tell of one broker; empty where there are none of it."""
+    """Return the metrics of one broker, label and value; empty: none."""
     row = BrokerMetrics(snapshot).of(broker)
     if row is None:
         return {}

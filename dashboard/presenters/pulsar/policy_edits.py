@@ -128,7 +128,7 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
 
 
 def difference(changes: Iterable[PolicyChange]) -> pd.DataFrame:
-    """Return what changes, a row a field: policy, whose, field, now, then."""
+    """Return one row per changed field: policy, object, field, now, then."""
     rows = [row for change in changes for row in _changes(change)]
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
@@ -151,7 +151,7 @@ def says_nothing(row: Mapping[Any, Any]) -> bool:
 
 
 def plan_sentence(steps: Sequence[Step]) -> str:
-    """Return what a plan changes, in one sentence, field by field as far as they are few."""
+    """Return the changes of a plan in one sentence, by field as far as they are few."""
     texts = [
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"

@@ -176,7 +176,7 @@ def _percent(ratio: float | None) -> float | None:
 def efficiency_curves(
     lines: Sequence[Line], optimal: Proposal | None, optimal_name: str
 ) -> list[EfficiencyCurve]:
-    """Return what each candidate achieves for the traffic it moves, round by round."""
+    """Return deviation and moved traffic of each candidate by round."""
     found = [
         _curve(line.simulated, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
         for line in lines
@@ -271,7 +271,7 @@ def _distance(distance: float, unit: str) -> str:
     if not np.isfinite(distance):
         return "not reachable"
     words = distance_in_words(distance, unit)
-    return f"{words} below" if distance > 0 else f"{words} above"
+    return f"{words} to threshold" if distance > 0 else f"{words} past threshold"
 
 
 def _sheds(trace: BrokerTrace) -> str:
@@ -279,7 +279,7 @@ def _sheds(trace: BrokerTrace) -> str:
 
 
 def bounds_words(optimal: Proposal) -> list[str]:
-    """Return what the plan is measured against, and what keeps it from its goal."""
+    """Return the target of the plan and the reasons why it is not reached."""
     words = [f"Target: {optimal.goal}."]
     if optimal.lower_bound_bytes_per_s is None:
         words.append(

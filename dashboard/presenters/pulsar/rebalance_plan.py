@@ -76,7 +76,7 @@ def _count(number: int | None) -> str:
 
 
 def transfers(preview: Preview) -> pd.DataFrame:
-    """Return what goes from which broker to its most probable destination, most traffic first."""
+    """Return the flows from broker to most probable destination, most traffic first."""
     rows = pd.DataFrame(
         [
             {
@@ -105,7 +105,7 @@ def cost(impact: ClientImpact) -> str:
 
 
 def answer(plan: Plan, preview: Preview) -> str:
-    """Return what the plan would do and what it costs."""
+    """Return the effect and the cost of a plan."""
     steps = preview.steps
     if not steps:
         return unload.answer(plan, preview)

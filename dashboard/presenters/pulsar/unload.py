@@ -51,7 +51,7 @@ def headline(plan: Plan, preview: Preview) -> str:
 
 
 def destinations(plan: Plan, preview: Preview) -> str:
-    """Return who takes the bundles, or is asked to; there must be a step."""
+    """Return the requested or possible destinations; there must be a step."""
     steps = preview.steps
     is_known = all(step.placement.is_known for step in steps)
     return _requested(steps) or (_takers(plan, steps) if is_known else "destinations unknown")
@@ -182,7 +182,7 @@ def ruled_out_table(placement: Placement) -> pd.DataFrame:
 
 
 def ruled_out_note(placement: Placement) -> str:
-    """Return how many brokers are ruled out, and by what."""
+    """Return the number of excluded brokers by rule."""
     rules: dict[str, int] = {}
     for reason in placement.ruled_out.values():
         rule = reason.partition(": ")[0]

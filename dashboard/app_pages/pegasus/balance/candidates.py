@@ -34,7 +34,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class CandidateComparison:
     """What is compared, as far as it is known.
 
     Attributes:
@@ -66,7 +66,7 @@ class Compared:
         """Return a policy's next round; ``name``: of the candidate."""
         return queries.first_round(self.dials.candidate(self.page, POLICIES[name]))
 
-    def run(self, name: str) -> queries.Converged | None:
+    def run(self, name: str) -> queries.PolicyRounds | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
@@ -91,7 +91,7 @@ class Compared:
         return self.even() is not None and all(self.run(name) is not None for name in POLICIES)
 
 
-def lines_of(compared: Compared) -> list[model.CandidateRow]:
+def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
     """Return one row a candidate, as far as it is known; the first is doing nothing."""
     measure = compared.even_run.measure
     effective = compared.dials.here.policy
@@ -173,13 +173,13 @@ def choose(name: str) -> None:
         st.session_state[state.PICK] = name
 
 
-def draw_progress(compared: Compared) -> None:
+def draw_progress(compared: CandidateComparison) -> None:
     """Say what is still computed, and draw the page again when it is known."""
     if compared.is_huge and not compared.is_whole:
         st.fragment(partial(_look, compared), run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look(compared: Compared) -> None:
+def _look(compared: CandidateComparison) -> None:
     if compared.is_whole:
         st.rerun()
     partitions = compared.basis.view.partition_count
@@ -190,7 +190,7 @@ def _look(compared: Compared) -> None:
     )
 
 
-def draw_remarks(compared: Compared, name: str) -> None:
+def draw_remarks(compared: CandidateComparison, name: str) -> None:
     """Say what is known of a policy: its quirks that matter here, and what its switches keep."""
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
@@ -209,7 +209,9 @@ def draw_remarks(compared: Compared, name: str) -> None:
     words.notes(remarks)
 
 
-def command(compared: Compared, pick: str, moves: Sequence[RequestedMove], *, is_held: bool) -> str:
+def command(
+    compared: CandidateComparison, pick: str, moves: Sequence[RequestedMove], *, is_held: bool
+) -> str:
     """Return the line of the command line that shows, or prepares, the same."""
     page = compared.page
     if pick in POLICIES:

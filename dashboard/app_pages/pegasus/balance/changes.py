@@ -37,7 +37,7 @@ _BECAUSE: Final = {
 
 
 @dataclass(frozen=True)
-class Listed:
+class PlanList:
     """Plans of rounds in one list.
 
     Attributes:
@@ -49,12 +49,12 @@ class Listed:
     rounds: tuple[int, ...]
 
     @classmethod
-    def of(cls, rounds: Sequence[Sequence[BalancePlan]]) -> Listed:
+    def of(cls, rounds: Sequence[Sequence[BalancePlan]]) -> PlanList:
         """Put rounds one after the other."""
         pairs = [(plan, number) for number, plans in enumerate(rounds, 1) for plan in plans]
         return cls(tuple(plan for plan, _ in pairs), tuple(number for _, number in pairs))
 
-    def of_table(self, view: ClusterView, table: str) -> Listed:
+    def of_table(self, view: ClusterView, table: str) -> PlanList:
         """Return those of one table; empty: all."""
         if table not in view.app_names:
             return self
@@ -62,15 +62,15 @@ class Listed:
         rows = [at for at, one in enumerate(self.plans) if view.table_of_row[one.row] == place]
         return self.at(rows)
 
-    def at(self, places: Sequence[int]) -> Listed:
+    def at(self, places: Sequence[int]) -> PlanList:
         """Return those at some places."""
-        return Listed(
+        return PlanList(
             tuple(self.plans[place] for place in places),
             tuple(self.rounds[place] for place in places),
         )
 
 
-def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
@@ -97,7 +97,7 @@ def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame
     )
 
 
-def reasons_frame(view: ClusterView, listed: Listed, *, is_policy: bool) -> pd.DataFrame:
+def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd.DataFrame:
     """Return why the first :data:`MAX_REASONS` changes are made: what source and target hold.
 
     Args:
@@ -179,7 +179,7 @@ def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, 
 
 
 def tables_frame(
-    before: ClusterView, after: ClusterView, basis: Basis, listed: Listed
+    before: ClusterView, after: ClusterView, basis: Basis, listed: PlanList
 ) -> pd.DataFrame:
     """Return one row a table that changes: counts per node as ``least to most``, before, after."""
     changes = np.zeros(before.table_count, dtype=np.int64)

@@ -28,7 +28,7 @@ from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
 from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
-from dashboard.queries.pegasus.balance import Basis, Converged, Measure
+from dashboard.queries.pegasus.balance import Basis, Measure, PolicyRounds
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -63,7 +63,7 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
 
 
 def answer(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: Converged | None, policy: str
+    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: PolicyRounds | None, policy: str
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
@@ -171,7 +171,10 @@ def uneven_tables(view: ClusterView) -> int:
 
 
 def quirks(
-    options: BalanceOptions, view: ClusterView, run: Converged | None, plans: Sequence[BalancePlan]
+    options: BalanceOptions,
+    view: ClusterView,
+    run: PolicyRounds | None,
+    plans: Sequence[BalancePlan],
 ) -> list[str]:
     """Return which of the policy's known quirks matter here."""
     found = []
@@ -271,7 +274,7 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow, basis: Basis, run: PolicyRounds | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 

@@ -70,7 +70,7 @@ def round_choice(rounds: int) -> int:
     )
 
 
-def table_choice(view: ClusterView, listed: changes.Listed) -> str:
+def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
     """Draw of which table moves are looked at; return its name, empty for every table."""
     tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
     names = sorted(view.app_names[table] for table in tables_)
@@ -91,7 +91,7 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
 
 
 def choose_moves(
-    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.Listed
+    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.PlanList
 ) -> None:
     """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
     rows = changes.moves_frame(view, basis, listed)
@@ -128,13 +128,13 @@ def choose_moves(
     )
 
 
-def taken(listed: changes.Listed) -> changes.Listed:
+def taken(listed: changes.PlanList) -> changes.PlanList:
     """Return the moves that are ticked, all where none is."""
     of, places = st.session_state.get(_TAKEN, (None, []))
     return listed.at(places) if places and of == listed else listed
 
 
-def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) -> None:
+def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool) -> None:
     """Draw why the first changes are made: what both nodes hold, and what would be fair."""
     rows = changes.reasons_frame(view, listed, is_policy=is_policy)
     if rows.empty:
@@ -166,7 +166,7 @@ def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) 
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.Listed
+    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.PlanList
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
@@ -188,7 +188,7 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, basis: queries.Basis, listed: changes.Listed, rate: CopyRate
+    before: ClusterView, basis: queries.Basis, listed: changes.PlanList, rate: CopyRate
 ) -> None:
     """Say what the chosen changes copy, how long that takes, and whether there is room."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)

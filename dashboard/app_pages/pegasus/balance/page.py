@@ -13,7 +13,7 @@ from core.pegasus.plan.build import RequestedMove, requested_moves
 from core.pegasus.plan.preview import preview_pegasus
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
-from dashboard.app_pages.pegasus.balance.changes import Listed
+from dashboard.app_pages.pegasus.balance.changes import PlanList
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import figures, frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
@@ -65,7 +65,7 @@ with adjust:
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
     rate = switches.copy_rate(page, basis)
-compared = candidates.Compared(
+compared = candidates.CandidateComparison(
     page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
 lines = candidates.lines_of(compared)
@@ -77,7 +77,7 @@ with candidates_here:
     candidates.draw_table(lines, measure, page.facts.target_ratio)
     candidates.draw_progress(compared)
 
-before, after, listed, rest_gain = basis.view, basis.view, Listed((), ()), ""
+before, after, listed, rest_gain = basis.view, basis.view, PlanList((), ()), ""
 is_known = True
 with right:
     words.section("Nodes before and after", pick)
@@ -93,12 +93,12 @@ if pick in switches.POLICIES:
         with number_here:
             number = moves.round_choice(len(following.rounds))
         after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
-    listed = Listed.of(rounds)
+    listed = PlanList.of(rounds)
 elif pick == switches.EVEN:
     found = compared.even()
     is_known = found is not None
     if found is not None:
-        after, listed, rest_gain = found.end, Listed.of([found.steps]), found.rest_gain
+        after, listed, rest_gain = found.end, PlanList.of([found.steps]), found.rest_gain
 with right:
     if is_known:
         moves.draw_bars(before, after, basis, quantity)

@@ -109,7 +109,7 @@ class Rounds:
     """
 
     basis: queries.Basis
-    run: queries.Converged | None
+    run: queries.PolicyRounds | None
     rate: CopyRate
 
 
@@ -168,7 +168,7 @@ def _wait(page: PegasusPage) -> None:
     st.caption(":material/progress_activity: Simulating rounds in the background.")
 
 
-def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
+def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
     if not run.rounds:
         obstacles = rounds.basis.obstacles
         st.caption(words.plain(obstacles[0] if obstacles else "No changes by the balancer."))
@@ -218,7 +218,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
 _MOST_PX: Final = 300
 
 
-def _deviations(run: queries.Converged) -> tuple[float, float]:
+def _deviations(run: queries.PolicyRounds) -> tuple[float, float]:
     """Return the max deviation of primaries before the first and after the last round."""
     ends = [view.primary_counts.sum(axis=0).astype(float) for view in (run.before, run.after)]
     return deviation(ends[0]), deviation(ends[1])

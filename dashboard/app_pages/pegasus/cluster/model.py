@@ -22,7 +22,7 @@ from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import word_of
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis, Converged
+from dashboard.queries.pegasus.balance import Basis, PolicyRounds
 
 __all__ = [
     "change_sentences",
@@ -45,7 +45,7 @@ TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting"
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class DrawnTab:
     """What the page was drawn with the last time.
 
     Attributes:
@@ -57,7 +57,7 @@ class Followed:
     values: Mapping[str, str]
 
 
-def tab_to_open(at: str, values: Mapping[str, str], followed: Followed | None) -> str:
+def tab_to_open(at: str, values: Mapping[str, str], followed: DrawnTab | None) -> str:
     """Return the tab of a parameter that was set from outside of its tab; empty: stay.
 
     A widget in a tab sets its parameter when it is drawn, which does not request that tab: only
@@ -201,7 +201,7 @@ def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     ).sort_values("free_pct", kind="stable", ignore_index=True)
 
 
-def rounds_frame(run: Converged, basis: Basis, rate: CopyRate) -> pd.DataFrame:
+def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFrame:
     """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
     rows = []
     for number, (plans, spread, cost) in enumerate(
@@ -224,7 +224,7 @@ def rounds_frame(run: Converged, basis: Basis, rate: CopyRate) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def round_lines(run: Converged) -> RoundLines:
+def round_lines(run: PolicyRounds) -> RoundLines:
     """Return the primaries of the nodes by round, of those that begin farthest from the mean."""
     begin = run.before.primary_counts.sum(axis=0, dtype=np.int64)
     counts = np.array([begin, *(spread.primaries for spread in run.spreads)], dtype=np.float64)

@@ -203,7 +203,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
+class BundleSelection:
     """What the selected bundles carry together.
 
     Attributes:
@@ -221,11 +221,11 @@ class Picked:
     owners: int
 
 
-def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> Picked:
+def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> BundleSelection:
     """Return the sums over some rows of the table."""
     some = rows.iloc[list(at)]
     traffic = float(some["throughput"].sum()) * 1e6
-    return Picked(
+    return BundleSelection(
         bundles=tuple(some["bundle"]),
         traffic=traffic,
         clients=float((some["producers"] + some["consumers"]).sum()),

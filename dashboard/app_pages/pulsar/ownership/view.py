@@ -17,12 +17,12 @@ from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, findings, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.findings import Listed
+from dashboard.presenters.findings import FindingRow
 
 FINDINGS_IN_SIGHT: Final = 4
 
 
-def findings_of(page: PulsarPage) -> list[Listed]:
+def findings_of(page: PulsarPage) -> list[FindingRow]:
     """Return the findings on ownership."""
     found = findings.of_cluster(page)
     return [one for one in found if (one.links.action(one.finding) or ("", ""))[1] == "ownership"]

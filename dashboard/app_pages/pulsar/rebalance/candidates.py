@@ -106,7 +106,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     lines = []
     for candidate in choice.candidates:
         found = queries.decision(candidate)
-        done = found if isinstance(found, queries.Decided) else None
+        done = found if isinstance(found, queries.StrategyDecision) else None
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(

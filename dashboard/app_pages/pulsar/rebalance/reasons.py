@@ -33,7 +33,7 @@ def why_optimal(optimal: Proposal) -> None:
 def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decision(candidate)
-    if not isinstance(done, queries.Decided):
+    if not isinstance(done, queries.StrategyDecision):
         st.caption("Computing the decision." if done is None else words.plain(done))
         return
     decision = done.first.decision

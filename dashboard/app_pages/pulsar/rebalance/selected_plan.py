@@ -54,7 +54,7 @@ class Selection:
     def of_strategy(cls, candidate: queries.Candidate) -> Selection:
         """The first round of a strategy that moves something."""
         done = queries.decision(candidate)
-        if not isinstance(done, queries.Decided):
+        if not isinstance(done, queries.StrategyDecision):
             return cls.without_moves(candidate.strategy, is_pending=done is None)
         acting = done.acting or done.first
         return cls(
@@ -86,7 +86,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class SelectedPlan:
     """A candidate with the plan that is shown for it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Shown:
     awaited: queries.PlanRequest | None = None
 
 
-def planned(page: PulsarPage, selection: Selection) -> Shown:
+def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
     """Return the plan of a candidate, as it was edited."""
     first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
     made, nothing, awaited = None, selection.nothing, None
@@ -127,11 +127,13 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         made = dialog.plan, dialog.preview
-    return Shown(selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited)
+    return SelectedPlan(
+        selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited
+    )
 
 
 def deviations(
-    page: PulsarPage, shown: Shown | None, fleet: Fleet, measure: LoadMeasure
+    page: PulsarPage, shown: SelectedPlan | None, fleet: Fleet, measure: LoadMeasure
 ) -> tuple[Spread, Spread | None]:
     """Return the brokers' load now, and after the plan or in the scenario.
 
@@ -174,7 +176,7 @@ def draw_rest(optimal: Proposal) -> None:
     st.caption(words.plain(optimal.rest_gain))
 
 
-def draw_plan(page: PulsarPage, shown: Shown) -> None:
+def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
     """Draw the moves of the plan, each with what may be done with it."""
     selection = shown.selection
     edits_panel()
@@ -248,7 +250,7 @@ def _action(key: str, edit: str, bundles: list[str], help_text: str) -> tables.C
     )
 
 
-def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> None:
+def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | None) -> None:
     """Draw the action bar of the plan, and of changed settings.
 
     Args:

@@ -82,8 +82,8 @@ def deviation_figure(view: RunView) -> KeyFigure:
             value=f"{len(view.unassigned):,}",
             note=f"measured deviation {format_deviation(deviation)}",
             status="bad",
-            help=f"{count_named('Unassigned', view.unassigned)} not served; the deviation covers "
-            "the other bundles.",
+            help=f"{count_named('Unassigned', view.unassigned)}; the deviation covers the other "
+            "bundles.",
         )
     if measured is None:
         return KeyFigure(label="Predicted deviation", value=predicted, note=before)
@@ -118,7 +118,7 @@ def doubt(view: RunView) -> str:
         when = "A worker measures the brokers approx. 20 s after the end."
         return f"Not measured. {when}" if view.is_ended else when
     if view.unassigned:
-        return f"{count_named('Unassigned', view.unassigned)} not served."
+        return f"{count_named('Unassigned', view.unassigned)}."
     other = measured.disturbed_by
     if other:
         return f"Run {other} overlaps; the result includes its effect."

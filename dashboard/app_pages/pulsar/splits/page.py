@@ -89,7 +89,7 @@ if not is_there:
     unknown = UnknownNameError.of("bundle", bundle, known, place="this snapshot")
     words.failed(unknown, what="Unknown bundle, or bundle that cannot be split")
     st.stop()
-chosen = view.Chosen.of(page, bundle)
+chosen = view.SelectedBundle.of(page, bundle)
 with controls:
     picked = view.picked(chosen)
     view.topics_button(chosen)

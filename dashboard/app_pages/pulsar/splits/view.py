@@ -40,7 +40,7 @@ _OPEN: Final = ("unknown", "assumed")
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class SelectedBundle:
     """The bundle that is looked at.
 
     Attributes:
@@ -58,7 +58,7 @@ class Chosen:
     snapshot: PulsarSnapshot
 
     @classmethod
-    def of(cls, page: PulsarPage, bundle: str) -> Chosen:
+    def of(cls, page: PulsarPage, bundle: str) -> SelectedBundle:
         """Take the topics that this session has read."""
         read = state.topics_of(page.name, bundle)
         topics, read_at = (None, None) if read is None else (read.table, read.read_at)
@@ -84,7 +84,7 @@ class Chosen:
         return self.explained("range_equally_divide").positions
 
 
-def topics_button(chosen: Chosen) -> None:
+def topics_button(chosen: SelectedBundle) -> None:
     """Offer to read the bundle's topics: without them the parts' loads are assumed."""
     page, snapshot = chosen.page, chosen.page.reading.snapshot
     owner = chosen.explained("range_equally_divide").subject.owner
@@ -111,7 +111,7 @@ def topics_button(chosen: Chosen) -> None:
     st.rerun()
 
 
-def compared(chosen: Chosen) -> None:
+def compared(chosen: SelectedBundle) -> None:
     """Draw every algorithm side by side, and why the verdict is what it is."""
     best = chosen.best_position()
     found = [
@@ -138,7 +138,7 @@ def compared(chosen: Chosen) -> None:
     st.caption(f"{model.SPECIFIED} is shown at the best position for equal load.")
 
 
-def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
+def picked(chosen: SelectedBundle) -> tuple[SplitWhatIf, bool] | None:
     """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
@@ -203,7 +203,7 @@ def _choose_algorithm(name: str) -> None:
     st.session_state[state.ALGORITHM] = name
 
 
-def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
+def outcome(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw where it is cut, and what the parts carry."""
     figures.chart(
         cut_strip(model.cut_data(found, chosen.topics)),
@@ -227,7 +227,7 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
     words.notes([found.cost.sentence, *found.notes])
 
 
-def rings(chosen: Chosen, found: SplitWhatIf) -> None:
+def rings(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw the ring of the namespace now and after."""
     namespace = found.subject.namespace
     hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
@@ -247,13 +247,13 @@ def rings(chosen: Chosen, found: SplitWhatIf) -> None:
             )
 
 
-def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
+def conditions(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw when it is split automatically."""
     st.markdown(words.plain(found.when))
     draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
 
 
-def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
+def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     """Draw the plan of the split and what a person may do with it."""
     page = chosen.page
     request = explanations.SplitRequest(
