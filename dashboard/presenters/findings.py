@@ -157,7 +157,7 @@ def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:
                 "cluster": one.cluster,
                 "object": one.object,
                 "finding": one.finding.title,
-                "measured": NONE if one.finding.measured is None else one.finding.measured.text,
+                "measured": _measured(one.finding),
                 "limit": NONE if one.finding.limit is None else one.finding.limit.text,
                 "since": NONE
                 if one.since is None
@@ -170,6 +170,13 @@ def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:
             *("severity", "cluster", "object", "finding", "measured", "limit", "since", "action")
         ],
     )
+
+
+def _measured(finding: Finding) -> str:
+    """Return the measured value with its unit, short enough for its column."""
+    if finding.measured is None:
+        return NONE
+    return finding.measured.text.replace("balance operations", "operations")
 
 
 def _label(one: FindingRow) -> str:
