@@ -158,10 +158,10 @@ def backtest(me: Person) -> None:
     """From a back-test to the plan of its best candidate; where none is recommended, of one."""
     me.go("Back-test")
     me.press("Fewer moves")
-    me.press("Start the back-test")
+    me.press("Start back-test")
     expect(me.tab.page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=LONG_MS)
     if me.tab.page.get_by_text("None is recommended").count():
-        me.click(me.tab.page.get_by_role("combobox", name="Candidate to plan"))
+        me.click(me.tab.page.get_by_role("combobox", name="Candidate"))
         me.click(me.tab.page.get_by_role("option").first)
     me.press("Preview plan")
     expect(me.tab.page.get_by_role("button", name="Apply plan…")).to_be_enabled(timeout=LONG_MS)

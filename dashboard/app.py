@@ -53,13 +53,13 @@ try:
     misnamed.draw_page()
     page.run()
 except OpsError as error:
-    words.failed(error, what="This page cannot be shown")
+    words.failed(error, what="This page failed to load")
 except Exception:  # noqa: BLE001  # the one boundary: a person sees an id, the log the rest
     report_id = uuid.uuid4().hex[:10]
     _LOG.exception("page %s failed, report %s", page.url_path or "fleet", report_id)
     st.error(
-        f"Report id `{report_id}`: the log of the dashboard has the details under it. "
-        "Nothing was sent to a cluster by this page; a run continues (see Runs).",
-        title="This page met an error of ours",
+        f"Report ID `{report_id}`. See the dashboard log for details. No request was sent to a "
+        "cluster; active runs continue (see Runs).",
+        title="Internal error",
         icon=":material/bug_report:",
     )

@@ -67,7 +67,7 @@ class HostGuard:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if _hostname(host) not in self._names:
-            return _sentence(f"The host {_shown(hosts)} is not one that these pages answer.")
+            return _sentence(f"The host {_shown(hosts)} is not allowed.")
         if not origins:
             return ""  # not a browser's cross-site request: those always name their origin
         try:
@@ -77,7 +77,7 @@ class HostGuard:
         is_web = len(origins) == 1 and parts.scheme in ("http", "https")
         if is_web and parts.netloc and parts.netloc in {host, *self._netlocs}:
             return ""
-        return _sentence(f"A page of {_shown(origins)} may not use these pages.")
+        return _sentence(f"Origin {_shown(origins)} is not allowed.")
 
 
 def host_names(allowed_hosts: Iterable[str]) -> frozenset[str]:
@@ -117,4 +117,4 @@ def _shown(texts: list[str]) -> str:
 
 
 def _sentence(fault: str) -> str:
-    return f"{fault} Add it to allowed_hosts under [pages] in trimtab.toml if it is yours.\n"
+    return f"{fault} To allow it, add it to allowed_hosts under [pages] in trimtab.toml.\n"

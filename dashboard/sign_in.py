@@ -201,7 +201,7 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
     proxy, headers = config.access.proxy, Headers(scope=scope)
     address = (scope.get("client") or ("", 0))[0]
     if not proxy.trusts(address):
-        sentence = "These pages are served through their proxy only ([access.proxy]).\n"
+        sentence = "Access is allowed through the proxy only ([access.proxy]).\n"
         return PlainTextResponse(sentence, 403)
     named = len(headers.getlist(proxy.user_header))
     try:
@@ -209,9 +209,9 @@ def _of_proxy(config: Config, scope: Scope) -> Response | None:
     except ForbiddenError as error:
         return PlainTextResponse(f"{error}\n", 403)
     if identity is None:
-        return PlainTextResponse(f"The proxy names nobody in {proxy.user_header}.\n", 401)
+        return PlainTextResponse(f"The proxy sent no user in {proxy.user_header}.\n", 401)
     if len(headers.getlist(proxy.groups_header)) > 1:  # one of them may be the person's own
-        return PlainTextResponse(f"The proxy sends {proxy.groups_header} twice.\n", 401)
+        return PlainTextResponse(f"The proxy sent {proxy.groups_header} twice.\n", 401)
     return None
 
 
@@ -325,8 +325,9 @@ def _address(config: Config, request: Request) -> str:
 @lru_cache(maxsize=1)
 def _warn_of_proxy() -> None:
     _LOG.warning(
-        "a request to sign in has X-Forwarded-For and is not from a proxy of [access.proxy] "
-        "addresses: if it is from yours, all visitors count as one until it is named there"
+        "sign-in request with X-Forwarded-For from an address that is not in [access.proxy] "
+        "addresses; if it is your proxy, add it there, otherwise all visitors share one rate "
+        "limit"
     )
 
 

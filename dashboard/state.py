@@ -235,7 +235,7 @@ def end_choice(key: str, value: str, *, default: str) -> None:
 
 
 def _choices() -> dict[str, str]:
-    """Return what :func:`end_choice` wrote on this page."""
+    """Return the values written by :func:`end_choice` on this page."""
     return cast("dict[str, str]", st.session_state.setdefault("_choices", {}))
 
 
@@ -464,7 +464,7 @@ def is_busy() -> bool:
 
 
 def open_dialog() -> object | None:
-    """Return what a person is about to apply in an open dialog, ``None`` when nothing."""
+    """Return the content of the open apply dialog; ``None`` if none is open."""
     return st.session_state.get("_asking")
 
 

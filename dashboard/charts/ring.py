@@ -15,9 +15,9 @@ from dashboard.charts.once import drawn_once
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAR, LINE, NEUTRAL, SERIES, UNKNOWN, styled
 
-NOT_OWNED = "not owned"
+NOT_OWNED = "unassigned"
 OWNER_UNKNOWN = "owner unknown"
-LESS_BUSY = "less busy bundles, their mean"
+LESS_BUSY = "other bundles (mean)"
 _OTHERS: dict[str, dict[str, Any]] = {
     NOT_OWNED: {"color": UNKNOWN},
     OWNER_UNKNOWN: {"color": UNKNOWN},
@@ -128,7 +128,7 @@ def _by_owner(
     ]
     if rest := [index for index in named if index not in shown]:
         rows = np.flatnonzero(np.isin(inverse, rest))
-        groups.append((f"{len(rest)} more brokers", {"color": SERIES[-1]}, rows))
+        groups.append((f"{len(rest)} other brokers", {"color": SERIES[-1]}, rows))
     for other, look in _OTHERS.items():
         rows = np.flatnonzero(names == other)
         if rows.size:

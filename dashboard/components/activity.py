@@ -36,10 +36,10 @@ def draw_activity(config: Config, cluster: Cluster) -> None:
     except OpsError as error:
         words.badge(
             Badge(
-                text="journal unreadable",
+                text="journal not readable",
                 icon=":material/menu_book:",
                 tone="red",
-                help=f"{error.message} {error.hint} Nothing can be applied.",
+                help=f"{error.message} {error.hint} Apply is disabled.",
             )
         )
         return
@@ -68,12 +68,12 @@ def is_busy_cluster(config: Config, cluster: Cluster) -> bool:
 
 
 def acting_of(config: Config, cluster: Cluster) -> Acting:
-    """Return what may be done on a cluster from here, and what is being done."""
+    """Return the allowed actions on a cluster and the run in progress."""
     try:
         view = runs.open_run(config, cluster.name)
         going = "" if view is None else running_badge(view, services.now()).text
     except OpsError:
-        going = "journal unreadable"
+        going = "journal not readable"
     worker = runs.worker(config, cluster.name)
     allowed = ACTS if worker.is_alive else f"▲ {worker.words}"
     return Acting(
@@ -97,14 +97,14 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
     columns = {
         "seq": st.column_config.NumberColumn("No.", format="%d"),
         "at": st.column_config.DatetimeColumn("When (UTC)", format=stamp),
-        "who": tables.words("Who"),
+        "who": tables.words("User"),
         "cluster": tables.words("Cluster"),
         "run": tables.opener("Run", f"_{key}_run", run_link),
         "kind": tables.words("Entry"),
         "of": tables.words("Object"),
         "detail": st.column_config.TextColumn(
             "Detail",
-            help="Select an entry for all of it.",
+            help="Select an entry for its full text.",
             width=280 if selected is None else 210,
         ),
     }
@@ -115,7 +115,7 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
             rows.assign(detail=tables.shortened(_details(rows))),
             columns,
             key=key,
-            alt="Entries of the journal",
+            alt="Journal entries",
             missing="",
             height=min(_JOURNAL_PX, tables.height_of(len(rows))),
             selection="single-row",
@@ -133,22 +133,22 @@ def journal_table(rows: pd.DataFrame, *, key: str, is_of_one_run: bool = False) 
 
 
 def _details(rows: pd.DataFrame) -> list[str]:
-    """Return what an entry says beyond its kind: who held it after or before, else the reason."""
+    """Return the detail of an entry: owner after or before, else the reason."""
     columns = (rows["after"], rows["before"], rows["why"])
     return [after or before or why for after, before, why in zip(*columns, strict=True)]
 
 
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
     """Show the steps of runs in which a bundle or a broker took part, the newest first."""
-    words.section("Runs", "What was applied from here, and the result.")
+    words.section("Runs", "Runs that changed this object, with their results.")
     try:
         views = runs.of_cluster(config, cluster)
     except OpsError as error:
-        words.failed(error, what="The journal cannot be read")
+        words.failed(error, what="Could not read the journal")
         return
     rows = touching(views, subject)
     if rows.empty:
-        st.caption("No run has touched it yet.")
+        st.caption("No runs for this object.")
         return
     tables.table(
         rows,
@@ -159,10 +159,10 @@ def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
             "bundle": tables.words("Subject"),
             "from": tables.words("From"),
             "to": tables.words("To"),
-            "who": tables.words("Who"),
-            "why": tables.words("Why"),
+            "who": tables.words("User"),
+            "why": tables.words("Reason"),
         },
         key=f"{key}_runs",
-        alt=f"Runs that touched {subject}",
+        alt=f"Runs for {subject}",
         height=min(300, tables.height_of(len(rows))),
     )

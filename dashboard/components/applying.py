@@ -102,7 +102,7 @@ class ApplyDialog(ABC):
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
     """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
-    words.section("Apply it", "A worker executes exactly this plan, and checks each step.")
+    words.section("Apply", "A worker executes this plan and checks each step.")
     with st.container(horizontal=True, vertical_alignment="center"):
         apply_button(dialog)
         name = draw_download(dialog)
@@ -115,7 +115,7 @@ def draw_download(dialog: ApplyDialog) -> str:
     plan = dialog.plan
     name = file_name(dialog.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
     st.download_button(
-        "Download the plan",
+        "Download plan",
         data=access.plan_file(services.page_config(), plan),
         file_name=name,
         mime="application/json",
@@ -174,7 +174,7 @@ def draw_dialog() -> None:
     """Draw the dialog of a plan that is about to be applied, where one is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
-        title = "Apply this undo" if opened.plan.undoes else "Apply this plan"
+        title = "Apply undo" if opened.plan.undoes else "Apply plan"
         st.dialog(title, width="medium", icon=":material/rocket_launch:", on_dismiss=_close)(
             partial(_body, opened)
         )()
@@ -256,7 +256,7 @@ def _options(dialog: ApplyDialog) -> None:
         )
         least_s = float(dialog.cluster.apply.canary_s)
         st.number_input(
-            "Observe step 1 alone (s)",
+            "Canary observation (s)",
             min_value=least_s,
             max_value=MAX_CANARY_S,
             value=least_s,
@@ -281,7 +281,7 @@ def _confirmation(dialog: ApplyDialog) -> None:
     if why:
         st.text_input(
             # read aloud as it is written, so it has no Markdown; names of clusters need none
-            f"{why[0].upper() + why[1:]}: type {dialog.plan.cluster} to confirm",
+            f"{why[0].upper() + why[1:]}. Enter {dialog.plan.cluster} to confirm",
             key=TYPED,
         )
 

@@ -29,7 +29,7 @@ from dashboard.components.systems import system_of
 from dashboard.presenters.findings import (
     NONE,
     SEVERITY_WORDS,
-    Listed,
+    FindingRow,
     evidence_frames,
     file_frame,
     findings_frame,
@@ -56,7 +56,9 @@ _EXPLAIN: Final = "Explain"
 """Button of a finding about which something can be done on the page that is drawn."""
 
 
-def of_cluster(page: ClusterPage[Any], findings: Sequence[Finding] | None = None) -> list[Listed]:
+def of_cluster(
+    page: ClusterPage[Any], findings: Sequence[Finding] | None = None
+) -> list[FindingRow]:
     """Return the findings of a page's cluster, or some of them, for :func:`show`."""
     found = page.reading.findings if findings is None else findings
     kind = page.cluster.kind
@@ -65,7 +67,7 @@ def of_cluster(page: ClusterPage[Any], findings: Sequence[Finding] | None = None
 
 
 def show(
-    rows: Sequence[Listed],
+    rows: Sequence[FindingRow],
     *,
     key: str,
     moment: datetime,
@@ -89,7 +91,7 @@ def show(
     """
     if not rows:
         words.section(title)
-        st.caption(f":material/check_circle: No findings here. {words.plain(scope)}".rstrip())
+        st.caption(f":material/check_circle: No findings. {words.plain(scope)}".rstrip())
         return
     chosen = _filters(rows, key, title)
     opened = _opened(chosen, key)
@@ -108,7 +110,7 @@ def show(
             _explanation(opened, key, more)
 
 
-def _filters(rows: Sequence[Listed], key: str, title: str) -> list[Listed]:
+def _filters(rows: Sequence[FindingRow], key: str, title: str) -> list[FindingRow]:
     """Draw the head with the filters, and return what they leave."""
     counts = count_by_severity(one.finding for one in rows)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -136,7 +138,7 @@ def _filters(rows: Sequence[Listed], key: str, title: str) -> list[Listed]:
     return matching(rows, severities, text.strip())
 
 
-def _opened(rows: Sequence[Listed], key: str) -> Listed | None:
+def _opened(rows: Sequence[FindingRow], key: str) -> FindingRow | None:
     """Return the finding that is explained, wherever it is listed by now."""
     identity = st.session_state.get(f"_{key}_opened")
     return next((one for one in rows if one.identity == identity), None)
@@ -148,7 +150,7 @@ def _width_px(frame: pd.DataFrame, column: str, least: int, most: int, *, has_ro
     return min(max(wanted, least), most if has_room else least)
 
 
-def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -> None:
+def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: bool) -> None:
     frame = findings_frame(rows, services.now())
     frame["action"] = [
         _EXPLAIN if _action_page(one) == state.page() else label
@@ -201,7 +203,7 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -
         ),
         "since": st.column_config.TextColumn(
             "Since",
-            help="As far as snapshots are saved, at most 6 h back.",
+            help="From saved snapshots, up to 6 h.",
             alignment="right",
             width=50,
         ),
@@ -213,7 +215,7 @@ def _table(rows: Sequence[Listed], key: str, max_rows: int, *, has_room: bool) -
         column_order=_order(columns),
         column_config=columns,
         key=f"{key}_findings",
-        alt="Findings, worst first, with what was measured and its limit",
+        alt="Findings with measured value and limit, worst first",
         height=tables.height_of(min(len(frame), max_rows)),
         row_height=tables.ROW_PX,
         on_select=selected,
@@ -229,20 +231,20 @@ def _order(columns: Collection[str]) -> list[str]:
     return order
 
 
-def _action_page(one: Listed) -> str:
+def _action_page(one: FindingRow) -> str:
     """Return the page on which something can be done about a finding."""
     found = one.links.action(one.finding)
     return one.links.target(one.finding)[0] if found is None else found[1]
 
 
-def go_to_action(one: Listed) -> None:
+def go_to_action(one: FindingRow) -> None:
     """Open the page on which something can be done about a finding; from a callback."""
     found = one.links.action(one.finding)
     page, params = one.links.target(one.finding) if found is None else found[1:]
     state.go(page, **{state.CLUSTER: one.cluster, **params})
 
 
-def _explanation(one: Listed, key: str, more: Callable[[Finding], None] | None) -> None:
+def _explanation(one: FindingRow, key: str, more: Callable[[Finding], None] | None) -> None:
     found = one.finding
     st.markdown(f"**{words.plain(found.title)}**")
     st.caption(words.plain(f"{SEVERITY_WORDS[found.severity]} · {one.object}"))
@@ -285,7 +287,7 @@ def _evidence(found: Finding, key: str) -> None:
                     frame,
                     hide_index=True,
                     key=f"{key}_evidence_{name}",
-                    alt=f"Evidence of the finding: {name}",
+                    alt=f"Evidence of finding {name}",
                     height=min(_PANEL_PX // 2, tables.height_of(len(frame))),
                     row_height=tables.ROW_PX,
                 )

@@ -97,7 +97,7 @@ def _steps(page: FleetContext, demo: Demo, spot: HotSpot) -> tuple[_Step, ...]:
     return (
         _Step(
             "broker",
-            "Find the hot broker",
+            "Find the busiest broker",
             spot.sentence,
             "Open broker",
             lambda: state.go("broker", cluster=cluster, broker=spot.broker),
@@ -105,17 +105,17 @@ def _steps(page: FleetContext, demo: Demo, spot: HotSpot) -> tuple[_Step, ...]:
         ),
         _Step(
             "unload",
-            "Preview the unload",
-            "Who gets the bundle, and what it costs.",
+            "Preview an unload",
+            "Destination and affected clients.",
             "Open preview",
             lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
             "unload" in done,
         ),
         _Step(
             "activity",
-            "Apply it",
-            "On the preview. The run can be undone under Runs.",
-            "Open runs" if has_applied else "Go to apply",
+            "Apply the plan",
+            "Select Apply plan… on the preview. You can undo the run under Runs.",
+            "Open Runs" if has_applied else "Go to apply",
             (lambda: state.go("activity", cluster=cluster))
             if has_applied
             else lambda: state.go("unload", cluster=cluster, bundles=[spot.bundle]),
@@ -136,4 +136,4 @@ def _has_applied(page: FleetContext, cluster: str) -> bool:
 def _note(demo: Demo) -> str:
     if not demo.has_past:
         return "Demo: everything is simulated."
-    return f"Demo: the history before {demo.started_at:%H:%M} UTC is simulated."
+    return f"Demo: history before {demo.started_at:%H:%M} UTC is simulated."

@@ -75,9 +75,7 @@ def _drawn(title: str) -> tuple[Config, Choice]:
     drawn = st.session_state[_FRAME]
     if isinstance(drawn, OpsError):
         is_ours = isinstance(drawn, ConfigError)
-        words.failed(
-            drawn, what=f"{'The configuration' if is_ours else 'This page'} cannot be used"
-        )
+        words.failed(drawn, what=f"{'Invalid configuration' if is_ours else 'Page not available'}")
         if isinstance(drawn, ForbiddenError):
             identity.go_button("Sign in", sign_in.SIGN_IN, icon=":material/login:")
         st.stop()
@@ -179,7 +177,7 @@ def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot)
     try:
         reading.snapshot  # noqa: B018  # read here, so that a damaged one is reported in one place
     except SnapshotError as error:
-        words.failed(error, what="This snapshot cannot be read")
+        words.failed(error, what="Could not read this snapshot")
         st.stop()
     return kind(
         config=config,
@@ -193,7 +191,7 @@ def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot)
 
 
 def saved_by_cluster(config: Config) -> dict[str, SavedSnapshots]:
-    """Return what is saved for every configured cluster."""
+    """Return the saved snapshots of every configured cluster."""
     snapshot_store = services.snapshot_store(config)
     return {one.name: saved_snapshots(snapshot_store, one.name) for one in config.clusters}
 

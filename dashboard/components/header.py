@@ -134,7 +134,7 @@ def _pick_refresh() -> int | None:
         on_change=_note_refresh,
         label_visibility="collapsed",
         width=92,
-        help="How often the page looks for a newer snapshot",
+        help="Interval at which the page checks for a new snapshot",
         icon=":material/autorenew:",
     )
     state.follow_in_address(state.REFRESH, text or "off")
@@ -248,8 +248,6 @@ def _problems_body(manifest: Manifest, limit: int = 100) -> None:
                 st.markdown(words.plain(problem.done))
             st.caption(f"{words.plain(problem.place)} · {words.plain(problem.code)}")
     if len(manifest.problems) > limit:
-        st.caption(
-            f"{len(manifest.problems) - limit:,} more: take the snapshot's manifest for all."
-        )
+        st.caption(f"{len(manifest.problems) - limit:,} more in the snapshot's manifest.")
     for sentence in manifest.unavailable:
         st.info(words.plain(sentence), icon=":material/block:")

@@ -50,10 +50,10 @@ def draw_identity() -> None:
     with st.sidebar.container(key="identity"):
         if config.access.sign_in == "none":
             st.caption(
-                ":material/lock_open: **No sign-in**: whoever opens these pages acts as "
+                ":material/lock_open: **No sign-in**: all visitors act as "
                 f"{words.plain(who.name)}.",
-                help="The pages are served on this machine only. Set sign_in under [access] in "
-                "trimtab.toml to give people names and roles.",
+                help="The pages are available on this machine only. To configure users and roles, "
+                "set sign_in under [access] in trimtab.toml.",
             )
             return
         st.caption(f":material/person: **{words.plain(who.name)}**  \n{_roles(config, who)}")
@@ -98,23 +98,23 @@ def needs_sign_in() -> bool:
         return False
     st.title("Sign in to Trimtab")
     if fault := _provider_fault():
-        st.error(fault, title="Nobody can sign in", icon=":material/error:")
+        st.error(fault, title="Sign-in not configured", icon=":material/error:")
     else:
         st.button("Sign in", icon=":material/login:", type="primary", on_click=st.login)
     return True
 
 
 def _provider_fault() -> str:
-    """Return why the OpenID provider cannot be asked; empty: it can."""
+    """Return the reason why sign-in at the OpenID provider is not possible; empty: possible."""
     try:
         is_configured = "auth" in st.secrets
     except (FileNotFoundError, StreamlitSecretNotFoundError):
         is_configured = False
     if not is_configured:
         return (
-            "sign_in is oidc, and no OpenID provider is configured. Write `[auth]` into "
-            "`.streamlit/secrets.toml` of the folder that the pages are started from."
+            "sign_in is oidc, but no OpenID provider is configured. Add `[auth]` to "
+            "`.streamlit/secrets.toml` in the working directory of the dashboard."
         )
     if importlib.util.find_spec("authlib") is None:
-        return "sign_in is oidc, and Authlib is not installed. Run: `pip install 'trimtab[oidc]'`."
+        return "sign_in is oidc, but Authlib is not installed. Run `pip install 'trimtab[oidc]'`."
     return ""

@@ -32,7 +32,7 @@ def listed(config: Config) -> list[Job]:
     try:
         return services_jobs.jobs(config)
     except OpsError as error:
-        words.failed(error, what="The jobs cannot be read")
+        words.failed(error, what="Could not read the jobs")
         return []
 
 
@@ -48,9 +48,9 @@ def draw_server(server: presenter.ServerState) -> None:
     if server.is_alive:
         return
     st.warning(
-        f"{words.plain(server.sentence)} Requested jobs wait until one runs. "
-        "`trimtab dashboard` and `trimtab demo` start one, as does:",
-        title="No job server runs",
+        f"{words.plain(server.sentence)} Jobs stay queued until a job server runs. `trimtab "
+        "dashboard` and `trimtab demo` start a job server; to start one separately:",
+        title="No job server running",
         icon=":material/power_off:",
     )
     st.code(server.remedy, language="bash")
@@ -90,7 +90,7 @@ def draw_refusal() -> None:
     """Say why the last job that was requested was not taken."""
     failed = st.session_state.get(_FAILED)
     if isinstance(failed, OpsError):
-        words.failed(failed, what="This cannot be started")
+        words.failed(failed, what="Could not start the job")
 
 
 def chosen(config: Config) -> Job | None:
@@ -101,7 +101,7 @@ def chosen(config: Config) -> Job | None:
     try:
         return services_jobs.job(config, name)
     except OpsError as error:
-        words.failed(error, what="This job is not stored here")
+        words.failed(error, what="Job not found")
         return None
 
 
@@ -124,7 +124,7 @@ def _under_way(config: Config, job_ids: Sequence[str]) -> None:
         has_ended = has_ended or job.is_ended
         _bar(config, job, server)
     if len(job_ids) > MOST_SHOWN:
-        st.caption(f"{len(job_ids) - MOST_SHOWN:,} more wait.")
+        st.caption(f"{len(job_ids) - MOST_SHOWN:,} more queued.")
     if has_ended and not state.is_busy():
         st.rerun()
 
@@ -143,8 +143,8 @@ def _bar(config: Config, job: Job, server: presenter.ServerState) -> None:
             type="tertiary",
             key=f"_stop_{job.id}",
             disabled=job.is_stopping or job.is_ended,
-            help="It ends after the part under way, on Spark within a minute; what it found so "
-            "far is not saved.",
+            help="The job stops after the current part, on Spark within a minute. Partial results "
+            "are discarded.",
             on_click=_stop,
             args=(config, job.id),
         )
@@ -162,9 +162,9 @@ def draw_failure(job: Job) -> None:
     error = job.status.error or {}
     body = words.coded(f"{error.get('message', '')} {error.get('hint', '')}".strip())
     if job.state == "stopped":
-        st.info(body or "It was stopped.", title="Stopped", icon=":material/stop_circle:")
+        st.info(body or "The job was stopped.", title="Stopped", icon=":material/stop_circle:")
     else:
-        st.error(body, title="This job failed", icon=":material/error:")
+        st.error(body, title="Job failed", icon=":material/error:")
 
 
 def leave(config: Config, job_id: str) -> None:
@@ -236,8 +236,8 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
         "asked_at": st.column_config.DatetimeColumn(
             "Requested (UTC)", format="YYYY-MM-DD HH:mm:ss"
         ),
-        "took_s": tables.seconds("Took"),
-        "who": tables.words("Who"),
+        "took_s": tables.seconds("Duration"),
+        "who": tables.words("User"),
     }
     if rows["stop"].notna().any():
         columns["stop"] = st.column_config.ButtonColumn(
@@ -247,7 +247,7 @@ def _list(config: Config, names: Collection[str], ended: int, shown: str | None,
         rows,
         columns,
         key=key,
-        alt="Jobs, those that run first, with state, progress and result",
+        alt="Jobs with state, progress and result, running jobs first",
         height=min(_LIST_PX, tables.height_of(len(rows))),
         missing="",
     )

@@ -56,7 +56,7 @@ def draw(key: str, shown: object) -> None:
         del stored[key]
         return
     found.shown, found.is_drawn = shown, True
-    words.failed(found.error, what="The address names something that does not exist")
+    words.failed(found.error, what="Invalid address")
 
 
 def draw_page() -> None:
@@ -69,8 +69,8 @@ def draw_page() -> None:
         return
     near = near_pages(name)
     st.error(
-        "Did you mean:" if near else "The navigation at the left has every page.",
-        title=words.plain(f"No page at /{name}"),
+        "Did you mean:" if near else "See the navigation for all pages.",
+        title=words.plain(f"Page not found: /{name}"),
         icon=":material/error:",
     )
     with st.container(horizontal=True, gap="small"):
@@ -88,11 +88,13 @@ def time_error(key: str, text: str) -> InputError | None:
     moment = _moment_of(text)
     if moment is None:
         return InputError(
-            f"{key}={text[:60]} is no time.", hint=f"Write {key}={_FORM} (UTC), or leave it out."
+            f"{key}={text[:60]} is not a valid time.",
+            hint=f"Specify {key}={_FORM} (UTC), or omit the parameter.",
         )
     if moment > services.now() + _AHEAD:
         return InputError(
-            f"{key}={text} has not come yet.", hint="Name a time up to now (UTC), or leave it out."
+            f"{key}={text} is in the future.",
+            hint="Specify a past time (UTC), or omit the parameter.",
         )
     return None
 

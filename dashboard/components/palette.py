@@ -53,12 +53,12 @@ SHORTCUTS: Final = {
     "Ctrl+K, /": "Search pages, objects and actions",
     "\u2191 \u2193, Enter": "Choose and open",
     "Escape": "Close",
-    "Enter, Space": "In a table: press a button, select a row",
-    "P": "Preview the plan, on pages that have one",
-    "J, K": "Not live: one minute earlier, later",
-    "L": "Not live: back to live",
-    "?": "Show these shortcuts",
-    "R": "Draw the page again",
+    "Enter, Space": "In a table: activate a button, select a row",
+    "P": "Preview the plan (pages with a plan)",
+    "J, K": "Previous or next minute (point in time)",
+    "L": "Back to live (point in time)",
+    "?": "Show shortcuts",
+    "R": "Refresh the page",
 }
 
 _FOLDER: Final = Path(__file__).parent
@@ -162,7 +162,7 @@ def _item(hit: Hit) -> dict[str, Any]:
 
 
 def standing(config: Config) -> list[Hit]:
-    """Return what there is without a snapshot: pages, actions and clusters."""
+    """Return the entries without a snapshot: pages, actions and clusters."""
     kinds = {cluster.kind for cluster in config.clusters} or set(KINDS)
     pages = [
         Hit(kind="page", name=entry.title, detail=_group(entry.name), page=entry.name)
@@ -195,7 +195,7 @@ def standing(config: Config) -> list[Hit]:
 
 _COMMON: Final = (
     Hit(kind="action", name="Diagnose", detail="Causes of imbalance", page="diagnose"),
-    Hit(kind="action", name="Undo run…", detail="Choose the run", page="activity"),
+    Hit(kind="action", name="Undo run…", detail="Select a run", page="activity"),
     Hit(kind="action", name="Export runs…", detail="CSV or JSON", page="activity"),
     Hit(kind="action", name="Export history…", detail="CSV or JSON", page="history"),
     *(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 FAILED: Final = "_control_failed"
 _HELP: Final[dict[Control, str]] = {
-    "pause": "The step under way ends; the next one starts when you resume.",
-    "resume": "Continue with the next step.",
+    "pause": "Finishes the current step; the next step starts when you resume the run.",
+    "resume": "Continues with the next step.",
 }
 
 
@@ -55,7 +55,7 @@ def notice(config: Config, view: RunView) -> None:
         return
     st.info(words.plain(found.text), title=found.title, icon=":material/hourglass_top:")
     if _is_sandbox(config, view.cluster):
-        st.caption("In this sandbox a node's process is ended and started by:")
+        st.caption("To stop or start a node's process in this sandbox, run:")
         st.code(f"{found.demo}{config_option(config)}", language="bash")
 
 
@@ -84,12 +84,11 @@ def _stop(config: Config, view: RunView) -> None:
     why_not = presenter.why_no_control(view, "stop") or _forbidden(config, view, "stop")
     with st.popover("Stop…", icon=":material/stop:", disabled=why_not is not None, help=why_not):
         st.markdown(
-            "The step under way is finished, the remaining ones are skipped, "
-            "and temporary settings are restored."
+            "Finishes the current step, skips the remaining steps and restores temporary settings."
         )
         st.text_input("Reason", key="_stop_reason", placeholder="Optional", max_chars=500)
         st.button(
-            "Stop this run",
+            "Stop run",
             icon=":material/stop_circle:",
             key="_stop",
             on_click=_ask,
@@ -102,9 +101,9 @@ def _review(config: Config, view: RunView) -> None:
     rules = config.cluster(view.cluster).approval.rules()
     st.info(
         f"{words.plain(rules.why_needed(view.plan).capitalize())}. Requested by "
-        f"{words.plain(view.requested_by)}; until {rules.until(view):%H:%M} UTC another "
-        f"{rules.role} may approve it. Its steps are below, with what they are expected to do.",
-        title="This run waits for approval",
+        f"{words.plain(view.requested_by)}. Another {rules.role} can approve it until "
+        f"{rules.until(view):%H:%M} UTC. See the steps and their predicted effects below.",
+        title="Waiting for approval",
         icon=":material/how_to_reg:",
     )
     why_not = _may_not_decide(config, view)
@@ -113,7 +112,7 @@ def _review(config: Config, view: RunView) -> None:
             "Comment",
             key="_review_comment",
             max_chars=500,
-            placeholder="Recorded in the journal; needed to reject",
+            placeholder="Recorded in the journal; required to reject",
             disabled=why_not is not None,
         )
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -139,7 +138,7 @@ def _may_not_decide(config: Config, view: RunView) -> str | None:
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.plan_refusal(config, view.plan, view.cluster, "approve runs", role=rules.role)
     if refused is None and is_same_person(access.person(config), view.requester):
-        return "You requested it: another person has to decide."
+        return "Another user must decide, because you requested the run."
     return refused
 
 
@@ -166,7 +165,7 @@ def _undo(config: Config, view: RunView) -> None:
         "Undo…",
         icon=":material/undo:",
         disabled=why_not is not None,
-        help=why_not or "Preview the plan that undoes it; nothing is sent before you apply it.",
+        help=why_not or "Preview the undo plan. No request is sent until you apply it.",
         key="_undo",
         on_click=_preview_undo,
         args=(view,),
@@ -186,10 +185,11 @@ def next_moves(view: RunView) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
                 f":orange[:material/call_split:] {words.plain(step.subject)} is on "
-                f"{words.plain(step.owner or '')}, not on {words.plain(step.destination or '')}."
+                f"{words.plain(step.owner or '')} (requested: "
+                f"{words.plain(step.destination or '')})."
             )
             st.button(
-                "Preview the next move",
+                "Preview next move",
                 icon=":material/swap_horiz:",
                 type="tertiary",
                 key=f"_next_{step.subject}",

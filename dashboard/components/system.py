@@ -75,7 +75,7 @@ class PageSystem(Protocol):
         """
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
-        """Return how much was read, and what else the header shows of a snapshot."""
+        """Return the coverage and the other badges of a snapshot."""
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return how many findings each page has to show; it may take seconds.

@@ -26,7 +26,7 @@ def system_of(kind: str) -> PageSystem:
         if one.system.name == kind:
             return one
     raise ConfigError(
-        f"Clusters of kind {kind!r} have no pages.",
+        f"Unknown cluster kind {kind!r}.",
         hint=f"Known: {', '.join(one.system.name for one in SYSTEMS)}.",
     )
 

@@ -189,7 +189,9 @@ def deviation(label: str, help_text: str = "") -> Column:
 
 
 _BAR_PX: Final = 100
-_BAR_COLORS: Final = "Blue: within the target band; yellow: outside; red: twice as far."
+_BAR_COLORS: Final = (
+    "Blue: within the target band; yellow: outside; red: more than twice the target."
+)
 _BAR_HIGH_PX: Final = 20
 """As high as a row leaves room for: a picture is scaled to that."""
 
@@ -375,7 +377,7 @@ def table(
     )
     if names is not None and (missing_names := state.begin_selection(key, names)):
         rows_word = pluralize(len(missing_names), "selected row")
-        st.toast(f"Not in this table: {rows_word} of the address.")
+        st.toast(f"Not in this table: {rows_word} from the URL.")
     in_units, configured = sized(frame, columns)
     shown = grid(
         in_units,

@@ -74,7 +74,7 @@ def pick_time(
             label_visibility="collapsed",
             width=_WIDTH_PX,
             icon=":material/history:" if is_past else ":material/sensors:",
-            help="Live, or a point in time: choose one, or type 14:03 (UTC), a date, or -90min.",
+            help="Live or a point in time. Enter 14:03 (UTC), a date, or -90min.",
         )
     state.keep_in_address(state.AT, text or LIVE, default=LIVE)
     if problem:
@@ -105,14 +105,16 @@ def _recorded(
             else latest_before(config, cluster, saved, moment)
         )
     except SnapshotError as exc:
-        message = f"The snapshot of {named} cannot be read: {exc.message} This is the newest."
+        message = (
+            f"Could not read the snapshot of {named}: {exc.message} The newest snapshot is shown."
+        )
         return None, InputError(message, hint=exc.hint)
     if past is None:
-        message = f"No snapshot of {cluster.name} at {named} is saved: this is the newest."
-        return None, InputError(message, hint="Choose another under Time.")
+        message = f"No saved snapshot of {cluster.name} at {named}. The newest snapshot is shown."
+        return None, InputError(message, hint="Choose another time under Time.")
     if typed is not None or stamp(past.taken_at) == named:
         return past, ""
-    return past, f"Nothing was recorded at {named}: this is the snapshot before."
+    return past, f"No snapshot at {named}. The previous snapshot is shown."
 
 
 def draw_bar(
@@ -177,7 +179,7 @@ def _step(
             past = latest_before(config, cluster, saved, moment + step)
             at = None if past is None else past.taken_at
             if at is None:
-                st.toast("No earlier snapshot is recorded.")
+                st.toast("No earlier snapshot recorded.")
                 return
     except SnapshotError as error:
         st.toast(words.plain(str(error)), duration="long")

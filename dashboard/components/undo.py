@@ -32,14 +32,14 @@ def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
     ended = view.ended_at
     if view.cluster != page.name or ended is None or page.stored.taken_at > ended:
         return False
-    words.answer(f"The newest snapshot is from before run {view.run_id} ended.")
+    words.answer(f"The newest snapshot predates the end of run {view.run_id}.")
     if page.is_past:
-        st.caption("An earlier snapshot was chosen: choose Now under Time.")
+        st.caption("An earlier snapshot is selected. Choose Live under Time.")
         return True
     st.caption(
-        f"It was taken at {clock(page.stored.taken_at)}, the run ended at {clock(ended)}. "
-        "The undo is planned on what the cluster looks like now; the next snapshot is due within "
-        f"{page.config.collect_every_s:g} s, and this page goes on by itself."
+        f"Snapshot {clock(page.stored.taken_at)}, end of the run {clock(ended)}. The undo "
+        "requires a newer snapshot; the next one is due within "
+        f"{page.config.collect_every_s:g} s. This page continues automatically."
     )
     st.fragment(partial(_look, page.config, page), run_every=_LOOK_EVERY_S)()
     return True
@@ -66,10 +66,10 @@ def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str)
     if not moved:
         return request
     is_wanted = st.toggle(
-        f"Also move back {pluralize(moved, unit)} that moved since the run began",
+        f"Also move back {pluralize(moved, unit)} moved since the run started",
         key=state.MOVES_BACK,
         bind="query-params",
-        help="No step of the run moved them: the cluster itself did, or a later run.",
+        help="Moved by the cluster or a later run.",
     )
     room = services.max_moves_back(page.cluster, view)
     return replace(request, max_moves=room) if is_wanted else request
@@ -79,7 +79,7 @@ def draw_left(plan: Plan) -> None:
     """Draw what an undo does not bring back; nothing for any other plan."""
     left = not_brought_back(plan, ("info",))
     if left:
-        words.section("Not brought back")
+        words.section("Not reverted")
         words.notes(left)
 
 

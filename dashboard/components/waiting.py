@@ -44,14 +44,17 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
     kind = kinds[0]
     if config.clusters:
         words.answer(f"No {kind.capitalize()} cluster is configured.")
-        st.markdown(f"Name one in `{config.file or 'trimtab.toml'}`; the pages read it at once:")
+        st.markdown(
+            f"Add a cluster to `{config.file or 'trimtab.toml'}`. The pages reload it "
+            "automatically:"
+        )
     else:
         words.answer("No cluster is configured.")
         st.markdown(
-            "Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:"
+            "Add a cluster to `trimtab.toml`, then run `trimtab dashboard --config trimtab.toml`:"
         )
     st.code(system_of(kind).example, language="toml")
-    st.markdown("Without a cluster, `trimtab demo` shows everything on an embedded fleet.")
+    st.markdown("To try Trimtab without a cluster, run `trimtab demo`.")
 
 
 def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> None:
@@ -67,21 +70,21 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
     status = collector_status(services.collector_status_path(config, name))
     error = last_error(status)
     if error:
-        tell(f"Nothing could be read from {name} yet.")
-        st.error(words.plain(error), title="The collector's last error", icon=":material/link_off:")
-        st.markdown("Which address works and which does not, and how to fix it:")
+        tell(f"No data from {name} yet.")
+        st.error(words.plain(error), title="Last collector error", icon=":material/link_off:")
+        st.markdown("To check the addresses of the cluster:")
         st.code(f"trimtab check{services.config_option(config)}", language="bash")
     elif status:
-        tell(f"The first snapshot of {name} is being read.")
-        st.caption("This page shows it as soon as it is there.")
+        tell(f"Reading the first snapshot of {name}.")
+        st.caption("This page updates automatically.")
     else:
-        tell(f"There is no snapshot of {name}, and no collector has run here.")
-        st.markdown("A collector reads the cluster once a minute. Start one with:")
+        tell(f"No snapshot of {name}; no collector has run.")
+        st.markdown("To read the cluster once a minute, start a collector:")
         st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()
 
 
 def _look(config: Config, cluster: str) -> None:
-    st.caption("Looking for a snapshot every 2 s.")
+    st.caption("Checks for a snapshot every 2 s.")
     if saved_snapshots(services.snapshot_store(config), cluster).latest is not None:
         st.rerun()

@@ -198,12 +198,12 @@ def title(text: str, subtitle: str = "") -> None:
 
 
 def tab_title() -> str:
-    """Return what the browser's tab shows until a page has its own title: that of the last run."""
+    """Return the title of the browser's tab of the last run."""
     return str(st.session_state.get(_TAB, "Trimtab"))
 
 
 def _tab_title(text: str) -> str:
-    """Return what the browser's tab shows: the object, or the page and its cluster."""
+    """Return the title of the browser's tab: the object, or the page and its cluster."""
     entry = ENTRIES.get(state.page())
     is_of_cluster = entry is not None and entry.answers and text == entry.title
     parts = (text, state.text(state.CLUSTER) if is_of_cluster else "", "Trimtab")
@@ -292,7 +292,7 @@ def nothing(what: str, manifest: Manifest) -> None:
             for problem in manifest.problems
             if problem.severity != "info"
         )[:2_000]
-        or "The snapshot names no problem: there is none of it on this cluster.",
+        or "The snapshot has no problems. This cluster has no such objects.",
         title=what,
         icon=":material/block:",
     )

@@ -68,7 +68,7 @@ class ApplyContext:
 
 
 def why_not(context: ApplyContext) -> str | None:
-    """Return why the plan cannot be applied, with the remedy; ``None`` when it can."""
+    """Return the reason why the plan cannot be applied, with the remedy; ``None`` if it can."""
     plan = context.plan
     refusal = plan_refusal(
         plan,
@@ -78,7 +78,7 @@ def why_not(context: ApplyContext) -> str | None:
         now=context.now,
     )
     if context.is_past and (refusal is None or refusal.code != "read_only"):
-        return "This is an earlier snapshot. Choose Now under Time: a plan is made on the newest."
+        return "Plans require the newest snapshot. Choose Live under Time."
     return describe(refusal) if refusal else _of_cluster(context)
 
 
@@ -92,7 +92,10 @@ def _of_cluster(context: ApplyContext) -> str | None:
         return f"{context.worker.sentence} {context.worker.remedy}"
     if context.open_run is not None:
         run_id, who = context.open_run
-        return f"Run {run_id} of {who} has not ended: one run at a time. Wait for it, or stop it."
+        return (
+            f"Run {run_id} by {who} is active. Only one run per cluster is allowed: wait, or stop "
+            "that run."
+        )
     return None
 
 
@@ -103,7 +106,7 @@ def doubt(plan: Plan) -> str:
 
 
 def expiry_words(plan: Plan, now: datetime) -> str:
-    """Return what identifies the plan, and how long it may still be applied."""
+    """Return the identity of the plan and its expiry."""
     left_s = (plan.expires_at - now).total_seconds()
     left = f"in {format_age(left_s)}" if left_s > 0 else "already"
     return (
@@ -190,10 +193,10 @@ class Impact:
     def _described_all(self) -> str:
         if not self.unloaded:
             return self.described
-        return f"{self.described}, and brokers unload {pluralize(self.unloaded, 'bundle')}"
+        return f"{self.described}, {pluralize(self.unloaded, 'unloaded bundle')}"
 
     def why_large(self, environment: str) -> str | None:
-        """Return why the impact is large, a clause; ``None``: it is small.
+        """Return the reason for a large impact, a clause; ``None`` if it is small.
 
         Args:
             environment: Of the cluster: ``production`` counts two changes as many.
@@ -201,28 +204,28 @@ class Impact:
         partitions = pluralize(self.partitions, "partition")
         reasons = (
             (bool(self.irreversible), self.irreversible),
-            (self.is_balancing, "the meta server balances the whole cluster"),
-            (self.clients > FREE_CLIENTS, f"{pluralize(self.clients, 'client')} will reconnect"),
+            (self.is_balancing, "balancing of the whole cluster by the meta server"),
+            (self.clients > FREE_CLIENTS, f"{pluralize(self.clients, 'client')} to reconnect"),
             (
                 self.limited > FREE_CLIENTS,
-                f"the limits of {pluralize(self.limited, 'client')} change",
+                f"changed limits for {pluralize(self.limited, 'client')}",
             ),
             (
                 self.moved_bytes_per_s > FREE_BYTES_PER_S,
-                f"{format_bytes_per_s(self.moved_bytes_per_s)} of traffic moves",
+                f"{format_bytes_per_s(self.moved_bytes_per_s)} of moved traffic",
             ),
-            (self.is_unknown, "how many clients are affected is unknown"),
-            (self.copied_mb > FREE_COPIED_MB, f"{format_mb(self.copied_mb)} is copied"),
-            (self.emptied > 1, f"{pluralize(self.emptied, 'node')} are emptied"),
-            (self.partitions > FREE_PARTITIONS, f"{partitions} change"),
+            (self.is_unknown, "unknown number of affected clients"),
+            (self.copied_mb > FREE_COPIED_MB, f"{format_mb(self.copied_mb)} to copy"),
+            (self.emptied > 1, f"{pluralize(self.emptied, 'drained node')}"),
+            (self.partitions > FREE_PARTITIONS, f"changes to {partitions}"),
             (
                 environment == "production" and self.moving > 1,
-                f"{self._described_all} of a production cluster",
+                f"{self._described_all} on a production cluster",
             ),
             (self.moving > FREE_CHANGES, f"{self._described_all} at once"),
             (
                 self.moving > 1 and self.servers > FREE_SERVERS,
-                f"{pluralize(self.servers, self.server)} are touched",
+                f"{pluralize(self.servers, self.server)} affected",
             ),
         )
         return next((reason for is_so, reason in reasons if is_so), None)
@@ -234,7 +237,7 @@ def _known(count: object) -> int:
 
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
-    """Return why the cluster's name must be typed, ``None``: the impact is small."""
+    """Return the reason for typing the cluster's name; ``None`` if the impact is small."""
     return Impact.of(plan).why_large(environment)
 
 
@@ -252,16 +255,16 @@ class Answers:
 
 
 def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
-    """Return what is still to be filled in before the plan is applied, ``None``: nothing."""
+    """Return the missing input before the plan can be applied; ``None`` if complete."""
     if not answers.reason.strip():
         return "Enter a reason (recorded in the audit log)."
     if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
-        return f"Type the cluster's name, {plan.cluster}, to confirm."
+        return f"Enter the cluster name {plan.cluster} to confirm."
     return None
 
 
 def send_label(plan: Plan) -> str:
-    """Return what the button that sends the plan off says."""
+    """Return the label of the button that sends the plan."""
     steps = plan.steps
     if len(steps) == 1 and len(whole := steps[0].describe()) <= _LABEL_LENGTH:
         return whole
@@ -285,7 +288,7 @@ def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     }
     return {
         severity: items[:MAX_REMARKS]
-        + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
+        + ([f"{len(items) - MAX_REMARKS:,} similar steps."] if len(items) > MAX_REMARKS else [])
         for severity, items in by_severity.items()
         if items
     }

@@ -38,7 +38,7 @@ def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], 
         return own, ""
     for label, whole in parts.items():
         rest = [part for part in whole if part not in common]
-        own[label] = _BETWEEN.join(rest) if rest else "nothing else"
+        own[label] = _BETWEEN.join(rest) if rest else "no other changes"
     return own, _BETWEEN.join(common)
 
 

@@ -73,7 +73,7 @@ class FindingLinks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class FindingRow:
     """A finding in the table.
 
     Attributes:
@@ -111,7 +111,7 @@ def listed(
     findings: Sequence[Finding],
     links: FindingLinks,
     first_seen: Mapping[tuple[str, str], datetime] | None = None,
-) -> list[Listed]:
+) -> list[FindingRow]:
     """Return the findings of a cluster for the table.
 
     Args:
@@ -122,7 +122,7 @@ def listed(
     """
     seen = first_seen or {}
     return [
-        Listed(
+        FindingRow(
             cluster=cluster,
             finding=one,
             links=links,
@@ -132,7 +132,9 @@ def listed(
     ]
 
 
-def matching(rows: Sequence[Listed], severities: Sequence[Severity], text: str) -> list[Listed]:
+def matching(
+    rows: Sequence[FindingRow], severities: Sequence[Severity], text: str
+) -> list[FindingRow]:
     """Return the findings of some severities (none: all) that have a text anywhere, worst first."""
     chosen = set(severities) or set(SEVERITIES)
     sought = text.casefold()
@@ -140,13 +142,13 @@ def matching(rows: Sequence[Listed], severities: Sequence[Severity], text: str) 
     return sorted(found, key=lambda one: SEVERITIES.index(one.finding.severity))
 
 
-def _haystack(one: Listed) -> str:
+def _haystack(one: FindingRow) -> str:
     found = one.finding
     parts = (one.cluster, one.object, found.title, found.sentence, found.code, *found.keys)
     return " ".join(parts).casefold()
 
 
-def findings_frame(rows: Sequence[Listed], now: datetime) -> pd.DataFrame:
+def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:
     """Return one row a finding; the severity is a list, as a column of states wants it."""
     return pd.DataFrame(
         [
@@ -155,7 +157,7 @@ def findings_frame(rows: Sequence[Listed], now: datetime) -> pd.DataFrame:
                 "cluster": one.cluster,
                 "object": one.object,
                 "finding": one.finding.title,
-                "measured": NONE if one.finding.measured is None else one.finding.measured.text,
+                "measured": _measured(one.finding),
                 "limit": NONE if one.finding.limit is None else one.finding.limit.text,
                 "since": NONE
                 if one.since is None
@@ -170,12 +172,19 @@ def findings_frame(rows: Sequence[Listed], now: datetime) -> pd.DataFrame:
     )
 
 
-def _label(one: Listed) -> str:
+def _measured(finding: Finding) -> str:
+    """Return the measured value with its unit, short enough for its column."""
+    if finding.measured is None:
+        return NONE
+    return finding.measured.text.replace("balance operations", "operations")
+
+
+def _label(one: FindingRow) -> str:
     found = one.links.action(one.finding)
     return "Open" if found is None else found[0]
 
 
-def file_frame(rows: Sequence[Listed]) -> pd.DataFrame:
+def file_frame(rows: Sequence[FindingRow]) -> pd.DataFrame:
     """Return the findings for a file: with their numbers, sentences and hints."""
     return pd.DataFrame(
         [

@@ -67,17 +67,17 @@ def freshness_badge(
             text=text,
             icon=":material/schedule:",
             tone="gray",
-            help="Not live: a snapshot of the past. Back to live follows the newest.",
+            help="Point in time. Select Back to live to follow the newest snapshot.",
         )
     error = last_error(status)
     limit = f" {why_read_only}" if why_read_only else ""
     if is_stale(manifest, now=now, every_s=every_s):
         why = f" The collector's last error: {error}" if error else ""
         about = (
-            "The snapshot is dated in the future: check the clock of the collector's machine."
+            "The snapshot time is in the future. Check the clock of the collector host."
             if is_ahead(manifest.taken_at, now)
-            else f"A snapshot is due every {format_age(every_s)}; the newest one is older, and the "
-            f"cluster may look different by now.{why}"
+            else "The newest snapshot is older than the collection interval "
+            f"({format_age(every_s)}). The cluster may have changed.{why}"
         )
         return Badge(
             text=("" if is_ahead(manifest.taken_at, now) else "stale: ")
@@ -92,7 +92,7 @@ def freshness_badge(
         text=f"live{', read-only' if why_read_only else ''} · {text}",
         icon=":material/lock:" if why_read_only else ":material/sensors:",
         tone="gray" if not error and not paused else "orange",
-        help=f"Read in {manifest.duration_s:.1f} s, a new snapshot every {format_age(every_s)}."
+        help=f"Collected in {manifest.duration_s:.1f} s, interval {format_age(every_s)}."
         + (f" The last collection failed: {error}" if error else "")
         + (f" {paused}" if paused else "")
         + limit,
@@ -147,16 +147,16 @@ def _coverage(manifest: Manifest, uncounted: Mapping[str, int]) -> tuple[Badge, 
             text=", ".join(parts),
             icon=":material/help:",
             tone="gray",
-            help="How many there should be is unknown, so whether that is all of them is, too.",
+            help="The expected number is unknown, so completeness is unknown as well.",
         )
         return unknown, is_whole
     badge = Badge(
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
-        help="Everything that should be there was read." + _not_counted(uncounted)
+        help="The snapshot is complete." + _not_counted(uncounted)
         if is_whole
-        else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
+        else "The snapshot is incomplete; see the problems. Missing values are shown as unknown.",
     )
     return badge, is_whole
 
@@ -167,14 +167,14 @@ def _not_counted(uncounted: Mapping[str, int]) -> str:
 
 
 def problems_badge(manifest: Manifest) -> Badge:
-    """Return how many problems the snapshot names."""
+    """Return the number of problems of a snapshot."""
     number = len(manifest.problems)
     errors = sum(problem.severity == "error" for problem in manifest.problems)
     return Badge(
         text=pluralize(number, "capture problem") if number else "no capture problems",
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
-        help="What could not be read, and what was done instead.",
+        help="Data that could not be read, and the fallback used.",
     )
 
 
@@ -203,7 +203,7 @@ def environment_badge(environment: str) -> Badge:
         text=environment,
         icon=icons.get(environment, ":material/domain:"),
         tone=tones.get(environment, "violet"),
-        help=f"The configuration calls this cluster {environment}.",
+        help=f"Environment in the configuration: {environment}.",
     )
 
 

@@ -63,13 +63,11 @@ def server_state(
     remedy = f"trimtab jobs{config_words}"
     seen_at = moment(status.get("last_seen_at"))
     if seen_at is None:
-        return ServerState(
-            is_alive=False, sentence="No job server has ever run here.", remedy=remedy
-        )
+        return ServerState(is_alive=False, sentence="No job server has run yet.", remedy=remedy)
     silent_s = (now - seen_at).total_seconds()
     if status.get("stopped_at") or abs(silent_s) > LOST_AFTER_S:
-        how = "was ended" if status.get("stopped_at") else "was last heard of"
-        sentence = f"The job server {ended_or_lost(how, silent_s)}."
+        how = "stopped" if status.get("stopped_at") else "last seen"
+        sentence = f"Job server: {ended_or_lost(how, silent_s)}."
         return ServerState(is_alive=False, sentence=sentence, remedy=remedy)
     error = status.get("last_error")
     if isinstance(error, dict):
@@ -89,13 +87,13 @@ def moment(value: object) -> datetime | None:
 
 
 def title_of(job: Job, kinds: Mapping[str, JobKind]) -> str:
-    """Return what a job's kind is called."""
+    """Return the label of a job's kind."""
     kind = kinds.get(job.kind)
     return kind.title if kind else job.kind or "unreadable"
 
 
 def progress_ratio(job: Job) -> float:
-    """Return how far a job is, 0..1."""
+    """Return the progress of a job, 0..1."""
     status = job.status
     if job.state == "done":
         return 1.0
@@ -103,24 +101,24 @@ def progress_ratio(job: Job) -> float:
 
 
 def progress_words(job: Job, *, is_served: bool) -> str:
-    """Return how far a job is: counts, rate and what is left."""
+    """Return the progress of a job: counts, rate and remaining time."""
     status = job.status
     if job.is_stopping:
         return _stopping(job)
     if job.state == "queued":
         return status.activity or (
-            "Waiting for the jobs before it." if is_served else "Waiting for a job server."
+            "Waiting for earlier jobs." if is_served else "Waiting for a job server."
         )
     if job.state == "running" and not is_served:
-        gone = "its server is gone: the next one says what became of it"
+        gone = "job server lost; the next server resolves the state"
         return " · ".join(part for part in (_counts(job), gone) if part)
     if is_on_spark(job) and not status.total:
-        return f"{status.activity} Spark itself takes about half a minute when it is not up yet."
+        return f"{status.activity} Spark takes approx. 30 s to start."
     parts = [_counts(job), status.activity]
     if status.rate_per_s:
         parts.append(_rate(status.rate_per_s))
     if status.eta_s is not None:
-        parts.append(f"about {format_age(status.eta_s)} left")
+        parts.append(f"approx. {format_age(status.eta_s)} left")
     return " · ".join(part for part in parts if part)
 
 
@@ -130,14 +128,12 @@ def is_on_spark(job: Job) -> bool:
 
 
 def _stopping(job: Job) -> str:
-    """Return what a stop waits for."""
+    """Return the reason for a pending stop."""
     if not is_on_spark(job):
-        return f"Stopping: the part under way ends first. {_counts(job)}".strip()
+        return f"Stopping after the current part. {_counts(job)}".strip()
     if not job.status.total:
-        return (
-            "Stopping: Spark is starting and cannot be broken off before it is up, up to a minute."
-        )
-    return f"Stopping: waits for Spark to end the tasks under way. {_counts(job)}"
+        return "Stopping after Spark has started (up to/min)."
+    return f"Stopping after the current Spark tasks. {_counts(job)}"
 
 
 def _counts(job: Job) -> str:
@@ -148,11 +144,11 @@ def _counts(job: Job) -> str:
 
 
 def _rate(per_s: float) -> str:
-    return f"{per_s:,.3g} a second" if per_s >= 1 else f"{per_s * 60:,.3g} a minute"
+    return f"{per_s:,.3g}/s" if per_s >= 1 else f"{per_s * 60:,.3g}/min"
 
 
 def outcome(job: Job) -> str:
-    """Return what came of a job, or how far it is, in one sentence."""
+    """Return the result or the progress of a job in one sentence."""
     if job.answer is not None:
         return job.answer.sentence
     if job.status.error is not None:
@@ -169,13 +165,13 @@ def took_s(job: Job, now: datetime) -> float | None:
 
 
 def key_figures(jobs: Sequence[Job], *, server: ServerState) -> list[KeyFigure]:
-    """Return how many jobs are in each state, and whether a server computes them."""
+    """Return the number of jobs by state, and the state of the job server."""
     count = Counter(job.state for job in jobs)
     return [
         KeyFigure(
             label="Job server",
             value="alive" if server.is_alive else "not running",
-            note="takes jobs" if server.is_alive else "jobs wait",
+            note="ready" if server.is_alive else "jobs are queued",
             status="ok" if server.is_alive else "bad",
             help=server.sentence,
         ),

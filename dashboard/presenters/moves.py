@@ -106,12 +106,12 @@ def returning(moves: Sequence[Move]) -> list[Move]:
 
 
 def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker") -> str:
-    """Return how often it changed hands and whether it flaps."""
+    """Return the number of moves and whether the bundle flaps."""
     span = f"in the last {max(1, round(minutes))} min"
     if minutes <= 0:
-        return "One snapshot is saved so far: moves show between two."
+        return "Moves require two snapshots; one is saved."
     if not moves:
-        return f"No move was seen {span}."
+        return f"No moves {span}."
     back = len(returning(moves))
-    tail = f", {pluralize(back, 'time')} back to a {place} it had left" if back else ""
-    return f"{pluralize(len(moves), 'move')} seen {span}{tail}."
+    tail = f", {back} returned to a previous {place}" if back else ""
+    return f"{pluralize(len(moves), 'move')} {span}{tail}."

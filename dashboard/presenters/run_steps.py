@@ -47,7 +47,7 @@ def is_for_people(step: StepView) -> bool:
 
 def waiting_word(step: StepView) -> str:
     """Return the state of a step that waits, with its sign."""
-    return "◔ waits for you" if is_for_people(step) else "◔ waits"
+    return "◔ action required" if is_for_people(step) else "◔ waiting"
 
 
 def has_waits_to_come(view: RunView) -> bool:
@@ -69,7 +69,7 @@ def notice(view: RunView) -> Notice | None:
     assert wait is not None  # noqa: S101  # is_for_people
     reason = waiting.reason if wait.needs_operator else ""
     return Notice(
-        title=f"It waits for you: step {found.index + 1} of {len(view.steps)}",
+        title=f"Action required: step {found.index + 1} of {len(view.steps)}",
         text=f"{found.waiting} {reason}".strip(),
         demo=f"trimtab sandbox-node {waiting.subject} {wait.node_action}",
     )
@@ -102,7 +102,7 @@ def same_reason(steps: Sequence[StepView]) -> SameReason:
     return SameReason(
         frozenset(index for indices in repeated for index in indices[1:]),
         tuple(
-            f"{_named(indices[1:])} skipped for the same reason as step {indices[0] + 1}."
+            f"Skipped for the same reason as step {indices[0] + 1}: {_named(indices[1:])}."
             for indices in repeated
         ),
     )
@@ -111,10 +111,10 @@ def same_reason(steps: Sequence[StepView]) -> SameReason:
 def _named(indices: Sequence[int]) -> str:
     first, last = indices[0] + 1, indices[-1] + 1
     if first == last:
-        return f"Step {first} was"
+        return f"step {first}"
     if last - first == len(indices) - 1:
-        return f"Steps {first} to {last} were"
-    return f"{len(indices)} steps between {first} and {last} were"
+        return f"steps {first} to {last}"
+    return f"{len(indices)} steps between {first} and {last}"
 
 
 def purpose_words(view: RunView) -> str:

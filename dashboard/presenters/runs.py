@@ -32,7 +32,7 @@ RUN_WORDS: Final[dict[RunState, str]] = {
 }
 STEP_WORDS: Final[dict[StepState, str]] = {
     "PENDING": "○ pending",
-    "RUNNING": "◐ under way",
+    "RUNNING": "◐ in progress",
     "DONE": "● done",
     "FAILED": "✖ failed",
     "UNKNOWN": "? unknown",
@@ -104,7 +104,7 @@ def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
     if view.state == "QUEUED" and ahead is not None:
         return waits_for(ahead)
     if view.state == "QUEUED":
-        return f"Waits for a worker: {things(view.plan.steps)} on {view.cluster}."
+        return f"Waiting for a worker: {things(view.plan.steps)} on {view.cluster}."
     if view.state == "REFUSED":
         return f"Refused: {view.sentence}"
     if view.is_ended:
@@ -121,42 +121,42 @@ def _under_way(view: RunView, now: datetime) -> str:
     at_work = next((step for step in view.steps if step.state == "RUNNING"), None)
     if at_work is not None:
         seconds = _seconds(at_work.begun_at, now)
-        how = f"has been under way for {format_age(seconds)}" if seconds >= 1 else "is under way"
+        how = f"in progress for {format_age(seconds)}" if seconds >= 1 else "in progress"
         return f"step {at_work.index + 1} {how}: {at_work.step.describe()}."
     if view.unresolved:
-        return f"{plan_words.whether(view.unresolved[0].step)} is not known yet."
+        return f"{plan_words.whether(view.unresolved[0].step)}: result unknown."
     return _following(view, now)
 
 
 def _following(view: RunView, now: datetime) -> str:
-    """Return which step comes next, or waits, in a run with none under way."""
+    """Return the next or waiting step of a run without a current step."""
     waits = waiting_step(view)
     if waits is not None:
         lasts = format_age(_seconds(waits.waiting_since, now))
-        return f"step {waits.index + 1} has waited for {lasts}: {waits.waiting}"
+        return f"step {waits.index + 1} waiting for {lasts}: {waits.waiting}"
     following = next((step for step in view.steps if step.state == "PENDING"), None)
     if following is None:
-        return "all steps have ended; the run is being closed."
+        return "all steps have ended; closing the run."
     return f"step {following.index + 1} is next."
 
 
 def progress(view: RunView, now: datetime) -> Progress:
-    """Return how far the run is, how fast, and how long it may still take."""
+    """Return the progress of a run: counts, rate and remaining time."""
     total = len(view.steps)
     finished = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
     parts = [f"{finished} of {total} finished"]
     end = view.ended_at or now
     rate = _steps_per_min(view)
     if rate is not None:
-        parts.append(f"{rate:.1f} steps a minute")
+        parts.append(f"{rate:.1f} steps/min")
     if view.is_ended and view.started_at is not None:
-        parts.append(f"took {format_age(_seconds(view.started_at, end))}")
+        parts.append(f"duration {format_age(_seconds(view.started_at, end))}")
     elif waiting_step(view) is not None:
-        parts.append("how long the wait takes is not known")
+        parts.append("wait time unknown")
     elif view.state == "RUNNING" and has_waits_to_come(view):
-        parts.append("how long its waits take is not known")
+        parts.append("wait times unknown")
     elif (left_s := _known_left_s(view)) is not None:
-        parts.append(f"about {format_age(left_s)} to go")
+        parts.append(f"approx. {format_age(left_s)} left")
     return Progress(
         finished=finished,
         total=total,
@@ -235,13 +235,13 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Failed",
             value=str(bad),
-            note=", ".join(parts) or ("no step" if view.is_ended else ""),
+            note=", ".join(parts) or ("no steps" if view.is_ended else ""),
             status="bad" if bad else "ok" if view.is_ended else "",
         ),
         KeyFigure(
             label="Elapsed",
             value=format_age(took_s(view, now)) if view.started_at else NONE,
-            note="" if left_s is None else f"about {format_age(left_s)} to go",
+            note="" if left_s is None else f"approx. {format_age(left_s)} left",
         ),
         KeyFigure(
             label="Rate",
@@ -287,7 +287,7 @@ def step_words(step: StepView) -> str:
 
 
 def landed(step: StepView) -> str | None:
-    """Return who holds the bundle after the step; ``None``: unknown, or none."""
+    """Return the owner of the bundle after the step; ``None`` if unknown or none."""
     after = step.result.after if step.result else None
     return after.holder if after is not None else None
 
@@ -300,7 +300,7 @@ def _asked(step: StepView) -> str:
 
 
 def predicted_label(step: StepView) -> str:
-    """Return where the plan expected the bundle to land, and whether it did."""
+    """Return the predicted destination of the bundle, and whether it was the actual one."""
     likely = step.step.likely
     if not likely:
         return "unknown" if step.step.is_placed_by_cluster else ""
@@ -313,11 +313,11 @@ def predicted_label(step: StepView) -> str:
     if where == likely[0]:  # the column "To" names it
         return f"✓ {chance.removeprefix(where).strip(' ()')}".strip()
     given = step.step.predicted.get(where)
-    return f"≠ {chance}; there {format_ratio(given)}" if given else f"≠ {chance}"
+    return f"≠ {chance}; actual: {format_ratio(given)}" if given else f"≠ {chance}"
 
 
 def elapsed_s(step: StepView, now: datetime) -> float | None:
-    """Return how long a step has taken so far, or took, in seconds."""
+    """Return the duration of a step, seconds."""
     if step.begun_at is None:
         return None
     if step.took_ms is not None:
@@ -331,12 +331,12 @@ def result_words(step: StepView) -> str:
 
 
 def what_happened(step: StepView) -> str:
-    """Return what became of a step, with what to do next."""
+    """Return the result of a step with the next action."""
     if step.result is None:
         if step.state == "PENDING":
             return step.waiting
         what = "new owner" if step.step.is_placed_by_cluster else "effect"
-        return f"Waiting for its {what} to show."
+        return f"Waiting for the {what}."
     looked = " Reconciled later." if step.is_reconciled else ""
     own = step_text(step.step)
     read = "" if own is None else own.changed(step)
@@ -351,7 +351,7 @@ def notable(view: RunView, limit: int = 3) -> list[str]:
         if step.state in ("FAILED", "UNKNOWN") or step_words(step).startswith("▲")
     ]
     found = [f"{step_words(step)}: {what_happened(step)}" for step in odd[:limit]]
-    return found + ([f"{len(odd) - limit} more like these."] if len(odd) > limit else [])
+    return found + ([f"{len(odd) - limit} similar steps."] if len(odd) > limit else [])
 
 
 def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
@@ -384,7 +384,7 @@ def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
 
 
 def took_s(view: RunView, now: datetime) -> float | None:
-    """Return how long a run has taken, in seconds; ``None``: it was not started."""
+    """Return the duration of a run, seconds; ``None`` if it was not started."""
     if view.started_at is None:
         return None
     return _seconds(view.started_at, view.ended_at or now)
@@ -436,7 +436,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
                 "before": describe_value(setting.before) or "not set",
                 "during": setting.during,
                 "now": _FATES[setting.result],
-                "what happened": setting.sentence,
+                "result": setting.sentence,
             }
             for setting in view.settings
         ]
@@ -444,7 +444,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
 
 
 def before_words(step: StepView) -> str:
-    """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
+    """Return the owner or value before the step; empty: unknown or none."""
     if not step.step.has_before_and_after:
         return ""
     own = step_text(step.step)
@@ -463,7 +463,7 @@ def _of_plan(step: StepView) -> str | None:
 
 
 def after_words(step: StepView) -> str:
-    """Return who holds it, or what it is, after the step; empty: unknown, or it has none."""
+    """Return the owner or value after the step; empty: unknown or none."""
     if not step.step.has_before_and_after:
         return ""
     seen = step.result.after if step.result else None
@@ -481,61 +481,61 @@ def _held(seen: Observation | None) -> str | None:
 
 def about_to_begin(view: RunView) -> str:
     """Return how a run stands that is requested while its worker is there and free."""
-    return f"About to begin: {things(view.plan.steps)} on {view.cluster}."
+    return f"Starting: {things(view.plan.steps)} on {view.cluster}."
 
 
 def pending_words(view: RunView, now: datetime) -> str:
-    """Return what was requested of the run and not followed yet; empty: nothing."""
+    """Return the pending control request of the run; empty: none."""
     if view.control is None or not view.is_control_pending:
         return ""
     request = view.control
     why = f" ({request.reason})" if request.reason else ""
     return (
         f"{request.control.capitalize()} requested by {request.requested_by} "
-        f"{ago(request.requested_at, now)}{why}; it acts once the step under way has ended."
+        f"{ago(request.requested_at, now)}{why}; takes effect after the current step."
     )
 
 
 def why_no_control(view: RunView, control: Control) -> str | None:
-    """Return why a control cannot be requested now, ``None`` when it can."""
+    """Return the reason why a control is not possible; ``None`` if it is."""
     if view.is_ended:
         return f"The run is {view.state.lower()}."
     if view.is_control_pending and view.control is not None:
         if view.control.control == "stop":
-            return "It is stopping already."
+            return "The run is already stopping."
         if view.control.control == control:
             return f"{control.capitalize()} was already requested."
     if control == "pause" and view.state == "QUEUED":
-        return "It has not begun: stop it instead."
+        return "The run has not started. Stop it instead."
     return None
 
 
 def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
-    """Return why there is nothing to undo, ``None`` when there is.
+    """Return the reason why an undo is not possible; ``None`` if it is.
 
     Args:
         view: The run.
         undone_by: The latest run that was to take it back, if any.
     """
     if not view.is_ended:
-        return "The run has not ended: stop it first."
+        return "The run is active. Stop it first."
     done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
     if not done:
-        return "No step was done: nothing to undo."
+        return "No completed steps to undo."
     is_balanced = any(step.starts_balancer for step in done)  # moves back can be planned
     if not is_balanced and (nothing := why_nothing_lasts(view)):
         return nothing
     if all(step.why_irreversible for step in done):
         return done[0].why_irreversible
     if undone_by is not None and not undone_by.is_ended:
-        return f"Run {undone_by.run_id} is undoing it already."
+        return f"Run {undone_by.run_id} already undoes this run."
     return None
 
 
 _FATES: Final = {
-    None: "◐ changed for the run",
-    "restored": "● put back",
+    None: "◐ temporary",
+    "restored": "● restored",
     "not_restored": "▲ not restored, on purpose",
     "changed_by_others": "▲ changed by others",
-    "failed": "✖ not put back yet",
+    "failed": "✖ not restored yet",
 }

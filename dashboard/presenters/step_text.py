@@ -12,13 +12,13 @@ class StepText(Protocol):
     """The texts of one step whose values are no plain texts."""
 
     def requested(self) -> str:
-        """Return what the step asks for."""
+        """Return the requested change of the step."""
 
     def value(self, value: str | None) -> str:
         """Return a value of its subject; ``None``: not set."""
 
     def before(self, view: StepView) -> str:
-        """Return what its subject was before the step; as planned where nothing was read."""
+        """Return the value before the step; the planned one where nothing was read."""
 
     def changed(self, view: StepView) -> str:
-        """Return what the step changed, as read before and after; empty: nothing was read."""
+        """Return the change of the step, as read before and after; empty: nothing was read."""

@@ -53,15 +53,15 @@ def worker_state(
         config_words: What names the configuration in the line that starts one.
         is_supervised: The command that serves the pages starts it again.
     """
-    remedy = f"Start one: `trimtab worker {cluster}{config_words}`."
+    remedy = f"Start a worker: `trimtab worker {cluster}{config_words}`."
     if is_supervised:
-        remedy = "It is started again; Fleet shows when, and its log."
+        remedy = "It restarts automatically; see Fleet for the next start and the log."
     seen_at = _moment(status.get("last_seen_at"))
     name = str(status.get("worker") or "the worker")
     if seen_at is None:
         return WorkerState(
             is_alive=False,
-            sentence=f"No worker has ever run here for {cluster}.",
+            sentence=f"No worker has run for {cluster}.",
             short="no worker",
             remedy=remedy,
         )
@@ -69,15 +69,15 @@ def worker_state(
     if status.get("stopped_at"):
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} {ended_or_lost('was ended', silent_s)} ({name}).",
+            sentence=f"Worker of {cluster} ({name}): {ended_or_lost('stopped', silent_s)}.",
             short="no worker",
             remedy=remedy,
         )
     if abs(silent_s) > LOST_AFTER_S:
-        how = ended_or_lost("was last heard of", silent_s)
+        how = ended_or_lost("last seen", silent_s)
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} {how} ({name}).",
+            sentence=f"Worker of {cluster} ({name}): {how}.",
             short=f"last seen {format_ago(silent_s)}" if silent_s > 0 else format_ago(silent_s),
             remedy=remedy,
         )
@@ -88,7 +88,7 @@ def worker_state(
 
 
 def ended_or_lost(how: str, silent_s: float) -> str:
-    """Return ``was ended 3 min ago``; with a report from the future, whose clock is ahead."""
+    """Return ``stopped 3 min ago``, or which clock is ahead for a report from the future."""
     if silent_s > -1:
         return f"{how} {format_ago(silent_s)}"
     return f"reported with its {format_ago(silent_s)}"
@@ -104,7 +104,7 @@ def worker_badge(worker: WorkerState) -> Badge:
         text=worker.words,
         icon=":material/engineering:",
         tone="orange",
-        help=f"{worker.sentence} Nothing can be applied. {worker.remedy}",
+        help=f"{worker.sentence} Apply is disabled. {worker.remedy}",
     )
 
 

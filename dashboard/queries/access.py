@@ -39,7 +39,7 @@ def person(config: Config) -> Identity:
     elif is_signed_in(config):
         found = _of_provider(config)
     if found is None:
-        raise ForbiddenError("You are not signed in, or your session has ended.", hint="Sign in.")
+        raise ForbiddenError("You are not signed in, or your session has expired.", hint="Sign in.")
     return found
 
 
@@ -71,8 +71,8 @@ def _of_provider(config: Config) -> Identity:
     for name in (identity, address or identity):
         if fault := name_fault(name):
             raise ForbiddenError(
-                f"The OpenID provider gives you a name that {fault}.",
-                hint="Correct the name there.",
+                f"The user name from the OpenID provider {fault}.",
+                hint="Correct the name at the provider.",
             )
     name = address if is_address(address) else identity
     groups = groups_of(claims, config.access.groups_claim)

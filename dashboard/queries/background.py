@@ -101,7 +101,7 @@ class BackgroundResults(Generic[K, V]):
                 self._failed[key] = (
                     error
                     if isinstance(error, OpsError)
-                    else InvariantError("A background computation failed; the log has the details.")
+                    else InvariantError("A background task failed. See the log for details.")
                 )
                 while len(self._failed) > self._max_entries:
                     self._failed.popitem(last=False)

@@ -137,7 +137,7 @@ class _Remembering(HistoryReader):
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class PredictionComparison:
     """What the shadow balancer predicted against what came.
 
     Attributes:
@@ -151,14 +151,14 @@ class Predicted:
     agreement: Agreement
 
 
-def _predicted(key: tuple[ClusterHistory, Period, str | None]) -> Predicted | None:
+def _predicted(key: tuple[ClusterHistory, Period, str | None]) -> PredictionComparison | None:
     history, period, strategy = key
     span = (history.cluster, period.start, period.end)
     shadow = history.store.rows("shadow", *span)
     if not shadow.num_rows:
         return None
     configured = shadow.filter(shadow["is_configured"])
-    return Predicted(
+    return PredictionComparison(
         strategies=tuple(sorted(map(str, shadow["strategy"].unique().to_pylist()))),
         effective=tuple(map(str, configured["strategy"].unique().to_pylist())),
         agreement=agreement(shadow, history.store.rows("events", *span), strategy=strategy),

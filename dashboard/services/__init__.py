@@ -245,7 +245,9 @@ def verify_journal(
     readable = readable_key(key_path(config.access))
     if readable is None:
         path = key_path(config.access)
-        unchecked.append(f"Signatures were not verified: this user cannot read the key {path}.")
+        unchecked.append(
+            f"Signatures were not verified: the key {path} is not readable by this user."
+        )
     archived = chain.from_iterable(read_archive(one) for one in archives)
     found = journal(config).verify(
         expected, known, key=readable, archived=archived, recorded=_recorded(config, unchecked)
@@ -280,15 +282,15 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
     days = config.audit.keep_days
     if days is None:
         raise InputError(
-            "Entries of the journal are kept for ever.",
-            hint="Set keep_days under [audit] to allow an archive of older ones.",
+            "Journal entries have unlimited retention.",
+            hint="To allow an archive of older entries, set keep_days under [audit].",
         )
     limit = now() - timedelta(days=days)
     if before is not None and before > limit:
         raise InputError(
-            f"Entries stay for {days:g} days (keep_days under [audit]), and "
-            f"{before:%Y-%m-%d %H:%M} is later than that.",
-            hint=f"Name a time before {limit:%Y-%m-%d %H:%M} (UTC).",
+            f"Entries are retained for {days:g} days (keep_days under [audit]); "
+            f"{before:%Y-%m-%d %H:%M} is within that period.",
+            hint=f"Specify a time before {limit:%Y-%m-%d %H:%M} (UTC).",
         )
     checked = verify_journal(config)
     if checked.damage is not None or checked.database:
@@ -296,7 +298,7 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
         where = f" at entry {damage.seq}: {damage.what}" if damage else f". {checked.database[0]}"
         raise InputError(
             f"The journal is damaged{where}",
-            hint="Only a sound journal is archived; see `trimtab runs --verify`.",
+            hint="Archiving requires an intact journal. See `trimtab runs --verify`.",
         )
     found = journal(config).archivable(before or limit)
     for cluster in sorted({one.name for one in config.clusters} | found.clusters):
@@ -304,11 +306,11 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
     if not found.last:
         run = found.open_run
         raise InputError(
-            f"Run {run} has not ended, and all entries from its first on stay."
+            f"Run {run} is active; its entries and all later ones are retained."
             if run
-            else f"No run whose entries are all before {before or limit:%Y-%m-%d %H:%M} can go "
-            "without a later one.",
-            hint=f"Stop it: trimtab runs {run} --stop." if run else "Nothing is to be archived.",
+            else f"No run can be archived: each run with entries before "
+            f"{before or limit:%Y-%m-%d %H:%M} is linked to a later run.",
+            hint=f"Stop it: trimtab runs {run} --stop." if run else "No entries to archive.",
         )
     return found
 
@@ -477,8 +479,8 @@ def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
         raise GuardRefusedError(closed.sentence, hint=closed.hint)
     if not cluster.approval.names_ticket(reason):
         raise InputError(
-            f"A reason on {cluster.name} must name a ticket that looks like "
-            f"{cluster.approval.ticket}.",
+            f"The reason must contain a ticket that matches {cluster.approval.ticket} "
+            f"(required on {cluster.name}).",
             hint="Add the ticket to the reason.",
         )
 
@@ -513,7 +515,9 @@ def decide(
     check_plan(access, by, view.plan, view.cluster, "approve runs", role=rules.role)
     check_decision(view, rules, by, now())
     if not is_approved and not comment.strip():
-        raise InputError("A rejection needs a comment.", hint="Say what has to be different.")
+        raise InputError(
+            "A rejection requires a comment.", hint="Enter the required changes as the comment."
+        )
     event = RunDecided(is_approved=is_approved, comment=one_line(comment)[:2_000], identity=by)
     _append(config, view.run_id, view.cluster, now(), event)
 
@@ -534,8 +538,8 @@ def ask_control(
     check_plan(rules, by, view.plan, view.cluster, f"{control} runs", role="operator")
     if view.is_ended:
         raise PlanConflictError(
-            f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",
-            hint="Undo it, if it has to be taken back.",
+            f"Run {run_id} is already {view.state}; {control} is not possible.",
+            hint="To revert its changes, undo the run.",
         )
     event = ControlRequested(control=control, reason=one_line(reason), identity=by)
     _append(config, view.run_id, view.cluster, now(), event)

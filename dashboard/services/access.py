@@ -79,7 +79,7 @@ def _token() -> str:
         return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise ForbiddenError(
-            f"The API token's file {file} cannot be read.",
+            f"Could not read the API token file {file}.",
             hint=f"Correct {TOKEN_FILE_ENV}, or its owner and mode.",
         ) from exc
 
@@ -98,16 +98,16 @@ def proxied_identity(config: Config, headers: Mapping[str, str]) -> Identity | N
         )
     except UnicodeError as exc:
         raise ForbiddenError(
-            f"The proxy sends {proxy.user_header} or {proxy.groups_header} in another encoding "
-            "than UTF-8.",
+            f"The proxy sends {proxy.user_header} or {proxy.groups_header} in an encoding "
+            "other than UTF-8.",
             hint="Correct the proxy.",
         ) from exc
     if not name:
         return None
     if fault := name_fault(name):
         raise ForbiddenError(
-            f"The proxy sends a name in {proxy.user_header} that {fault}.",
-            hint="Correct the name where people sign in.",
+            f"The user name in {proxy.user_header} from the proxy {fault}.",
+            hint="Correct the user name in the identity provider.",
         )
     listed = (group.strip(" \t") for group in groups.split(","))
     return Identity(
@@ -145,7 +145,7 @@ def visible_to(config: Config, who: Identity) -> Config:
     rules = config.access.rules()
     visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
     if config.clusters and not visible:
-        rules.check(who, "viewer", None, "look at a cluster")
+        rules.check(who, "viewer", None, "view a cluster")
     return config.model_copy(update={"clusters": visible})
 
 
@@ -155,9 +155,9 @@ def unnamed_proxy(config: Config) -> list[str]:
     if access.sign_in != "users" or access.proxy.addresses or not config.pages.allowed_hosts:
         return []
     sentence = (
-        "The pages answer hosts of a proxy (allowed_hosts under [pages]), whose address is not "
-        "configured: twenty wrong passwords of one visitor keep everybody out for a quarter of an "
-        "hour. Add it as addresses under [access.proxy]."
+        "allowed_hosts under [pages] names hosts of a proxy without a configured address: 20 "
+        "wrong passwords of one visitor lock out all visitors for 15 minutes. Add the proxy "
+        "as addresses under [access.proxy]."
     )
     return [sentence]
 
@@ -224,10 +224,10 @@ def read_plan(config: Config, path: Path) -> Plan:
     plan = load_plan(path, steps_of(systems_of(config)))
     if not hmac.compare_digest(signature_of(path), plan_signature(plan, _key(config))):
         raise UnusablePlanError(
-            f"{path} was not made by this installation of Trimtab, or was changed since: its "
-            "signature does not fit.",
-            hint="Make the plan again here. Machines that pass plans on need one key: key_file "
-            "under [access].",
+            f"{path} has an invalid signature: it was created by another installation of "
+            "Trimtab or changed afterwards.",
+            hint="Create the plan again. Machines that exchange plans require a common key "
+            "(key_file under [access]).",
         )
     return plan
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def store(config: Config) -> AlertStore:
-    """Return where alerts and silences are.
+    """Return the location of alerts and silences.
 
     Raises:
         RemoteError: The journal's database cannot be used.
@@ -86,7 +86,7 @@ def _place(alert: Alert) -> tuple[int, int, float]:
 
 
 def counts(config: Config) -> dict[str, int]:
-    """Return how many alerts are in each state.
+    """Return the number of alerts by state.
 
     Raises:
         RemoteError: The database cannot be read.
@@ -246,7 +246,7 @@ def send_test(config: Config, name: str, by: Identity) -> None:
     targets = {one.name: one for one in config.alerts.targets}
     if name not in targets:
         raise UnknownNameError.of("target", name, targets, place="the configuration")
-    text = f"A test of {by.name}: alerts of Trimtab arrive here."
+    text = f"Test by {by.name}: this target receives alerts from Trimtab."
     send(targets[name], "[test] Trimtab", text)
 
 
@@ -267,7 +267,7 @@ def run_watch(
 
 
 def returned(config: Config, cluster: str, since: datetime) -> int:
-    """Return how many moves since a moment went back to a server that was left before.
+    """Return the number of returned moves since a moment.
 
     Raises:
         OpsError: The history cannot be read.

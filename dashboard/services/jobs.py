@@ -166,8 +166,9 @@ def _check(
         rules.check(by, role, cluster, action)
     if not named and not all(rules.may(by, role, one) for one in _all(config)):
         raise ForbiddenError(
-            f"The job names no cluster, so it is about all; {by.name} is not {role} of all.",
-            hint="Name the clusters.",
+            f"A job without clusters applies to all clusters; {by.name} is not {role} of all "
+            "clusters.",
+            hint="Specify the clusters.",
         )
 
 

@@ -83,9 +83,9 @@ def readiness(config_of: Callable[[], Config]) -> list[str]:
         services.journal(config).newest()
     except OpsError:
         _LOG.exception("not ready: journal")
-        faults.append("The journal does not answer.")
+        faults.append("The journal is not available.")
     if not config.state_dir.is_dir():
-        faults.append("The state directory is not there.")
+        faults.append("The state directory does not exist.")
     # of all clusters' workers, say, the first: the names of clusters are for who signs in
     down = {one.name: one for one in sorted(processes.down(config), key=_since, reverse=True)}
     return [*faults, *(one.sentence for one in down.values())]
@@ -131,7 +131,7 @@ class _Metrics(Collector):
             is_up = False
         self._add(
             "source_up",
-            "1 where a source of these metrics could be read and is alive.",
+            "1 if the source of these metrics is readable and alive.",
             {"cluster": cluster, "source": source},
             float(is_up),
         )
@@ -159,13 +159,13 @@ class _Metrics(Collector):
         _, manifest = load_manifest(stored.path)
         self._add(
             "snapshot_seconds",
-            "How long the newest snapshot took to read.",
+            "Collection time of the newest snapshot.",
             {"cluster": name},
             manifest.duration_s,
         )
         self._add(
             "snapshot_problems",
-            "Places that could not be read, or hold what cannot be.",
+            "Sources that could not be read or have invalid content.",
             {"cluster": name},
             len(manifest.problems),
         )
@@ -173,7 +173,7 @@ class _Metrics(Collector):
             if source.coverage_ratio is not None:
                 self._add(
                     "snapshot_coverage_ratio",
-                    "Rows that were read of those there are.",
+                    "Ratio of rows read to rows expected.",
                     {"cluster": name, "table": table},
                     source.coverage_ratio,
                 )
@@ -195,11 +195,13 @@ class _Metrics(Collector):
         labels = {"cluster": cluster.name}
         if (last := status.get("last_success_at")) is not None:
             lag_s = (now - datetime.fromisoformat(last)).total_seconds()
-            self._add("collector_lag_seconds", "Since the collector's last success.", labels, lag_s)
+            self._add(
+                "collector_lag_seconds", "Time since the collector's last success.", labels, lag_s
+            )
         if status.get("last_duration_s") is not None:
             self._add(
                 "collector_cycle_seconds",
-                "How long its last cycle took.",
+                "Duration of the collector's last cycle.",
                 labels,
                 status["last_duration_s"],
             )
@@ -217,7 +219,7 @@ class _Metrics(Collector):
             code = error.get("code", "") if error else ""
             self._add(
                 "collector_error",
-                "1 while the last attempt of the collector failed, by what failed.",
+                "1 if the last attempt of the collector failed, by failed part.",
                 {**labels, "source": source, "code": code},
                 float(error is not None),
             )
@@ -234,7 +236,7 @@ class _Metrics(Collector):
         if (size := services.journal_bytes(self._config)) is not None:
             self._add("journal_bytes", "Size of the journal's file.", {}, size)
         if (age_s := services.anchor_age_s(self._config)) is not None:
-            self._add("journal_anchor_age_seconds", "Since the newest anchor.", {}, age_s)
+            self._add("journal_anchor_age_seconds", "Time since the newest anchor.", {}, age_s)
         names = {one.name for one in self._config.clusters}
         runs = [one for one in services.runs(self._config, limit=_RUNS) if one.cluster in names]
         states = Counter((view.cluster, view.state) for view in runs)
@@ -251,7 +253,7 @@ class _Metrics(Collector):
         for cluster in self._config.clusters:
             self._add(
                 "runs_waiting_for_approval",
-                "Runs that wait for another person.",
+                "Runs waiting for approval.",
                 {"cluster": cluster.name},
                 waiting[cluster.name],
             )
@@ -266,9 +268,9 @@ class _Metrics(Collector):
     def _processes(self) -> None:
         for one in processes.supervised():
             labels = {"process": one.name}
-            text = "1 where a process runs that this command starts again."
+            text = "1 if the supervised process is running."
             self._add("process_up", text, labels, float(one.is_up))
-            text = "How often it was started again since the command began."
+            text = "Restarts of the process since the command started."
             self._add("process_restarts", text, labels, one.restarts or 0)
 
 

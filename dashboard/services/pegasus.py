@@ -46,9 +46,9 @@ def sandbox_meta_servers(config: TrimtabConfig) -> list[str]:
         if cluster.environment == "demo":
             return cluster.meta_servers
     raise ConfigError(
-        f"{config.file or 'The configuration'} names no Pegasus sandbox.",
-        hint="Name with --config what `trimtab demo` wrote, "
-        "or `trimtab sandbox --kind pegasus --write-config FILE`.",
+        f"{config.file or 'The configuration'} has no Pegasus sandbox.",
+        hint="Specify with --config the file written by `trimtab demo` or `trimtab sandbox --kind "
+        "pegasus --write-config FILE`.",
     )
 
 

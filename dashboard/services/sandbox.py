@@ -37,14 +37,12 @@ class SandboxRequest(Request, frozen=True, kw_only=True):
     bundles: Annotated[int, param("Bundles of the simulated fleet", ge=1, le=1_000_000)] = 600
     seed: Annotated[int, param("Seed of all random draws")] = 7
     minute_s: Annotated[
-        float, param("Length of the leader's minute (s)", metavar="SECONDS", ge=0.5, le=60)
+        float, param("Length of a leader minute (s)", metavar="SECONDS", ge=0.5, le=60)
     ] = 60.0
-    dynamic: Annotated[
-        tuple[str, ...], param("Dynamic setting at the start", metavar="KEY=VALUE")
-    ] = ()
+    dynamic: Annotated[tuple[str, ...], param("Initial dynamic setting", metavar="KEY=VALUE")] = ()
     release: Annotated[
         str | None,
-        param("Release line (2.8 to 5.0) or version that the Pulsar brokers present"),
+        param("Release line (2.8 to 5.0) or version reported by the Pulsar brokers"),
     ] = None
 
 
@@ -103,6 +101,9 @@ def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextMa
     for text in request.dynamic:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--dynamic {text!r} is not KEY=VALUE.", hint="Put = between the two.")
+            raise InputError(
+                f"--dynamic {text!r} does not have the form KEY=VALUE.",
+                hint="Separate key and value with =.",
+            )
         options.dynamic[known_setting(key).key] = value
     return Sandbox(options)

@@ -141,4 +141,4 @@ def texts(app: AppTest) -> str:
 def assert_calm(app: AppTest) -> None:
     """No exception, and no error of ours."""
     assert not app.exception, [item.message for item in app.exception]
-    assert "error of ours" not in " ".join(str(item.proto) for item in app.error)
+    assert "Internal error" not in " ".join(str(item.proto) for item in app.error)

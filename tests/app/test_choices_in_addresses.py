@@ -98,7 +98,7 @@ def test_a_bundle_of_an_unknown_namespace_names_the_namespace(site):
 
 def test_an_address_of_no_page_is_named_with_the_pages_near_it_until_the_page_is_left(site):
     app = site.open("fleet", no_page="brokesr")
-    assert "No page at /brokesr" in [one.proto.title.replace("\\", "") for one in app.error]
+    assert "Page not found: /brokesr" in [one.proto.title.replace("\\", "") for one in app.error]
     assert "Brokers" in [one.proto.label for one in app.get("page_link")]
     assert "no_page" not in app.query_params
     app.run()

@@ -37,7 +37,7 @@ def test_a_step_opens_its_page_and_is_ticked_then(site: Site) -> None:
     note_demo(site.state_dir, STARTED, has_past=True)
     app = site.open()
     assert "0 of 3 done" in texts(app)
-    assert f"the history before {STARTED:%H:%M} UTC is simulated" in texts(app)
+    assert f"history before {STARTED:%H:%M} UTC is simulated" in texts(app)
     view = LoadView.of(shown := _snapshot(), effective_settings(shown))
     spot = hot_spot(view)
     assert spot is not None
@@ -57,7 +57,7 @@ def test_who_has_applied_has_done_what_comes_before(
     monkeypatch.setattr(first_steps, "_has_applied", lambda *_: True)
     app = site.open()  # a reload: no page was visited yet
     assert "3 of 3 done" in texts(app)
-    assert "Find the hot broker" not in texts(app)  # one line is left
+    assert "Find the busiest broker" not in texts(app)  # one line is left
     app.button(key="_first_steps_activity").click().run()
     assert_calm(app)
     assert "Runs" in texts(app)

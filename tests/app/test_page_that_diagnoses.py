@@ -33,7 +33,7 @@ def ready(site: Site, monkeypatch: pytest.MonkeyPatch, **params: str):
     monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
     app = site.open("diagnose", **params)
     for _ in range(100):
-        if "Looking for causes" not in texts(app):
+        if "Searching for causes" not in texts(app):
             break
         assert app.get("progress"), "a page that waits shows how far it is"
         app.run()
@@ -56,7 +56,7 @@ def test_causes_are_a_table_with_effects_and_the_best_is_explained(site, monkeyp
     assert rows["now"][0] > rows["fixed"][0]
     shown = {one.label: one.value for one in app.metric}
     assert int(shown["Causes"]) == len(rows)
-    assert int(shown["Changes simulated"]) > 0
+    assert int(shown["Simulated changes"]) > 0
 
 
 def test_the_picture_and_the_figure_are_of_the_best_fix():
@@ -82,9 +82,9 @@ def test_a_healthy_cluster_says_how_many_changes_were_tried():
     shown = {one.label: one for one in model.key_figures(Diagnosis(tried=4), 0.1)}
     assert shown["Max deviation"].status == "ok"
     assert shown["Causes"].value == "0"
-    assert (shown["Changes simulated"].value, shown["Changes simulated"].note) == (
+    assert (shown["Simulated changes"].value, shown["Simulated changes"].note) == (
         "4",
-        "none needed",
+        "not required",
     )
 
 

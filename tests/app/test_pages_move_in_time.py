@@ -71,12 +71,12 @@ def test_an_address_may_say_how_long_ago(site):
     app.run()
     assert f"Not live:** {moment:%Y-%m-%d %H:%M:%S} UTC" in texts(app)
     app.selectbox(key="at").set_value("-24h").run()
-    assert "No snapshot of fleet at -24h" in app.toast[0].value.replace("\\", "")
+    assert "No saved snapshot of fleet at -24h" in app.toast[0].value.replace("\\", "")
     assert not app.error, "the address names nothing that is not there"
     assert "Not live" not in texts(app)
     app.query_params["at"] = "-9d"
     app.run()
-    assert "No snapshot of fleet at -9d" in texts(app)
+    assert "No saved snapshot of fleet at -9d" in texts(app)
     assert "Not live" not in texts(app)
 
 
@@ -84,7 +84,7 @@ def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     app = site.open("fleet", at="2020-01-01 00:00:00")
     assert_calm(app)
-    assert "No snapshot of" in texts(app)
+    assert "No saved snapshot of" in texts(app)
     assert len(app.error) == 1
     assert "live, read-only" in texts(app)
 
@@ -92,9 +92,9 @@ def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        ({"at": "garbage"}, "at=garbage is no time. Write at=2026"),
-        ({"at": "2026-13-45 00:00:00"}, "at=2026-13-45 00:00:00 is no time."),
-        ({"at": "2999-01-01 00:00:00"}, "has not come yet"),
+        ({"at": "garbage"}, "at=garbage is not a valid time. Specify at=2026"),
+        ({"at": "2026-13-45 00:00:00"}, "at=2026-13-45 00:00:00 is not a valid time."),
+        ({"at": "2999-01-01 00:00:00"}, "is in the future"),
         ({"cluster": "flet"}, "No cluster named 'flet'. Did you mean fleet?"),
     ],
 )

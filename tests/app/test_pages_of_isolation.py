@@ -106,8 +106,8 @@ def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, flee
     assert_calm(app)
     said = texts(app)
     assert "before and after" in said
-    assert "they are expected" in said
-    assert "brokers unload" in said
+    assert "Expected destinations" in said
+    assert "unloaded by brokers" in said
     assert f"{host(fleet, 3).replace(chr(92), '')}:8080" in said
     site.worker_says()  # once more: it counts as silent after some seconds
     box = next(one for one in app.checkbox if "misplaced" in one.label)
@@ -159,7 +159,7 @@ def test_form_adds_a_change_and_nothing_is_sent(site, fleet):
     next(one for one in app.button if one.label == "Preview change").click().run()
     assert_calm(app)
     said = texts(app)
-    assert "Fewest primaries (min_limit)" in said
+    assert "Min primaries (min_limit)" in said
     assert "first-third" in said
     assert "min_limit 3" in " ".join(one.value for one in app.warning).replace("\\", "")
 

@@ -75,7 +75,7 @@ def test_a_running_job_shows_how_far_it_is_and_is_stopped(site, page):
     app = site.open(page, job=job_id)
     assert_calm(app)
     told = app.get("progress")[0].proto.text
-    assert "12 of 40 · playing · 2 a second · about 14 s left" in told
+    assert "12 of 40 · playing · 2/s · approx. 14 s left" in told
     app.button(key=f"_stop_{job_id}").click().run()
     assert_calm(app)
     config = TrimtabConfig(state_dir=site.state_dir)
@@ -125,7 +125,7 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     assert "Not known" in said
     shown = {one.label: one.value for one in app.metric}
     assert shown["Deviation p95, rank 1"] == "14%"
-    assert shown["Meet the target"] == "1 of 2"
+    assert shown["Within target"] == "1 of 2"
     assert len(app.get("plotly_chart")) == 1
     assert job_stories.BEST in said
     app = site.open("backtest", job=job_id, view="Over time")
@@ -156,7 +156,7 @@ def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
     assert presenter.change_notes(pd.DataFrame([dynamic, fixed])) == ["better"]
     what, _, then = presenter.restart_note(pd.DataFrame([dynamic, fixed])).partition(". ")
     assert what.endswith("restart the brokers: loadBalancerLoadPlacementStrategy")
-    assert then.startswith("Restart first: the plan alone")
+    assert then.startswith("Restart first. The plan covers")
     assert not presenter.restart_note(pd.DataFrame([dynamic]))
     assert presenter.restart_note(pd.DataFrame([fixed])).endswith("PlacementStrategy.")
 
@@ -201,7 +201,7 @@ def test_the_page_opens_on_the_newest_result_of_the_cluster(site):
     assert not app.multiselect(key="tried").value, "the form has its defaults"
     app = site.open("backtest")
     assert_calm(app)
-    assert "Meet the target" in {one.label for one in app.metric}
+    assert "Within target" in {one.label for one in app.metric}
     assert any(one.value.startswith("fleet ") for one in app.caption)
     assert next(tab.label for tab in app.tabs) == "Ranking"
 
@@ -343,7 +343,7 @@ def test_every_kind_has_a_form_that_can_be_sent_or_says_what_is_missing(site):
         assert_calm(app)
         assert kind.answers in texts(app)
         start = app.button(key=f"_start_{name}")
-        is_told = "To be filled in" in texts(app) or ":material/block:" in texts(app)
+        is_told = "Required parameters" in texts(app) or ":material/block:" in texts(app)
         assert start.disabled == is_told
 
 
@@ -354,7 +354,7 @@ def test_a_form_offers_only_clusters_of_its_kind_and_is_calm_before_it_is_touche
     assert app.multiselect(key="_field_balance_new_clusters").options == []
     app = site.open("jobs", kind="topics")
     assert app.multiselect(key="_field_topics_new_clusters").options == ["fleet"]
-    assert "File of topics" in texts(app)
+    assert "Topic file" in texts(app)
     assert ":material/block:" not in texts(app)
     app.text_input(key="_field_topics_new_file").set_value("topics.csv").run()
     assert "use the absolute path" in texts(app)
@@ -405,7 +405,7 @@ def test_a_job_is_started_in_one_step_with_its_defaults(site):
     assert list(rows["state"]) == ["◔ waiting"]
     app.selectbox(key="_next_job_kind").set_value("topics").run()
     assert app.button(key="_start_next").disabled
-    assert "To be filled in: File of topics" in texts(app)
+    assert "Required parameters: Topic file" in texts(app)
 
 
 def test_ratios_are_asked_for_in_percent(site):

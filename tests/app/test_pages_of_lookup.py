@@ -109,7 +109,7 @@ def test_a_topic_that_is_not_persistent_exists_while_it_is_loaded(site, fleet, a
     namespace = fleet.bundles["namespace"][0].as_py()
     app = enter(site.open("lookup"), f"non-persistent://{namespace}/topic-1")
     figure = next(one for one in app.metric if one.label == "Exists")
-    assert (figure.value, figure.delta) == ("not checked", "? exists only while it is loaded")
+    assert (figure.value, figure.delta) == ("not checked", "? exists only while loaded")
 
 
 def test_a_topic_is_four_steps_and_the_candidates_of_its_bundle(site, fleet):
@@ -133,7 +133,7 @@ def test_another_topic_takes_the_place_of_the_one_before_and_a_failed_lookup_cle
     assert_calm(app)
     assert app.text_input(key=state.PLACE).value.startswith(f"{second}/0x")
     enter(app, "no/such/topic")
-    assert "cannot be looked up" in app.error[0].proto.title
+    assert "Could not look up" in app.error[0].proto.title
     assert not app.text_input(key=state.PLACE).value
     assert "Placement candidates" not in texts(app)
 

@@ -38,11 +38,11 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
         said[view] = texts(app)
         figures = {one.label: one for one in app.metric}
         assert figures["Ownership problems"].value == "0 bundles"
-        assert figures["Sessions"].delta == "● all of registered brokers"
+        assert figures["Sessions"].delta == "● all registered"
     assert "registered broker" in said[presenter.SESSIONS]
     assert "0x1000" in said[presenter.SESSIONS]
     assert "● as expected" in said[presenter.SPREAD]
-    assert "change costs" in said[presenter.LEADER]
+    assert "Cost of a leader change" in said[presenter.LEADER]
     assert "down for 30" in said[presenter.DEATH]
     assert "metadataStoreSessionTimeoutMillis" in said[presenter.DEATH]
 
@@ -80,7 +80,7 @@ def test_double_claim_names_both_brokers(site):
 def test_draining_first_opens_the_unload_preview_of_its_bundles(site, fleet):
     broker = fleet.brokers["broker"][0].as_py()
     app = site.open("ownership", view=presenter.DEATH, broker=broker)
-    button = next(one for one in app.button if one.label.startswith("Preview: drain it first"))
+    button = next(one for one in app.button if one.label.startswith("Preview drain"))
     button.click().run()
     assert_calm(app)
     assert set(app.query_params["bundles"]) == set(owned_by(fleet, broker))

@@ -47,7 +47,7 @@ def test_nothing_is_planned_before_a_node_is_chosen(site):
     app = opened(site)
     said = texts(app)
     assert "4 of 4 nodes alive." in said
-    assert "Choose a node" in said
+    assert "Select a node" in said
 
 
 def test_what_the_address_names_and_nothing_has_is_said_once(site):
@@ -70,7 +70,10 @@ def test_draining_a_node_shows_every_wait_and_what_is_put_back(site):
     orders = steps(app)
     assert any(one.startswith("Move 2 primaries off db1:34801") for one in orders)
     assert any("Wait until db1:34801" in one for one in orders)
-    assert "put back: meta.lb.assign_secondary_black_list" in texts(app)
+    assert (
+        "Restored when the run ends, also after a failure: meta.lb.assign_secondary_black_list"
+        in texts(app)
+    )
     assert not app.button(key="_apply").disabled
     app.button(key="_lines").click().run()
     assert f"trimtab pegasus drain peg {NODES[0]}" in texts(app)
@@ -86,7 +89,7 @@ def test_rolling_update_takes_every_living_node_and_says_when_a_person_must_act(
 
 
 def test_rebalance_lets_the_clusters_own_balancer_work_and_waits(site):
-    app = opened(site, pick="Rebalance until done")
+    app = opened(site, pick="Rebalance to convergence")
     assert any("steady to lively" in one for one in steps(app))
 
 
@@ -101,7 +104,7 @@ def test_unhealthy_cluster_and_dead_nodes_are_told(site):
     tables = [whole()["tables"][0] | {"partition_count": 8}]
     rows = whole(parts, tables=tables, dead=[NODES[3]])
     app = opened(site, snapshot_of(rows, taken_at=now()), pick="Drain", node=[NODES[0]])
-    assert "db4:34801 is down" in texts(app)
+    assert "down: db4:34801" in texts(app)
     assert app.button(key="_apply").disabled
 
 
@@ -121,6 +124,6 @@ def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
         config, "peg", plan, "new disks", RunOptions(), Identity(name="alice")
     )
     app = opened(site, pick="Drain", node=[NODES[1]])
-    assert f"run {run} is under way" in texts(app)
+    assert f"run {run} in progress" in texts(app)
     assert app.button(key="_open_going").label == f"Open run {run}"
     assert app.button(key="_apply").disabled

@@ -98,7 +98,7 @@ def table_with(app, column):
 
 def test_a_queued_run_is_told_with_its_partition_and_nodes(site, plan):
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="level the peak"))
-    app = site.open("run", run=RUN, view="By hand")
+    app = site.open("run", run=RUN, view="Commands")
     assert_calm(app)
     row = table_with(app, "asked").iloc[0]
     assert (row["bundle"], row["before"]) == ("2.1", NODES[0])
@@ -190,7 +190,7 @@ def test_undo_waits_for_a_snapshot_from_after_the_run(site, plan):
     done_story(site, plan)
     app = site.open("pegasus_undo", undo=RUN)
     assert_calm(app)
-    assert "from before run" in texts(app)
+    assert "predates the end of run" in texts(app)
 
 
 def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
@@ -202,7 +202,8 @@ def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
 
 
 @pytest.mark.parametrize(
-    ("run", "said"), [("", "Choose the run to undo"), ("nobody", "knows no run nobody")]
+    ("run", "said"),
+    [("", "Select the run to undo"), ("nobody", "Run nobody is not in the journal")],
 )
 def test_undo_of_no_run_says_so(site, run, said):
     site.put(snapshot_of(whole(), taken_at=now()))
@@ -224,7 +225,7 @@ def test_a_change_of_level_opens_the_cluster_page(site):
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="balance"))
     view = services.run_view(services.load_config(site.config, ()), RUN)
     assert subject_page(view, "meta level") == ("pegasus", {})
-    app = site.open("run", run=RUN, view="By hand")
+    app = site.open("run", run=RUN, view="Commands")
     assert_calm(app)
     assert "set_meta_level lively" in texts(app)
 

@@ -101,7 +101,7 @@ def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     assert event.reason == "level the peak"
     assert entry.record.actor == local_identity(is_page=True).name
     assert app.title[0].value.startswith("Run 2")
-    assert "About to begin" in texts(app)
+    assert "Starting:" in texts(app)
 
 
 def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
@@ -119,7 +119,7 @@ def test_many_bundles_are_confirmed_by_typing_the_name_of_the_cluster(site, snap
     apply_button(app).click().run()
     fill(app, typed="fleet2")
     app.button(key=GO).click().run()
-    assert "cluster's name, fleet" in " ".join(one.value for one in app.error)
+    assert "cluster name fleet" in " ".join(one.value for one in app.error)
     assert not entries(site)
     fill(app, typed="fleet")
     app.button(key=GO).click().run()
@@ -208,14 +208,17 @@ def test_without_a_worker_nothing_is_queued(site, snapshot):
 
 def test_second_run_waits_for_the_first(site, snapshot):
     Story(site, snapshot).running()
-    refused(site.open("unload", bundles=movable(snapshot, 1)), "one run at a time")
+    refused(site.open("unload", bundles=movable(snapshot, 1)), "Only one run per cluster")
 
 
 def test_past_snapshot_is_not_applied(site):
     history = make_history(3, brokers=6, bundles=60, now=now())
     site.put(*history)
     at = history[0].manifest.taken_at.strftime("%Y-%m-%d %H:%M:%S")
-    refused(site.open("unload", bundles=movable(history[0], 1), at=at), "an earlier snapshot")
+    refused(
+        site.open("unload", bundles=movable(history[0], 1), at=at),
+        "Plans require the newest snapshot",
+    )
 
 
 def test_errored_plan_is_not_applied(site, snapshot):
@@ -250,7 +253,7 @@ def test_read_only_is_said_before_there_is_a_snapshot(tmp_path, monkeypatch):
 def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     story = Story(site, snapshot)
     getattr(story, told)()
-    app = site.open("run", run=story.run_id, view="By hand")
+    app = site.open("run", run=story.run_id, view="Commands")
     assert_calm(app)
     said = texts(app)
     assert story.run_id in said
@@ -310,7 +313,7 @@ def test_failed_step_is_told_in_full_with_what_to_do(site, snapshot):
     assert shown["State"] == "failed"
     assert shown["Done"] == "1 of 3"
     assert shown["Failed"] == "1"
-    assert "has not begun" not in said
+    assert "has not started" not in said
 
 
 def test_landing_elsewhere_offers_the_next_move(site, snapshot):
@@ -377,7 +380,7 @@ def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
     app.button(key="_undo").click().run()
     assert_calm(app)
     assert app.title[0].value == "Undo"
-    assert f"Undoes run {story.run_id}" in texts(app).replace("*", "")
+    assert f"Undo of run {story.run_id}" in texts(app).replace("*", "")
     apply_button(app).click().run()
     fill(app, reason="it was a mistake")
     app.button(key=GO).click().run()
@@ -388,7 +391,7 @@ def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
     assert [(one.bundle, one.destination) for one in event.plan.steps] == [
         (step.bundle, step.owner)
     ]
-    assert f"Undoes run {story.run_id}" in [one.label for one in app.button]
+    assert f"Undo of run {story.run_id}" in [one.label for one in app.button]
 
 
 def story_that_can_be_undone(site, snapshot):
@@ -485,7 +488,7 @@ def test_undo_waits_for_a_snapshot_that_is_younger_than_the_run(site, snapshot):
     story = Story(site, snapshot, steps=1, began=now()).done()
     app = site.open("unload", undo=story.run_id)
     assert_calm(app)
-    assert "from before run" in texts(app)
+    assert "predates the end of run" in texts(app)
     assert not [one for one in app.button if one.key == APPLY]
 
 
@@ -558,7 +561,7 @@ def test_activity_lists_the_entries_that_the_address_asks_for(busy, asked, kinds
 def test_chain_is_verified_when_asked_for(busy):
     app = busy.open("activity", view="Journal")
     assert "chain intact" not in texts(app)
-    next(one for one in app.button if one.label == "Verify the chain").click().run()
+    next(one for one in app.button if one.label == "Verify chain").click().run()
     assert f"{len(entries(busy))} entries, chain intact, newest digest" in texts(app)
 
 
@@ -581,7 +584,7 @@ def test_journal_that_cannot_be_read_is_said_and_nothing_can_be_applied(site, sn
     app = site.open("unload", bundles=movable(snapshot, 1))
     assert_calm(app)
     assert apply_button(app).disabled
-    assert "journal unreadable" in texts(app)
+    assert "journal not readable" in texts(app)
     for page in ("activity", "run"):
         app = site.open(page, run=story.run_id)
         assert_calm(app)

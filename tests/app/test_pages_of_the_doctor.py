@@ -76,7 +76,7 @@ def test_fix_goes_into_the_changes_and_becomes_a_plan(site, ill):
     assert app.session_state[state.VIEW] == "Unapplied changes"
     said = texts(app)
     assert "With the changes:" in said
-    assert "The plan" in said
+    assert "Plan" in said
 
 
 def test_changes_of_the_files_are_simulated_without_a_plan(site, ill):

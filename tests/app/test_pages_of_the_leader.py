@@ -130,7 +130,7 @@ def test_the_headline_and_the_sentence_each_name_their_source_and_moment(site, f
     assert forecast.next_round is not None
     made = datetime.fromtimestamp(forecast.next_round.made_at_s, UTC)
     said = texts(opened(site))
-    assert f"predicted from its events at {made:%H:%M:%S} UTC" in said
+    assert f"predicted from leader events at {made:%H:%M:%S} UTC" in said
     assert f"Snapshot {fleet.manifest.taken_at:%H:%M:%S} UTC, frozen" in said
 
 
@@ -166,7 +166,7 @@ def test_a_prediction_of_a_stopped_collector_is_not_shown(site, fleet):
     publish(site, fleet, next_round=predicted(fleet, now().timestamp() - 600))
     app = opened(site)
     assert_calm(app)
-    assert "last prediction" in texts(app)
+    assert "Last prediction" in texts(app)
     assert "Next round in" not in texts(app)
 
 
@@ -176,11 +176,11 @@ def test_a_forecast_that_a_killed_collector_left_is_not_shown(site, fleet, capsy
     old = publish(site, fleet, written_at_s=at_s - 300, next_round=predicted(fleet, at_s + 600))
     app = opened(site)
     assert_calm(app)
-    assert "last prediction" in texts(app)
+    assert "Last prediction" in texts(app)
     assert "Next round in" not in texts(app)
     assert run(["leader", "next", old.cluster]) == 0
     said = "".join(capsys.readouterr())
-    assert "last prediction 5" in said
+    assert "Last prediction of the leader observer: 5" in said
     assert "Next round in" not in said
     assert "Measured until" in said
     future = publish(site, fleet, written_at_s=at_s + 86_400)
@@ -199,7 +199,7 @@ def test_explain_uses_the_forecast_of_a_live_cluster(site, fleet, capsys, monkey
         assert run(["explain", *words]) == 0
         return capsys.readouterr().out
 
-    assert "1 bundle, 90%. Predicted from the leader's events." in explained(made.cluster)
+    assert "1 bundle, 90%. Predicted from leader events." in explained(made.cluster)
     assert f"1 bundle of {broker}, 90%" in explained(made.cluster, "--broker", broker)
     assert f"{leaves} unloaded to" in explained(made.cluster, "--bundle", leaves)
     body = json.loads(explained(made.cluster, "--json"))
@@ -228,7 +228,7 @@ def test_a_broker_s_and_a_bundle_s_page_show_the_observed_round(site, fleet):
     app = site.open("broker", broker=broker, view="Shedding decision")
     assert_calm(app)
     assert f"1 bundle of {broker}, 90%" in texts(app)
-    assert "leader's events" in texts(app)
+    assert "leader events" in texts(app)
     app = site.open("bundle", bundle=bundle, view="Shedding decision")
     assert_calm(app)
     assert f"{bundle} stays, 75%" in texts(app)

@@ -74,7 +74,7 @@ def test_a_collector_that_never_read_a_cluster_is_shown(tmp_path, monkeypatch, s
     monkeypatch.setenv("TRIMTAB_CONFIG", str(empty.config))
     supervise(is_up=False, since=now(), restarts=0, last_end="exit code 1")
     app = empty.open("fleet")
-    assert "There is no snapshot of fleet" in texts(app)
+    assert "No snapshot of fleet" in texts(app)
     assert table_of(app)["end"].tolist() == ["exit code 1"]
 
 

@@ -50,9 +50,9 @@ def test_without_a_supposition_the_page_is_about_the_snapshot(site):
 def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site):
     app = opened(site, fail=[GONE], pick="ThresholdShedder")
     said = texts(app)
-    assert f"What if {GONE} fails?" in said
+    assert f"Scenario: failed brokers: {GONE}" in said
     assert "Simulation only" in said
-    assert "placed again" in said
+    assert "Reassigned bundles" in said
     assert "no plan to apply" in said
     assert {"_send"} & keys(app) == set()
     assert {"Apply plan…", "Apply settings…"} & labels(app) == set()
@@ -64,8 +64,8 @@ def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site
 
 def test_brokers_that_join_are_empty_and_back_leads_to_the_real_fleet(site):
     app = opened(site, join="2")
-    assert "2 brokers join?" in texts(app)
-    assert "No bundle" in texts(app)
+    assert "new brokers: 2" in texts(app)
+    assert "Reassigned bundles: 0" in texts(app)
     app.button(key="_real").click().run()
     assert_calm(app)
     assert "Simulation only" not in texts(app)

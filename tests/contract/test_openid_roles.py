@@ -219,7 +219,7 @@ def test_a_person_sees_and_does_what_the_role_allows(
         assert "broker" in browser.get(path).text
         assert Visitor(site.address).get(path).status_code == 401  # the address alone is no right
     assert browser.get("/metrics").status_code == 401  # for tokens only
-    for button, kind in (("Stop this run", "ControlRequested"), ("Approve", "RunDecided")):
+    for button, kind in (("Stop run", "ControlRequested"), ("Approve", "RunDecided")):
         run_id = site.request()
         browser.page("run", f"run={run_id}", press=buttons[button])
         entry = (kind, name_of(site, login), f"{site.issuer}#{login}")
@@ -341,8 +341,8 @@ def is_let_in(site: Site) -> bool:
     reference = f"run={run_id}"
     text = browser.page("brokers").text
     page = browser.page("run", reference)
-    if "Stop this run" in page.buttons:
-        browser.page("run", reference, press=page.buttons["Stop this run"])
+    if "Stop run" in page.buttons:
+        browser.page("run", reference, press=page.buttons["Stop run"])
     return "3 brokers" in text or bool(site.written(run_id))
 
 

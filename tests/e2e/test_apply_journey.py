@@ -50,7 +50,7 @@ def apply(tab, button, bundles, reason, observe_s=None):
     if typed.count():
         typed.fill("sandbox")
     if observe_s is not None:
-        dialog.get_by_label("Observe step 1 alone").fill(str(observe_s))
+        dialog.get_by_label("Canary observation").fill(str(observe_s))
     send.click()  # the first click is enough, however soon after the last key
     heading(tab, "Run")
     return re.search(r"run=([\w-]+)", page.url)[1]
@@ -66,7 +66,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
 
     page.get_by_role("button", name="Undo…").click()
     heading(tab, "Undo")
-    expect(page.get_by_text("Undoes run")).to_be_visible()
+    expect(page.get_by_text("Undo of run")).to_be_visible()
     undo = apply(tab, "Apply undo…", "1 bundle", "taken back by the tests")
     assert undo != run
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
@@ -77,7 +77,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     heading(tab, "Runs")
     expect(page.get_by_text("Runs, 24 h")).to_be_visible()
     page.get_by_role("tab", name="Journal").click()
-    page.get_by_role("button", name="Verify the chain").click()
+    page.get_by_role("button", name="Verify chain").click()
     expect(page.get_by_text("chain intact").first).to_be_visible()
     assert tab.complaints == []
 

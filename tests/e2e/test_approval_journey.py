@@ -69,9 +69,11 @@ def test_one_person_requests_and_another_one_approves(guarded, browser) -> None:
     if typed.count():
         typed.fill("sandbox")
     dialog.get_by_role("button", name=re.compile("^Unload 1")).click()
-    expect(ann.get_by_text("This run waits for approval")).to_be_visible()
+    expect(ann.get_by_text("Waiting for approval")).to_be_visible()
     expect(ann.get_by_role("button", name="Approve")).to_be_disabled()
-    expect(ann.get_by_text("You requested it: another person has to decide.")).to_be_visible()
+    expect(
+        ann.get_by_text("Another user must decide, because you requested the run.")
+    ).to_be_visible()
     run = re.search(r"run=([\w-]+)", ann.url)[1]
 
     vic = signed_in(browser, guarded, "vic", f"run?run={run}")
@@ -82,7 +84,7 @@ def test_one_person_requests_and_another_one_approves(guarded, browser) -> None:
     ben.get_by_label("Comment").fill("looks right")
     ben.get_by_role("button", name="Approve").click()
     expect(ben.get_by_text(re.compile("1 of 1")).first).to_be_visible(timeout=RUN_S)
-    expect(ann.get_by_text("This run waits for approval")).to_have_count(0, timeout=RUN_S)
+    expect(ann.get_by_text("Waiting for approval")).to_have_count(0, timeout=RUN_S)
     journal = SqlJournal(f"sqlite:///{guarded.log.parent / 'state' / 'journal.db'}")
     people = [
         (type(entry.record.event).__name__, entry.record.actor)

@@ -39,7 +39,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     expect(page.get_by_text(re.compile(r"candidates on [\d,]+ recorded minutes"))).to_be_visible(
         timeout=WAIT_S
     )
-    page.get_by_role("button", name="Start the back-test").click()
+    page.get_by_role("button", name="Start back-test").click()
     expect(page).to_have_url(re.compile(r"job=\d{8}T"), timeout=WAIT_S)
     expect(page.get_by_role("tab", name="Ranking")).to_be_visible(timeout=WAIT_S)
     expect(page.get_by_role("heading", name="Changes")).to_be_visible()
@@ -50,7 +50,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     first = page.get_by_test_id("stDataFrame").bounding_box()
     assert first is not None
     page.mouse.click(first["x"] + 80, first["y"] + 48)
-    expect(page.get_by_text("Meet the target")).to_be_visible(timeout=OPENS_S * 1000)
+    expect(page.get_by_text("Within target")).to_be_visible(timeout=OPENS_S * 1000)
     assert tab.complaints == []
 
 

@@ -45,7 +45,7 @@ def test_palette_takes_every_key_and_opens_a_page_and_an_object(product, tab):
 @pytest.mark.slow  # not yet seen to pass on the new pages
 def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     page = tab.open("settings?refresh=off")
-    field = page.get_by_placeholder("Search name, meaning or value")
+    field = page.get_by_placeholder("Name, description or value")
     field.fill("load")
     field.press("Enter")
     expect(page).to_have_url(re.compile("contains=load"))
@@ -64,7 +64,7 @@ def test_step_back_restores_a_choice_on_the_page_and_on_the_one_before(tab):
     tab.settle()
     page.go_back()
     expect(page).to_have_url(re.compile("settings.*contains=load"))
-    expect(page.get_by_placeholder("Search name, meaning or value")).to_have_value("load")
+    expect(page.get_by_placeholder("Name, description or value")).to_have_value("load")
     assert tab.complaints == []
 
 
@@ -147,7 +147,7 @@ def test_a_page_does_not_take_what_another_page_calls_by_the_same_name(tab) -> N
         page.get_by_text("Over time").first.wait_for()
         page.wait_for_timeout(6_000)  # a tick of the header sends what the page holds
         page.get_by_test_id("stSidebarNavLink").filter(has_text="Back-test").first.click()
-        expect(page.get_by_role("button", name="Start the back-test")).to_be_visible()
+        expect(page.get_by_role("button", name="Start back-test")).to_be_visible()
         expect(page.get_by_text("error of ours")).to_have_count(0)
         assert "window" not in page.url
 

@@ -81,7 +81,7 @@ def send_off(tab, button, reason, *, is_large):
     assert typed.count() == is_large
     send.click()
     if is_large:
-        expect(dialog.get_by_text("Type the cluster's name, sandbox, to confirm.")).to_be_visible()
+        expect(dialog.get_by_text("Enter the cluster name sandbox to confirm.")).to_be_visible()
         typed.fill("sandbox")
         send.click()
     expect(page).to_have_url(re.compile(r"run\?.*run="), timeout=SNAPSHOT_S)
@@ -95,9 +95,7 @@ def test_a_namespace_gets_its_own_brokers_and_everything_goes_back(product, tab)
     before = owners(product)
     must = sum(owner is not None and owner not in chosen for owner in before.values())
     page = tab.open("isolation?" + urlencode({"change": change}))
-    sentence = re.compile(
-        r"namespaces? would get other candidates; \d+ bundles? would have to move"
-    )
+    sentence = re.compile(r"Namespaces with other candidates: \d+; bundles to move: \d+")
     expect(page.get_by_text(sentence)).to_be_visible(timeout=SNAPSHOT_S)
     bar = page.locator(".st-key-action_bar_policies")
     expect(bar.get_by_text("Must move")).to_be_visible()
@@ -108,7 +106,7 @@ def test_a_namespace_gets_its_own_brokers_and_everything_goes_back(product, tab)
 
     page.get_by_role("button", name="Undo…").click(timeout=SNAPSHOT_S)
     heading(tab, "Undo")
-    expect(page.get_by_role("heading", name="Not brought back")).to_be_visible(timeout=SNAPSHOT_S)
+    expect(page.get_by_role("heading", name="Not reverted")).to_be_visible(timeout=SNAPSHOT_S)
     stays = "Bundles that moved under the policy stay where they are until they are unloaded."
     expect(page.get_by_text(stays)).to_be_visible()
     counted = page.get_by_text(re.compile(r"Since the run began .* UTC\) \d+ other bundles? moved"))
@@ -126,6 +124,6 @@ def test_a_namespace_gets_its_own_brokers_and_everything_goes_back(product, tab)
     undo = send_off(tab, "Apply undo…", "taken back by the tests", is_large=False)
     assert undo != run
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
-    expect(page.get_by_role("heading", name="Not brought back")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not reverted")).to_be_visible()
     assert is_gone(product)
     assert tab.complaints == []

@@ -64,7 +64,7 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text(line)).to_be_visible()
     with page.expect_download() as download:
-        dialog.get_by_role("button", name="Download the plan").click()
+        dialog.get_by_role("button", name="Download plan").click()
     assert download.value.suggested_filename.endswith(".json")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -95,8 +95,8 @@ def test_journey_from_the_overview_to_a_lookup(tab):
             "bundles?contains=0x&group=by+namespace&sort=name",
             re.compile(r"rows · .* in all"),
         ),
-        ("lookup?topic=acme%2Fno-such%2Ftopic", "This topic cannot be looked up"),
-        ("broker?broker=nobody%3A1", "No such broker"),
+        ("lookup?topic=acme%2Fno-such%2Ftopic", "Could not look up this topic"),
+        ("broker?broker=nobody%3A1", "Unknown broker"),
     ],
 )
 def test_address_alone_gives_the_view(tab, path, says):

@@ -112,7 +112,7 @@ def test_drained_node_is_filled_by_the_balancer_and_a_move_is_taken_back(product
         "it is steady and healthy",
         drained,
     )
-    page = tab.open(path("pegasus_balance", pick="By hand", table="temp"))
+    page = tab.open(path("pegasus_balance", pick="Manual move", table="temp"))
     expect(page.get_by_text(re.compile("^Partition .*: primary on"))).to_be_visible()
     run = apply(tab, "moved by hand")
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()

@@ -15,7 +15,7 @@ RATES = "policies?" + urlencode({"view": "Rates", "kind": "publish_rate", "names
 
 
 def limit_field(page):
-    return page.get_by_role("textbox", name="Msg/s, each topic")
+    return page.get_by_role("textbox", name="Msg/s per topic")
 
 
 def send_off(tab, button, reason):

@@ -439,7 +439,7 @@ class _Journal(Port):
     def _reach(self) -> None:
         if self.world.is_journal_down:
             raise UnreachableError(
-                "The journal does not answer.",
+                "The journal is not available.",
                 endpoint="sqlite:///journal.db",
                 operation="append",
                 outcome="not_sent",

@@ -385,6 +385,6 @@ def test_what_all_candidates_share_is_said_once() -> None:
     labels = ["as recorded", "A · x=1 · y=2", "A · x=1 · y=3", "A · x=1"]
     own, common = shortened(labels, "as recorded")
     assert common == "A · x=1"
-    assert [own[label] for label in labels] == ["as recorded", "y=2", "y=3", "nothing else"]
+    assert [own[label] for label in labels] == ["as recorded", "y=2", "y=3", "no other changes"]
     assert shortened(labels[:3], "as recorded") == ({label: label for label in labels[:3]}, "")
     assert shortened(["as recorded", "A", "B", "C"], "as recorded")[1] == ""

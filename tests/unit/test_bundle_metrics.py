@@ -37,14 +37,14 @@ def test_the_owner_s_own_rates_stand_beside_the_report() -> None:
     assert told["broker"] == owner
     table = presenter.averages_table(first(), told)
     assert table.loc["Messages in", "metrics"] == "7 msg/s"
-    assert presenter.exposed_note(snapshot, told, owner) == f"Metrics: what {owner} exposes of it."
+    assert presenter.exposed_note(snapshot, told, owner) == f"Metrics from {owner}."
 
 
 def test_rates_of_a_broker_that_does_not_own_it_are_told_as_such() -> None:
     snapshot = exposing(rates("another:8080", 5.0))
     told = presenter.exposed_rates(snapshot, first())
     said = presenter.exposed_note(snapshot, told, first()["owner"])
-    assert said == "Metrics: what another:8080 exposes of it, which does not own it now."
+    assert said == "Metrics from another:8080, which is not the current owner."
 
 
 def test_without_metrics_there_is_no_column() -> None:

@@ -265,7 +265,7 @@ def test_bundle_of_the_extensible_manager_is_ranked_by_what_its_broker_published
 
 def test_alternatives_are_marked_as_such_in_the_table():
     rows = presenter.broker_trail(transfer(FIVE).of_broker("5:80"))
-    assert rows["state"].tolist()[:4].count("✕ not met, one suffices") >= 1
+    assert rows["state"].tolist()[:4].count("✕ not met, one is sufficient") >= 1
     assert rows["state"].tolist()[-1] == "✕ not met"
     two = presenter.broker_trail(modular("UniformLoadShedder").of_broker("a:8080"))
-    assert all(state.endswith("one suffices") for state in two["state"].tolist()[:2])
+    assert all(state.endswith("one is sufficient") for state in two["state"].tolist()[:2])

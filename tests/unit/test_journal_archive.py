@@ -147,7 +147,7 @@ def test_an_open_run_keeps_all_that_follows(config, journal, tmp_path, capsys) -
     add(journal, RUNS[1])
     code, refused = archived(capsys, config, tmp_path / "one.jsonl")
     assert code == 1
-    assert f"Run {RUNS[0]} has not ended" in refused["error"]["message"]
+    assert f"Run {RUNS[0]} is active" in refused["error"]["message"]
     assert not (tmp_path / "one.jsonl").exists()
     assert journal.newest()[0] == 7
 
@@ -155,8 +155,8 @@ def test_an_open_run_keeps_all_that_follows(config, journal, tmp_path, capsys) -
 @pytest.mark.parametrize(
     ("setting", "more", "words"),
     [
-        ("", (), "kept for ever"),
-        ("keep_days = 30\n", ("--before", "-3d"), "stay for 30 days"),
+        ("", (), "unlimited retention"),
+        ("keep_days = 30\n", ("--before", "-3d"), "retained for 30 days"),
         ("keep_days = 30\n", ("--before", "2020-01-01"), "before 2020-01-01"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_journal_that_cannot_be_read_costs_no_other_figure(config, tmp_path) -
     found = read(config)
     assert found["trimtab_source_up"][("cluster", ""), ("source", "journal")] == 0
     assert found["trimtab_broker_usage_ratio"]
-    assert metrics.readiness(lambda: config) == ["The journal does not answer."]
+    assert metrics.readiness(lambda: config) == ["The journal is not available."]
 
 
 @pytest.mark.parametrize("file", sorted(MONITORING.iterdir()), ids=lambda path: path.name)

@@ -94,11 +94,11 @@ def counted(total: float | None, started: int = 5) -> pa.Table:
 @pytest.mark.parametrize(
     ("before", "after", "moves", "expected"),
     [
-        (counted(4.0), counted(10.0), 9, "counted 6 unloads by its own balancer; 9 changes"),
-        (counted(None), counted(2.0), 2, "they agree"),
-        (counted(0.0), counted(3.0), 1, "came back in between"),
-        (counted(4.0, started=4), counted(1.0), 1, "the leader has no count"),
-        (None, counted(1.0), 1, "the leader has no count"),
+        (counted(4.0), counted(10.0), 9, "6 unloads by the leader's balancer; 9 changes"),
+        (counted(None), counted(2.0), 2, "Both agree."),
+        (counted(0.0), counted(3.0), 1, "returned between"),
+        (counted(4.0, started=4), counted(1.0), 1, "the leader has no counts"),
+        (None, counted(1.0), 1, "the leader has no counts"),
         (counted(None), counted(None), 0, "0 changes of owner in saved"),
     ],
 )

@@ -373,7 +373,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Brokers, table": lambda one: sorted(
             name
             for name, (word,) in zip(one.table["broker"], one.table["band"], strict=True)
-            if "over" in word
+            if "above" in word
         ),
     },
     "findings by severity": {

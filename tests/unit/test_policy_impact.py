@@ -96,7 +96,7 @@ def test_idle_bundles_count_as_well_as_those_with_clients(fleet) -> None:
     idle = replace(
         seen.plan, expected=replace(seen.plan.expected, clients=0, moved_bytes_per_s=0.0)
     )
-    assert "brokers unload" in (must_type_name(idle, "demo") or "")
+    assert "unloaded bundles" in (must_type_name(idle, "demo") or "")
 
 
 def test_a_policy_that_unloads_nothing_needs_a_yes_only(fleet) -> None:
@@ -121,7 +121,7 @@ def test_a_limit_of_many_clients_needs_the_name(fleet, kind: str) -> None:
     own = [row for row in fleet.bundles.to_pylist() if row["namespace"] == space]
     assert limited == sum(row["producer_count"] + row["consumer_count"] for row in own)
     more = replace(seen.plan, expected=replace(seen.plan.expected, limited_clients=501))
-    assert must_type_name(more, "demo") == "the limits of 501 clients change"
+    assert must_type_name(more, "demo") == "changed limits for 501 clients"
     few = replace(seen.plan, expected=replace(seen.plan.expected, limited_clients=500))
     assert must_type_name(few, "demo") is None
 
@@ -174,7 +174,7 @@ def test_every_bundle_either_has_to_move_is_placed_again_or_stays(fleet) -> None
     assert still is not None
     kept = {one.namespace: one.staying for one in still.changes}
     assert all(kept[name] == own[name].bundles - len(own[name].misplaced) for name in names)
-    assert f"{still.staying:,} stay" in impact_sentence(
+    assert f"unchanged: {still.staying:,}" in impact_sentence(
         planned(fleet, isolation("apart", names, BROKERS[:3], unload_scope="none"))
     )
 

@@ -66,7 +66,7 @@ def test_moves_off_lost_servers_are_told_apart():
     assert (events_seen.number("move"), events_seen.orphans) == (8, 4)
     moves = figures(PULSAR, events_seen, evenness(0.2), hours=2)["Bundle moves"]
     assert moves.value == "8"
-    assert "4 off lost servers" in moves.note
+    assert "4 after server failures" in moves.note
 
 
 def test_second_halves_of_moves_and_first_owners_are_no_moves():
@@ -87,7 +87,7 @@ def test_figures_tell_moves_by_the_hour_who_did_them_and_how_even_it_was():
     events_seen = presenter.EventCounts.of(MOVES)
     found = figures(PULSAR, events_seen, evenness(0.1, 0.3, 0.3, 0.1), hours=6)
     assert (found["Bundle moves"].value, found["Recorded"].value) == ("12", "6 h")
-    assert found["Bundle moves"].note == "2.0 an hour, 3 by Trimtab"
+    assert found["Bundle moves"].note == "2.0 per hour, 3 by Trimtab"
     assert found["Mean deviation"].value == "+20%"
     assert found["Recorded"].note == "4 snapshots"
     assert found["Time over target"].value == "50%"
@@ -107,8 +107,8 @@ def test_figures_of_a_quiet_cluster_that_told_nothing():
 def test_figures_of_a_pegasus_cluster_are_about_primaries():
     events_seen = presenter.EventCounts.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
     found = figures(PEGASUS, events_seen, evenness(0.1, 0.3), hours=2)
-    assert found["Primary moves"].note == "0.5 an hour"
-    apart = found["Primaries apart, mean"]
+    assert found["Primary moves"].note == "0.5 per hour"
+    apart = found["Primaries gap, mean"]
     assert (apart.value, apart.note) == ("2.0", "max 3")
 
 
@@ -125,7 +125,7 @@ def test_lanes_hold_their_own_events_from_the_top():
     found = lanes(MOVES)
     assert [lane.key for lane in found] == ["moves", "ours", "splits", "settings"]
     assert found[0].sizes == [9]
-    assert found[0].texts == ["9 times move, first<br>x moved: a → b"]
+    assert found[0].texts == ["9x move, first<br>x moved: a → b"]
     assert [lane.key for lane in lanes(MOVES, ["splits"])] == ["splits"]
 
 
@@ -142,7 +142,7 @@ def test_events_of_two_kinds_in_one_lane_and_stretch_are_one_mark():
 
 def test_restart_is_told_apart_from_a_broker_that_came_up():
     assert what_words("broker_up", '{"restarted": true}') == "broker restarted"
-    assert what_words("broker_up", "") == "broker came up"
+    assert what_words("broker_up", "") == "broker up"
 
 
 def test_details_of_any_form_are_shown():
@@ -219,7 +219,7 @@ def test_picture_without_events_still_has_its_time_axis():
         target_ratio=0.2,
     )
     assert any(
-        trace.y is not None and "no event" in trace.y for trace in history_timeline(data).data
+        trace.y is not None and "no events" in trace.y for trace in history_timeline(data).data
     )
 
 

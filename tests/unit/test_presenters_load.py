@@ -96,10 +96,10 @@ def test_unknown_measure_offers_near_names():
     [
         (0.0, "● within"),
         (0.2, "● within"),
-        (0.3, "▲ over"),
-        (0.5, "▲▲ far over"),
-        (-0.3, "▼ under"),
-        (-0.9, "▼▼ far under"),
+        (0.3, "▲ above"),
+        (0.5, "▲▲ far above"),
+        (-0.3, "▼ below"),
+        (-0.9, "▼▼ far below"),
         (float("nan"), "? unknown"),
     ],
 )
@@ -258,21 +258,21 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
     table = table.set_column(
         at("owner_source"), "owner_source", pa.array(["ownership", None], pa.string())
     )
-    assert bundles.owner_words(table) == ["not owned", None]
-    assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="not owned")).num_rows == 1
+    assert bundles.owner_words(table) == ["unassigned", None]
+    assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="unassigned")).num_rows == 1
     load = bundle_list.load_of(table)
     assert load.counts == BundleCounts(assigned=1, unassigned=1, unclear=1)
     assert bundle_list.subtitle(load).startswith("1 bundle, 1 unassigned · ")
     page = bundle_list.bundle_page(table, bundle_list.BundleFilter())
     assert page.text == "2 rows · 1 bundle, 1 unassigned in all"
-    page = bundle_list.bundle_page(table, bundle_list.BundleFilter(owner="not owned"))
+    page = bundle_list.bundle_page(table, bundle_list.BundleFilter(owner="unassigned"))
     assert page.text == "1 row · 0 bundles, 1 unassigned match · 1 bundle, 1 unassigned in all"
     groups = bundles.treemap_data(table, "owner").labels
-    assert {"not owned", "owner unknown"} <= set(groups)
+    assert {"unassigned", "owner unknown"} <= set(groups)
     namespace = table["namespace"][0].as_py()
     ring = bundles.ring_data(table, namespace)
     assert ring is not None
-    assert [trace.name for trace in namespace_ring(ring).data] == ["not owned", "owner unknown"]
+    assert [trace.name for trace in namespace_ring(ring).data] == ["unassigned", "owner unknown"]
 
 
 @pytest.mark.parametrize("group_by", ["owner", "namespace"])
@@ -329,7 +329,7 @@ def test_figures_about_bundles_count_those_that_carry_half():
     load = bundle_list.load_of(MOVABLE)
     assert load.counts == BundleCounts(assigned=600, unassigned=0)
     assert 0 < load.half < 300
-    assert f"{load.half} carry half" in bundle_list.subtitle(load)
+    assert f"{load.half} with half" in bundle_list.subtitle(load)
     figures = {one.label: one for one in bundle_list.key_figures(load, 1.0, [1.0, 2.0])}
     assert figures["Hottest bundle"].status == "warning"
     assert figures["Half of the traffic"].value == f"{load.half} bundles"
@@ -438,7 +438,7 @@ def test_moves_are_seen_between_snapshots_also_when_bundles_come_and_go():
 
 
 def test_no_move_is_said_so():
-    assert moves.moves_sentence([], 60) == "No move was seen in the last 60 min."
+    assert moves.moves_sentence([], 60) == "No moves in the last 60 min."
 
 
 @pytest.mark.parametrize(

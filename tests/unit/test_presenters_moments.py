@@ -28,7 +28,7 @@ def test_no_next_round_is_announced_while_shedding_is_off() -> None:
     off = RoundPrediction(
         at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder", reason="disabled"
     )
-    assert leader_round.headline(off, 55.0) == "Shedding is off: no bundle is unloaded"
+    assert leader_round.headline(off, 55.0) == "Shedding is off: no bundles are unloaded"
     assert leader_round.bundle_headline(off, 55.0, "a/b/0x0_0x1") == (
         "Shedding is off: a/b/0x0_0x1 stays"
     )

@@ -94,13 +94,13 @@ def test_copies_tell_bytes_time_and_room():
         replace(plan, kind=PlanKind.COPY_SECONDARY, target=(plan.target + 1) % 5) for plan in plans
     ]
     cost = copy_cost(view, copies, basis.sizes_mb)
-    assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
+    assert model.changes_words(copies, cost).endswith(f"{cost.copy_mb:.0f} MB")
     rate = CopyRate(50.0, "the limit of a disk")
     assert time_words(cost, basis, rate) != "-"
     assert time_words(cost, basis, rate, is_in_turn=True).startswith("about ")
     lacking, tightest = changes.headroom(view, basis, cost.received_mb)
     assert not lacking
-    assert "gets tightest" in tightest
+    assert "Least free space" in tightest
     full = ground_of(view, free_mb=dict.fromkeys(view.nodes, 1.0))
     assert len(changes.headroom(view, full, cost.received_mb)[0]) > 0
 
@@ -115,7 +115,7 @@ def test_unknown_room_counts_as_none():
 
 def test_a_table_is_a_part_of_the_listed_moves():
     view = make_view(4, 16, 5)
-    listed = changes.Listed.of([balance_round(view, APP)])
+    listed = changes.PlanList.of([balance_round(view, APP)])
     part = listed.of_table(view, "table1")
     assert part.plans
     assert {int(view.table_of_row[plan.row]) for plan in part.plans} == {1}
@@ -138,7 +138,7 @@ def facts_of(**settings):
 def test_why_a_change_is_made_is_what_both_nodes_hold():
     view = make_view(4, 16, 5)
     plans = balance_round(view, APP)
-    listed = changes.Listed.of([plans])
+    listed = changes.PlanList.of([plans])
     rows = changes.reasons_frame(view, listed, is_policy=True)
     assert len(rows) == min(len(plans), changes.MAX_REASONS)
     first = rows.iloc[0]
@@ -174,7 +174,7 @@ def test_the_emptiest_node_stands_first_among_those_that_may_take_a_copy():
 def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
     facts = facts_of()
     assert maintenance.empty_nodes(facts) == [NODES[3]]
-    assert "db4:34801 holds" in maintenance.answer(facts, None)
+    assert "without replicas: db4:34801" in maintenance.answer(facts, None)
 
 
 def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
@@ -223,7 +223,7 @@ def test_a_node_that_is_emptied_in_several_steps_counts_once():
     assert applying.send_label(plan) == "Empty 1 node, wait for 1 state"
     assert applying.must_type_name(plan, "demo") is None
     both = replace(plan, steps=(*batches, msgspec.structs.replace(batches[0], node=NODES[1])))
-    assert applying.must_type_name(both, "demo") == "2 nodes are emptied"
+    assert applying.must_type_name(both, "demo") == "2 drained nodes"
 
 
 def test_changes_by_ties_are_called_as_in_the_list_of_changes():

@@ -58,29 +58,29 @@ def ill():
 
 def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
     assert answer(facts_of()) == (
-        "Level is steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the balancer "
-        "counts 3 balance operations in one check; each round at lively counts again."
+        "Level steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the "
+        "balancer counts 3 balance operations in one check; each round at lively counts again."
     )
 
 
 def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
     said = answer(facts_of(ill()))
-    assert "1 of 6 partitions unhealthy (4 were not read)" in said
-    assert "3 of 4 nodes alive (db4:34801 is down)" in said
+    assert "1 of 6 partitions unhealthy (4 not read)" in said
+    assert "3 of 4 nodes alive (down: db4:34801)" in said
     assert "Balance unknown" in said
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "Level is steady"),
-        ({"level.effective": "freezed"}, "Level steady is stored, but freezed is effective"),
+        ({}, "Level steady"),
+        ({"level.effective": "freezed"}, "Level freezed (steady stored)"),
         (
             {"level.effective": None},
-            "Level steady is stored, the effective one is unknown",
+            "Level steady is stored, effective level unknown",
         ),
-        ({"level.effective": None, "level.stored": None}, "The level is unknown"),
-        ({"level.stored": "450"}, "Level is steady"),
+        ({"level.effective": None, "level.stored": None}, "Level unknown"),
+        ({"level.stored": "450"}, "Level steady"),
     ],
 )
 def test_level_is_said_as_stored_and_in_force(changes, said):
@@ -90,11 +90,11 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
 @pytest.mark.parametrize(
     ("changes", "figure", "said"),
     [
-        ({}, ("3", "counted at steady"), "A check counts primaries and secondaries"),
+        ({}, ("3", "counted at steady"), "balance_operation_count of one check"),
         ({"balance_operation_count": None}, ("unknown", ""), "did not report"),
         ({"balance_operation_count": '{"total": -1}'}, ("unknown", ""), "reports -1"),
-        ({"level.effective": "freezed"}, ("3", "old"), "nothing is counted"),
-        ({"level.effective": "lively"}, ("3", "this round"), "Of one round"),
+        ({"level.effective": "freezed"}, ("3", "old"), "does not count"),
+        ({"level.effective": "lively"}, ("3", "this round"), "Operations of the current round"),
     ],
 )
 def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
@@ -106,7 +106,7 @@ def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
 def test_forecast_is_stale_while_a_partition_is_not_healthy():
     value, note, help_text = cluster.forecast(facts_of(ill()))
     assert (value, note) == ("3", "stale")
-    assert "1 partition is unhealthy" in help_text
+    assert "Unhealthy partitions: 1." in help_text
 
 
 def figures_of(facts):
@@ -169,9 +169,9 @@ def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     )
     said = answer(facts)
     assert "2 of 3 partitions unhealthy" in said
-    assert "3 of 4 nodes alive (db4:34801 is down)" in said
+    assert "3 of 4 nodes alive (down: db4:34801)" in said
     assert "disks" not in said
-    assert "2 partitions are unhealthy" in cluster.forecast(facts)[2]
+    assert "Unhealthy partitions: 2." in cluster.forecast(facts)[2]
 
 
 def test_the_row_of_the_fleet_counts_living_nodes_and_their_primaries():
@@ -196,7 +196,7 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
     assert ratios == [pytest.approx(-1.0), 0.0]
     assert cluster.nodes_frame(facts)["status"].tolist()[:2] == ["○ drained", "○ excluded"]
     assert figures_of(facts)["Nodes alive"].note == "1 drained, 1 excluded"
-    assert "db4:34801 drained" in answer(facts)
+    assert "drained: db4:34801" in answer(facts)
     plan = level_plan(facts.snapshot, "lively", PlanOptions(now=datetime.now(UTC)))
     refills = [one.sentence for one in plan.diagnostics if one.code == "fills_set_aside"]
     assert len(refills) == 2
@@ -281,7 +281,7 @@ def test_bars_with_an_unknown_node_say_so_in_the_chart():
 
 
 def test_note_of_nodes_names_tables_that_are_missing():
-    assert "1 table is missing" in cluster.nodes_note(facts_of(ill()))
+    assert "1 table not counted" in cluster.nodes_note(facts_of(ill()))
     assert cluster.nodes_note(facts_of()) == ""
 
 
@@ -324,7 +324,7 @@ NOTHING = dict.fromkeys(model.TAB_OF, "")
 def test_tab_follows_what_is_named_outside_of_it_and_never_leaves_a_clicked_one(
     at, changed, before, opened
 ):
-    followed = None if before is None else model.Followed(before, NOTHING)
+    followed = None if before is None else model.DrawnTab(before, NOTHING)
     assert model.tab_to_open(at, NOTHING | changed, followed) == opened
 
 
@@ -350,10 +350,10 @@ def test_levels_that_differ_are_both_marked():
 
 def test_change_of_level_says_what_begins_and_what_ends():
     up = " ".join(model.change_sentences(facts_of(), FunctionLevel.LIVELY))
-    assert "Begins to balance, delete unused replicas." in up
+    assert "Enables: balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
-    assert "Does not accept table changes" in down
-    assert "pending proposal is discarded" in down
+    assert "Disables: accept table changes" in down
+    assert "Discards all pending proposals" in down
 
 
 def test_setting_a_level_again_clears_only_at_steady_and_below():
@@ -383,7 +383,7 @@ def test_changed_and_empty_settings_are_told_apart_from_defaults():
 def test_limits_of_copying_are_of_every_living_node():
     rows = model.settings_frame(facts_of()).set_index("key")
     assert rows["value"]["nfs.max_send_rate_megabytes_per_disk"] == "500"
-    assert rows["origin"]["nfs.max_send_rate_megabytes_per_disk"] == "every living node"
+    assert rows["origin"]["nfs.max_send_rate_megabytes_per_disk"] == "all alive nodes"
 
 
 def test_cluster_info_keeps_upstream_order_and_says_unknown():

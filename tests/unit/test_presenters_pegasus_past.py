@@ -73,7 +73,9 @@ def test_no_run_leaves_the_list_with_its_columns_and_no_rows():
 
 def test_run_that_changed_something_after_the_snapshot_is_named():
     said = newer_sentence([view(LEVEL)], NOON)
-    assert said.startswith("1 run has changed the cluster since this snapshot, at 12:00:05 UTC")
+    assert said.startswith(
+        f"Runs with changes since this snapshot: {RUN} (latest change 12:00:05 UTC)"
+    )
     assert RUN in said
 
 
@@ -92,21 +94,21 @@ def seen(*pairs):
 def test_level_lost_with_its_leader_is_told_as_such():
     (said,) = level_changes(seen(("m1", "500"), ("m2", "400")))
     assert said == (
-        "Between 12:00:00 UTC and 12:01:00 UTC m2 took over from m1: the level was lively and "
-        "became steady."
+        "Between 12:00:00 UTC and 12:01:00 UTC: leader changed from m1 to m2, level from "
+        "lively to steady."
     )
 
 
 def test_changes_of_the_level_are_told_newest_first_and_quiet_times_not_at_all():
     told = level_changes(seen(("m1", "400"), ("m1", "500"), ("m1", "500"), ("m1", "300")))
-    assert [one.partition("the level")[2] for one in told] == [
-        " was set from lively to freezed.",
-        " was set from steady to lively.",
+    assert [one.partition("level")[2] for one in told] == [
+        " changed from lively to freezed.",
+        " changed from steady to lively.",
     ]
     assert level_changes(seen(("m1", "400"), ("m1", "400"))) == []
 
 
 def test_snapshots_that_do_not_tell_are_passed_over():
     told = level_changes(seen(("m1", "400"), (None, None), ("m2", "400"), ("m2", "450")))
-    assert told[1].endswith("m2 took over from m1; the level is steady as before.")
-    assert told[0].endswith("from steady to 450, none of the five.")
+    assert told[1].endswith("leader changed from m1 to m2; level unchanged (steady).")
+    assert told[0].endswith("from steady to unknown (450).")

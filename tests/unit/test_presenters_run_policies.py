@@ -31,18 +31,18 @@ def _done(step: SetPolicy, before: str | None, after: str | None) -> StepView:
 def test_what_was_and_is_stands_field_by_field():
     step = _done(SET, None, RATE)
     assert before_words(step) == "not set"
-    assert after_words(step) == "Msg/s, each topic: 5,000"
+    assert after_words(step) == "Msg/s per topic: 5,000"
     assert "set → 5,000" in what_happened(step)
     assert "{" not in what_happened(step)
-    assert PolicyText(SET.policy_change).requested() == "Set Msg/s, each topic: 5,000"
+    assert PolicyText(SET.policy_change).requested() == "Set Msg/s per topic: 5,000"
 
 
 def test_what_was_taken_away_is_not_set_any_more():
     gone = SetPolicy(policy="publish_rate", name="acme/orders", before=RATE)
     step = _done(gone, RATE, None)
-    assert (before_words(step), after_words(step)) == ("Msg/s, each topic: 5,000", "not set")
+    assert (before_words(step), after_words(step)) == ("Msg/s per topic: 5,000", "not set")
     assert "topic 5,000 →" in what_happened(step)
-    assert PolicyText(gone.policy_change).requested() == "Remove it"
+    assert PolicyText(gone.policy_change).requested() == "Remove"
 
 
 def test_a_step_that_failed_keeps_its_own_sentence():
@@ -64,7 +64,7 @@ def test_what_says_nothing_is_left_out_and_an_empty_list_is_told():
     step = SetPolicy(policy="isolation", name="apart", value=body)
     told = what_happened(_done(step, None, body))
     assert "Secondary" not in told
-    assert "Unloads when set" in told
+    assert "Unload scope" in told
     more = body.replace("[]", '["s"]')
     changed = SetPolicy(policy="isolation", name="apart", before=more, value=body)
     assert "Secondary brokers s" in what_happened(_done(changed, more, body))

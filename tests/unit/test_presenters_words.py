@@ -189,7 +189,7 @@ def test_unload_remarks_are_grouped_and_the_many_are_counted():
     many = build_unload_plan(SNAPSHOT, [f"a/b/{row}" for row in range(20)], now=NOON)
     assert list(applying.remarks(many)) == ["error"]
     assert len(applying.remarks(many)["error"]) == applying.MAX_REMARKS + 1
-    assert applying.remarks(many)["error"][-1] == "14 more like these."
+    assert applying.remarks(many)["error"][-1] == "14 similar steps."
 
 
 @pytest.mark.parametrize("quantity", unload.QUANTITIES)

@@ -162,9 +162,9 @@ def test_a_worker_that_is_started_again_is_not_to_be_started_by_hand(
     config, monkeypatch, tmp_path
 ) -> None:
     worker(config, silent_s=30)
-    assert runs.worker(config, SECRET).remedy.startswith("Start one")
+    assert runs.worker(config, SECRET).remedy.startswith("Start a worker")
     supervise(monkeypatch, tmp_path, state("worker"))
-    assert "started again" in runs.worker(config, SECRET).remedy
+    assert "restarts automatically" in runs.worker(config, SECRET).remedy
 
 
 @pytest.mark.parametrize("start", [services.run_collector, services.run_worker])

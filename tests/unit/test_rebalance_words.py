@@ -52,9 +52,9 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
     )
     plan = build_unload_plan(snapshot, [hot["bundle"]], destination="10.1.0.4:8080", now=NOW)
     said = rebalance_plan.answer(plan, preview_plan(snapshot, plan))
-    assert said.startswith("Unloading 1 bundle (")
+    assert said.startswith("Unload 1 bundle (")
     assert "max deviation from mean traffic" in said
-    assert said.endswith("); 10.1.0.4:8080 is asked to take it.")
+    assert said.endswith("); requested destination: 10.1.0.4:8080.")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_gate_is_a_bar_of_the_measured_value_against_the_threshold(measured, t
         reached = row["reached"]
         assert pd.isna(reached) if expected is None else reached == expected
         assert row["threshold"] == f"{threshold:.1f} points"
-        assert row["distance"] == "1.0 points to go"
+        assert row["distance"] == "1.0 points to threshold"
 
 
 def test_on_a_large_fleet_the_worst_of_each_side_are_drawn():

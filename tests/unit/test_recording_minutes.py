@@ -115,7 +115,7 @@ def test_minute_that_was_recorded_already_is_told_and_changes_nothing(site: Site
 def test_journal_that_cannot_be_read_leaves_the_minute_whole(site: Site) -> None:
     def broken() -> SqlJournal:
         raise UnreachableError(
-            "The journal does not answer.", endpoint="db", operation="open", outcome="not_sent"
+            "The journal is not available.", endpoint="db", operation="open", outcome="not_sent"
         )
 
     recorder = site.recorder(broken)

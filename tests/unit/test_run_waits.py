@@ -76,19 +76,19 @@ WAITS = run_of(
 def test_a_step_that_waits_for_a_person_says_so_with_what_to_do():
     found = run_steps.notice(WAITS)
     assert found is not None
-    assert found.title == "It waits for you: step 3 of 3"
+    assert found.title == "Action required: step 3 of 3"
     assert "still the process" in found.text
     assert "new version" in found.text
     assert found.demo == f"trimtab sandbox-node {NODE} restart"
-    assert runs.steps_frame(WAITS, LATER)["state"].tolist()[2] == "◔ waits for you"
+    assert runs.steps_frame(WAITS, LATER)["state"].tolist()[2] == "◔ action required"
 
 
 def test_a_wait_for_the_cluster_is_nobody_s_task():
     view = run_of((CALM,), StepWaiting(step=0, sentence="The balancer counts 3 changes."))
     assert run_steps.notice(view) is None
-    assert "has waited for" in runs.answer(view, LATER)
+    assert "waiting for" in runs.answer(view, LATER)
     assert runs.answer(view, LATER).endswith(": The balancer counts 3 changes.")
-    assert runs.step_words(view.steps[0]) == "◔ waits"
+    assert runs.step_words(view.steps[0]) == "◔ waiting"
 
 
 def test_no_end_is_foreseen_while_a_wait_is_to_come():

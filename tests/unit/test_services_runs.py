@@ -136,7 +136,7 @@ def test_a_run_can_be_asked_to_stop_until_it_has_ended(config) -> None:
     assert view.control.reason == "enough"
     for event in (claimed(), ended(0, "SKIPPED"), RunEnded(state="STOPPED", sentence="x")):
         services.journal(config).append(as_requested(record_of(event, run_id=run_id)))
-    with pytest.raises(PlanConflictError, match="STOPPED already"):
+    with pytest.raises(PlanConflictError, match="already STOPPED"):
         services.ask_control(config, run_id, "pause", Identity(name="ben"))
 
 

@@ -88,7 +88,7 @@ def test_an_address_selects_rows_and_what_the_table_lacks_is_told() -> None:
     app.query_params["selected"] = ["c", "gone", "a"]
     app.run()
     assert sorted(_chosen(app)[0]) == sorted(_chosen(app)[1]) == ["a", "c"]
-    assert [one.value for one in app.toast] == ["Not in this table: 1 selected row of the address."]
+    assert [one.value for one in app.toast] == ["Not in this table: 1 selected row from the URL."]
     app.run()
     assert not app.toast
 

@@ -195,7 +195,7 @@ def test_a_firing_alert_takes_the_all_clear_from_the_fleet():
 @pytest.mark.parametrize(
     ("age_min", "firing", "status", "note"),
     [
-        (1, 0, "ok", "none is firing"),
+        (1, 0, "ok", "0 firing"),
         (60, 0, "unknown", "not evaluated: 1 cluster not collected"),
         (None, 0, "unknown", "not evaluated: 1 cluster not collected"),
         (60, 2, "bad", "firing"),

@@ -102,11 +102,11 @@ def key_figures(views: Sequence[RunView], now: datetime) -> list[KeyFigure]:
     people = len({view.requested_by for view in day})
     is_moves = all(step.is_placed_by_cluster for step in steps)
     return [
-        KeyFigure(label="Runs, 24 h", value=f"{len(day):,}", note=f"{len(views):,} in all"),
+        KeyFigure(label="Runs, 24 h", value=f"{len(day):,}", note=f"{len(views):,} total"),
         KeyFigure(
             label="Moves, 24 h" if is_moves else "Steps, 24 h",
             value=f"{len(steps):,}",
-            note=f"by {people:,} {'person' if people == 1 else 'people'}",
+            note=f"users: {people:,}",
         ),
         KeyFigure(
             label="Failed, 24 h",

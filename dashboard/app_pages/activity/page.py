@@ -15,13 +15,13 @@ state.rename_in_address(state.VIEW, model.FORMER_TABS)
 try:
     views, entries = runs.every(config), runs.audit(config)
 except OpsError as error:
-    words.failed(error, what="The journal cannot be read")
+    words.failed(error, what="Could not read the journal")
     st.stop()
 if not views:
-    words.answer("Nothing was applied yet: the journal is empty.")
+    words.answer("No runs. The journal is empty.")
     st.caption(
-        "Runs begin with Apply plan… on the page that shows a plan, or with `trimtab apply`. "
-        "Every request, step, setting and outcome is recorded here."
+        "To start a run, select Apply plan… on a plan, or use `trimtab apply`. The journal "
+        "records every request, step, setting and result."
     )
     st.stop()
 figures.key_figures(model.key_figures(views, services.now()), key="activity")

@@ -33,7 +33,7 @@ SPANS: Final = {
     "30 d": timedelta(days=30),
 }
 EVER: Final = "ever"
-DATES: Final = "between dates"
+DATES: Final = "custom"
 
 
 def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
@@ -54,8 +54,9 @@ def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
 
 def _pick_span() -> tuple[datetime | None, datetime | None]:
     """Draw the stretch of time; return its ends, aware UTC, ``None``: open."""
+    state.rename_in_address(state.SINCE, {"between dates": DATES})
     span = st.selectbox(
-        "When", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
+        "Period", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
     )
     if span in SPANS:
         return services.now() - SPANS[str(span)], None
@@ -77,16 +78,16 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
         "run": tables.opener("Run", "_activity_run", run_link),
         "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
         "cluster": tables.words("Cluster"),
-        "who": tables.words("Who"),
+        "who": tables.words("User"),
         "state": tables.words("State"),
         "steps_done": st.column_config.TextColumn(
-            "Steps", help="Done, of all of them.", alignment="right"
+            "Steps", help="Done and total.", alignment="right"
         ),
-        "failed": tables.whole("Failed", "Failed, or unknown still."),
+        "failed": tables.whole("Failed", "Failed or unknown."),
         "skipped": tables.whole("Skipped"),
-        "took_s": tables.seconds("Took"),
+        "took_s": tables.seconds("Duration"),
         "why": st.column_config.TextColumn("Reason", width=210),
-        "undoes": tables.words("Undoes"),
+        "undoes": tables.words("Undo of"),
     }
     for name in ("failed", "skipped", "undoes"):
         if not rows[name].any():
@@ -97,7 +98,7 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
         columns,
         key="activity_runs",
         missing="",
-        alt="Runs that match the filter",
+        alt="Matching runs",
         height=min(_TABLE_PX, tables.height_of(min(len(rows), MAX_ROWS))),
     )
     tables.downloads(rows, cluster=wanted.cluster or "all", what="runs", moment=services.now())
@@ -109,10 +110,10 @@ def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame)
     rows = model.matching_rows(entries, wanted)
     with st.container(horizontal=True, vertical_alignment="center"):
         is_requested = st.button(
-            "Verify the chain",
+            "Verify chain",
             icon=":material/verified:",
             type="tertiary",
-            help="Computes every entry's hash again. `trimtab runs --verify` does the same.",
+            help="Recomputes the hash of every entry, like `trimtab runs --verify`.",
         )
         _draw_chain(config, is_requested=is_requested)
         _tell_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
@@ -128,16 +129,17 @@ def _draw_chain(config: Config, *, is_requested: bool) -> None:
                 text=chain.sentence,
                 icon=":material/verified:" if chain.is_sound else ":material/gpp_bad:",
                 tone="green" if chain.is_sound else "red",
-                help="A cut end leaves a sound chain: keep the newest digest elsewhere, too.",
+                help="A truncated journal still verifies. Store the newest digest elsewhere as "
+                "well.",
             )
         )
 
 
 def _tell_count(matching: int, total: int, limit: int, what: str) -> None:
-    cut = f", the newest {MAX_ROWS:,} are shown" if matching > MAX_ROWS else ""
-    older = f" Older {what}: `trimtab runs`." if total >= limit else ""
+    cut = f", newest {MAX_ROWS:,} shown" if matching > MAX_ROWS else ""
+    older = f" For older {what}, use `trimtab runs`." if total >= limit else ""
     if matching != total or cut or older:
-        st.caption(f"{matching:,} of {total:,} {what} match{cut}.{older}", width="content")
+        st.caption(f"{matching:,} of {total:,} {what}{cut}.{older}", width="content")
 
 
 def _filters(
@@ -146,7 +148,7 @@ def _filters(
     """Draw the filters of a tab, and return what they ask for."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         cluster = _pick("Cluster", sorted({view.cluster for view in views}), state.OF, 150)
-        who = _pick("Person", sorted(set(entries["who"])), state.WHO, 180)
+        who = _pick("User", sorted(set(entries["who"])), state.WHO, 180)
         status, kind = "", ""
         if is_journal:
             kind = _pick("Kind", list(model.KINDS.values()), state.KIND, 150)

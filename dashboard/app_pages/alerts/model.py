@@ -159,13 +159,13 @@ def key_figures(
             note=counted or "none",
             status=_STATUS[worst] if worst else "ok",
         ),
-        KeyFigure(label="Pending", value=f"{states['pending']:,}", note="not yet due"),
-        KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no messages"),
+        KeyFigure(label="Pending", value=f"{states['pending']:,}", note="before their delay"),
+        KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no notifications"),
         KeyFigure(label="Resolved", value=f"{states['resolved']:,}", note="last 24 h"),
         KeyFigure(
             label="Targets",
             value=f"{targets:,}",
-            note="receive messages" if targets else "no messages are sent",
+            note="receive notifications" if targets else "no notifications",
             status="" if targets else "warning",
         ),
     ]
@@ -175,8 +175,8 @@ def silence_words(silence: Silence) -> str:
     """Return what a silence covers, until when, and who made it why."""
     covered = RULE_BY_CODE[silence.rule].title if silence.rule in RULE_BY_CODE else silence.rule
     parts = (
-        "Every alert" if silence.rule == "*" else covered,
-        "every cluster" if silence.cluster == "*" else silence.cluster,
+        "All alerts" if silence.rule == "*" else covered,
+        "all clusters" if silence.cluster == "*" else silence.cluster,
         "" if silence.subject == "*" else silence.subject,
         f"until {silence.until:%Y-%m-%d %H:%M} UTC",
         f"{silence.by}: {silence.reason}",

@@ -14,14 +14,14 @@ config = frame.open_journal("Alerts")
 try:
     every, silences = alerts.current(config)
 except OpsError as error:
-    words.failed(error, what="The alerts cannot be read")
+    words.failed(error, what="Could not read the alerts")
     st.stop()
 now = services.now()
 targets = len(config.alerts.targets)
 figures.key_figures(model.key_figures(every, silences, targets, now), key="alerts")
 firing = [one for one in every if model.is_open(one, silences, now)]
 others = [one for one in every if not model.is_open(one, silences, now)]
-words.section("Firing", "every cluster")
+words.section("Firing", "all clusters")
 view.draw_firing(config, firing, silences, now)
 view.draw_actions(config, silences)
 left, right = frame.columns([0.55, 0.45], key="alerts_below")

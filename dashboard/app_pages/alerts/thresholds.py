@@ -45,7 +45,7 @@ def _form(config: Config) -> None:
             f"Threshold ({one.unit})",
             min_value=0.1,
             value=_shown(one, now),
-            placeholder="the cluster's target",
+            placeholder="cluster target",
             format="%g",
             key=f"_threshold_{rule}",
         )
@@ -58,7 +58,7 @@ def _form(config: Config) -> None:
             key=f"_minutes_{rule}",
         )
     values: dict[str, float | None] = dict.fromkeys(fields_of(rule))
-    if not st.toggle("As configured", key="_threshold_reset"):
+    if not st.toggle("Reset", key="_threshold_reset"):
         try:
             values = {**requested(rule, threshold, minutes)}
         except OpsError as error:
@@ -68,7 +68,7 @@ def _form(config: Config) -> None:
     for name, before, after in changed:
         st.markdown(words.plain(f"{name}: {before} → {after}"))
     if not changed:
-        st.caption("No change.")
+        st.caption("No changes.")
     reason = st.text_input("Reason (recorded)", key="_threshold_reason", max_chars=500)
     st.button(
         "Apply change",
@@ -81,7 +81,7 @@ def _form(config: Config) -> None:
 
 
 def _shown(one: Adjustable, limits: Limits) -> float | None:
-    """Return a threshold in the unit of its field; ``None``: it is the cluster's target."""
+    """Return a threshold in the unit of its field; ``None``: the target of the cluster."""
     value = getattr(limits, one.threshold)
     if value is None:
         return None

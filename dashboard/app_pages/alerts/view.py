@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FAILED: Final = "_alerts_failed"
 _DONE: Final = "_alerts_done"
-_ANY: Final = "every cluster"
+_ANY: Final = "all clusters"
 _FIRING_PX: Final = 320
 _OTHERS_PX: Final = 300
 _SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
@@ -57,7 +57,7 @@ def draw_others(
 ) -> None:
     """Draw the alerts that are pending, silenced or resolved."""
     if not alerts:
-        st.caption("None in the last 24 h.")
+        st.caption("None.")
         return
     columns = {
         "state": tables.status("State", model.STATES.values()),
@@ -87,7 +87,7 @@ def draw_thresholds(rows: pd.DataFrame) -> None:
             "firing": tables.whole("Firing"),
         },
         key="alert_thresholds",
-        alt="Threshold of every alert, and how long it must be exceeded",
+        alt="Thresholds and delays of the alerts",
         height=min(_OTHERS_PX, tables.height_of(len(rows))),
     )
 
@@ -111,7 +111,7 @@ def _table(
             columns,
             key=f"alerts_{key}",
             missing="",
-            alt="Alerts with object, value and limit, the most urgent first",
+            alt="Alerts with object, value and limit, most urgent first",
             height=min(height, tables.height_of(len(rows))),
             selection="single-row",
         )
@@ -161,7 +161,7 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
         ):
             _silence_form(config)
         with st.popover(
-            "Send a test…",
+            "Send test…",
             icon=":material/send:",
             disabled=why_not is not None or not config.alerts.targets,
         ):
@@ -170,7 +170,7 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
             st.caption(words.plain(why_not), width="content")
         elif not config.alerts.targets:
             st.caption(
-                "No targets: configure [[alerts.targets]] to send messages.", width="content"
+                "No targets. Configure [[alerts.targets]] to send notifications.", width="content"
             )
     failed, done = st.session_state.pop(_FAILED, ""), st.session_state.pop(_DONE, "")
     if failed:
@@ -203,7 +203,7 @@ def _silence_form(config: Config, one: AlertKey | None = None, name: str = "_sil
     """
     with st.form(name, border=False, clear_on_submit=True):
         if one is None:
-            rules = {"*": "every alert", **{rule.code: rule.title for rule in RULES}}
+            rules = {"*": "all alerts", **{rule.code: rule.title for rule in RULES}}
             st.selectbox("Alert", list(rules), format_func=rules.__getitem__, key=f"{name}_rule")
             names = [_ANY, *(cluster.name for cluster in config.clusters)]
             st.selectbox("Cluster", names, key=f"{name}_cluster")
@@ -256,4 +256,4 @@ def _test(config: Config) -> None:
     except OpsError as error:
         st.session_state[_FAILED] = f"{error.message} {error.hint}".strip()
     else:
-        st.session_state[_DONE] = f"{name} received the message."
+        st.session_state[_DONE] = f"Test sent to {name}."

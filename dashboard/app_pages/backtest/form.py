@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # -- the form --------------------------------------------------------------------------------------
 
-WHOLE: Final = "whole record"
-OWN: Final = "from … to"
+WHOLE: Final = "all"
+OWN: Final = "custom"
 SPANS: Final = {
     "last hour": timedelta(hours=1),
     "last 6 hours": timedelta(hours=6),
@@ -116,7 +116,7 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
     refusal = problems[0] if problems else refusal
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            "Start the back-test",
+            "Start back-test",
             icon=":material/play_arrow:",
             type="primary",
             key="_start_backtest",
@@ -170,8 +170,9 @@ def value_key(key: str) -> str:
 
 def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
     """Draw the range picker; return its ends, ``None``: open."""
+    state.rename_in_address(STRETCH, {"whole record": WHOLE, "from … to": OWN})
     chosen = st.selectbox(
-        "Part of the history",
+        "Period",
         [WHOLE, *SPANS, OWN],
         key=STRETCH,
         bind="query-params",
@@ -222,7 +223,7 @@ def _advanced(about: Editing) -> _Advanced:
             value=3,
             key=SEEDS,
             bind="query-params",
-            help="One replay for each seed; several give error bars.",
+            help="One replay per seed; several seeds give error bars.",
         )
         window = second.number_input(
             "Max window (min)",
@@ -231,18 +232,18 @@ def _advanced(about: Editing) -> _Advanced:
             value=360,
             key=WINDOW,
             bind="query-params",
-            help="Each window begins as the record stood, so that errors do not add up.",
+            help="Each window starts from the recorded state, which limits accumulated errors.",
         )
         minute_s = third.number_input(
-            "A minute of the cluster (s)",
+            "Cluster minute (s)",
             min_value=0.001,
             max_value=86_400.0,
             value=float(about.minute_s),
             format="%g",
             key=MINUTE_S,
             bind="query-params",
-            help="As minute_s in [history] of the configuration: 60, but for a sandbox that runs "
-            "in compressed time.",
+            help="minute_s under [history] of the configuration: 60, less for a sandbox in "
+            "compressed time.",
         )
         with fourth:
             engine = choice.segmented(
@@ -285,7 +286,7 @@ def _target(about: Editing) -> tuple[float, float]:
         return own * 100, preset.unloads_per_day
     with st.container(horizontal=True):
         deviation = st.number_input(
-            "Deviation, %",
+            "Deviation (%)",
             min_value=0.0,
             value=own * 100,
             format="%g",
@@ -312,8 +313,8 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         key=TRIED,
         bind="query-params",
         format_func=lambda one: f"{one}: {grid.describe(str(one))}",
-        placeholder="Choose by upstream name or by meaning",
-        help="Every combination of their values is tried with each strategy that reads them.",
+        placeholder="Setting name or description",
+        help="Simulates every combination of values with each strategy that reads the setting.",
     )
     columns = st.columns(2, gap="medium")
     values: dict[str, tuple[str, ...]] = {}
@@ -327,7 +328,7 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
             with columns[rank % 2]:
                 st.caption(f":red[:material/error: {words.plain(problem)}]")
         if not texts:
-            problems.append(f"{key} has no value to try.")
+            problems.append(f"Enter a value for {key}.")
         values[str(key)] = texts
     return values, problems
 
@@ -345,7 +346,7 @@ def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
         bind="query-params",
         accept_new_options=True,
         select_all=False,
-        placeholder="Write a value",
+        placeholder="Enter a value",
     )
     present = about.system.present(about.page.page, key)
     here = f" · here {present}" if present else ""
@@ -391,7 +392,7 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
 
 
 def _widgets(form: GridForm, engine: str) -> dict[str, Any]:
-    """Return what the widgets hold, by their keys."""
+    """Return the values of the widgets by key."""
     held: dict[str, Any] = {
         SHEDDING: list(form.shedding),
         TRIED: list(form.values),

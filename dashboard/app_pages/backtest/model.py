@@ -47,7 +47,7 @@ RECORD: Final = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ResultTables:
     """The result tables of a back-test, as frames of the declared columns.
 
     Attributes:
@@ -74,19 +74,19 @@ class Found:
         return self.candidates[mask].reset_index(drop=True)
 
     def changes(self, cluster: str) -> pd.DataFrame:
-        """Return what to change on a cluster."""
+        """Return the changes for a cluster."""
         return self.recommended[self.recommended["cluster"] == cluster].reset_index(drop=True)
 
 
-def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
+def found_of(candidates: pa.Table, recommended: pa.Table | None) -> ResultTables:
     """Return the tables as frames; without recommendations an empty one."""
     columns = RECOMMENDED.names
     changes = pd.DataFrame(columns=columns) if recommended is None else recommended.to_pandas()
-    return Found(candidates.to_pandas(), changes)
+    return ResultTables(candidates.to_pandas(), changes)
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class BacktestView:
     """A finished back-test that is looked at.
 
     Attributes:
@@ -100,7 +100,7 @@ class Shown:
     """
 
     job: Job
-    found: Found
+    found: ResultTables
     target: Target | None
     nouns: Wording
     cluster: str
@@ -125,7 +125,7 @@ MAX_REJECTED: Final = 3
 
 
 def verdict_words(changes: pd.DataFrame) -> str:
-    """Return what the candidate of the changes is called, and which one it is."""
+    """Return the name and the rank of the candidate of the changes."""
     first = changes.iloc[0]
     verdict = str(first.get("verdict") or "not simulated")
     return f"{verdict[:1].upper()}{verdict[1:]}: {first['candidate']}"
@@ -143,12 +143,12 @@ def cautions(ranking: pd.DataFrame) -> list[str]:
 
 
 def span_note(ranking: pd.DataFrame, moves: str) -> str:
-    """Return what figures a day are computed from, where that is less than a day's minutes."""
+    """Return the basis of figures per day, where that is less than a day's minutes."""
     minutes = ranking["minutes"].max()
     if pd.isna(minutes) or not 0 < minutes < MINUTES_PER_DAY:
         return ""
     recorded = pluralize(int(minutes), "recorded minute")
-    return f"{moves.capitalize()} a day are computed from {recorded}."
+    return f"{moves.capitalize()} per day are extrapolated from {recorded}."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
@@ -161,7 +161,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     ):
         found.append("● comparison")
     if row["meets_target"]:
-        found.append("✓ meets the target")
+        found.append("✓ within target")
     if row["is_pareto"] and not row["is_record"]:
         found.append("◆ Pareto-optimal")
     if row["problem"]:
@@ -333,8 +333,8 @@ def restart_note(changes: pd.DataFrame) -> str:
     if len(fixed) == len(changes):
         return what
     return (
-        f"{what} Restart first: the plan alone is a part of the candidate, and its effect is not "
-        "simulated."
+        f"{what} Restart first. The plan covers only part of the candidate; the effect of the "
+        "plan alone is not simulated."
     )
 
 
@@ -365,7 +365,7 @@ def set_options(changes: pd.DataFrame) -> list[str]:
 
 
 def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job]) -> list[KeyFigure]:
-    """Return how much of a cluster is recorded, and the back-tests so far."""
+    """Return the recorded period of a cluster and its back-tests."""
     done = sum(job.state == "done" for job in every)
     running = sum(not job.is_ended for job in every)
     recorded = KeyFigure(label="Recorded", value="nothing", status="warning")
@@ -380,18 +380,18 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
         KeyFigure(
             label="Back-tests",
             value=f"{done:,}",
-            note=f"{running:,} not ended" if running else "done",
+            note=f"{running:,} active" if running else "done",
         ),
     ]
 
 
-def result_figures(shown: Shown) -> list[KeyFigure]:
+def result_figures(shown: BacktestView) -> list[KeyFigure]:
     """Return the first candidate against the recorded settings, what happened and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = record_of(ranking)
     again = _row(ranking[ranking["candidate"] == REPLAYED])
-    compared = "Replayed: the recorded settings in the same simulation. Actual: what happened."
+    compared = "Replayed: simulation with the recorded settings. Actual: recorded moves."
     played = ranking[ranking["problem"].isna() & ~ranking["is_record"].eq(other=True)]
     enough = int(played["meets_target"].eq(other=True).sum())
     minutes = ranking["minutes"].max()
@@ -402,7 +402,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             value=_ratio(best, "deviation_p95"),
             note=_compared(again, record, "deviation_p95", _ratio),
             status=_judged(best, "deviation_p95", target.deviation if target else None),
-            help=f"Max deviation from mean, 95th percentile of the minutes. {compared}",
+            help=f"Max deviation from mean, p95 over the minutes. {compared}",
         ),
         KeyFigure(
             label=f"{moves} a day, rank 1",
@@ -414,7 +414,7 @@ def result_figures(shown: Shown) -> list[KeyFigure]:
             ),
         ),
         KeyFigure(
-            label="Meet the target",
+            label="Within target",
             value=f"{enough:,} of {len(played):,}",
             note="candidates"
             if target is None
@@ -449,13 +449,13 @@ def _compared(
 
 
 def reassigned_words(record: Mapping[Hashable, Any], nouns: Wording) -> str:
-    """Return how many subjects were reassigned after a loss, one sentence; empty: none."""
+    """Return the number of reassigned subjects after a failure; empty: none."""
     count = record.get("placed_again")
     if count is None or pd.isna(count) or not count:
         return ""
     return (
-        f"Reassigned after the loss of a {nouns.server}: {int(count):,} {nouns.subject}; these are "
-        f"no {nouns.moves}."
+        f"Reassigned after a {nouns.server} failure: {int(count):,} {nouns.subject} (not "
+        f"counted as {nouns.moves})."
     )
 
 
@@ -619,8 +619,8 @@ class GridForm:
         """
         if not self.shedding:
             raise InputError(
-                f"No {self.system.strategy} is chosen.",
-                hint="Choose at least one, or take a preset.",
+                f"No {self.system.strategy} selected.",
+                hint="Select at least one, or use a preset.",
             )
         return grid_of(self.parameters())
 
@@ -648,7 +648,7 @@ def parsed(text: str) -> object:
 
 
 def problem_of(system: GridSystem, key: str, texts: Sequence[str]) -> str:
-    """Return what is wrong with the values of a setting, empty: nothing."""
+    """Return the errors in the values of a setting; empty: none."""
     for text in texts:
         try:
             system.typed(key, text)
@@ -680,6 +680,6 @@ def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float |
 
 
 def size_words(work: Backtest, seconds: float, *, is_measured: bool) -> str:
-    """Return how much a back-test is, before it is started."""
-    basis = "as the last one here" if is_measured else "a guess until one has run here"
-    return f"{work.words}, about {format_age(seconds)} ({basis})."
+    """Return the estimated work of a back-test."""
+    basis = "based on the last back-test" if is_measured else "rough estimate"
+    return f"{work.words}, approx. {format_age(seconds)} ({basis})."

@@ -36,7 +36,7 @@ if shown is not None:
 if found is None:
     jobs.draw_server(server)
 if problem is not None:
-    words.failed(problem, what="The history cannot be read")
+    words.failed(problem, what="Could not read the history")
 if found is None:
     figures.key_figures(model.record_figures(span, every), key="backtest_record")
 if shown is not None and shown.answer is not None:
@@ -61,7 +61,7 @@ if result is not None:
     with st.container(key="backtest_found"):
         left, right = st.columns([0.54, 0.46], gap="medium")
     with left:
-        words.section("Moves vs. deviation", "one mark per candidate; lower left is better")
+        words.section("Moves vs. deviation", "one point per candidate; lower left is better")
         view.draw_pareto(result)
     with right:
         view.draw_change(page, system, result)

@@ -14,7 +14,7 @@ from core.history.backtest.parsing import grid_of
 from core.history.backtest.systems import SYSTEMS, system_of
 from core.history.backtest.wording import Wording
 from dashboard import services
-from dashboard.app_pages.backtest.model import Found, found_of
+from dashboard.app_pages.backtest.model import ResultTables, found_of
 from dashboard.presenters.jobs import took_s
 from dashboard.queries.cache import cached
 from dashboard.services import history
@@ -82,7 +82,7 @@ def asked_grid(job: Job) -> dict[str, Any]:
 
 
 def engine_of(job: Job) -> str:
-    """Return where a job was computed."""
+    """Return the machine that computed a job."""
     return str((job.request.parameters if job.request else {}).get("engine", "local"))
 
 
@@ -137,7 +137,7 @@ def newest(jobs: Sequence[Job], cluster: str) -> Job | None:
     )
 
 
-def found(job: Job) -> Found:
+def found(job: Job) -> ResultTables:
     """Return the ranking of a finished job.
 
     Raises:
@@ -147,7 +147,7 @@ def found(job: Job) -> Found:
     return _found(job.id)
 
 
-def _read_found(job_id: str) -> Found:
+def _read_found(job_id: str) -> ResultTables:
     job = services_jobs.job(services.page_config(), job_id)
     has_changes = job.answer is not None and "recommended" in job.answer.tables
     recommended = services_jobs.result(job, "recommended") if has_changes else None

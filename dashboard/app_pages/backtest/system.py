@@ -60,7 +60,7 @@ class GridSystem(Protocol):
         """Placement if none is chosen; empty: the system has no such strategies."""
 
     def describe(self, key: str) -> str:
-        """Return what a setting is, in plain words."""
+        """Return the description of a setting."""
 
     def typed(self, key: str, text: str) -> object:
         """Return a value as a grid takes it.

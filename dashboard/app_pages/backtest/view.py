@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dashboard.app_pages.backtest.model import Found, Shown
+    from dashboard.app_pages.backtest.model import BacktestView, ResultTables
     from dashboard.app_pages.backtest.system import BacktestPages
     from dashboard.components.frame import FleetContext
     from dashboard.services import Config
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 _MOVES: Final = 2_000
 
 
-def read(job: Job) -> Found | None:
+def read(job: Job) -> ResultTables | None:
     """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
     try:
         found = queries.found(job)
     except OpsError as error:
-        words.failed(error, what="The result cannot be read")
+        words.failed(error, what="Could not read the result")
         return None
     if found.candidates.empty:
-        st.info("Nothing was replayed.", icon=":material/info:")
+        st.info("No replays.", icon=":material/info:")
         return None
     return found
 
 
-def pick_cluster(job: Job, found: Found) -> Shown:
+def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
     """Draw the choice of the cluster where there are several; return what is looked at."""
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
@@ -65,7 +65,7 @@ def pick_cluster(job: Job, found: Found) -> Shown:
     ranking = found.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
-    return model.Shown(
+    return model.BacktestView(
         job=job,
         found=found,
         target=queries.target_of(job),
@@ -79,20 +79,20 @@ def pick_cluster(job: Job, found: Found) -> Shown:
 def nothing_recorded(config: Config, cluster: str) -> None:
     """Say how a record comes about."""
     st.info(
-        f"No history of {words.plain(cluster)} yet. The collector records every snapshot; "
-        "an export of another machine can be imported.",
+        f"No history of {words.plain(cluster)} yet. Start a collector, or import an export "
+        "from another machine.",
         icon=":material/history:",
     )
     more = config_option(config)
     st.code(f"trimtab collect {cluster}{more}\ntrimtab history import FILE{more}", "bash")
 
 
-def draw_pareto(view: Shown) -> None:
+def draw_pareto(view: BacktestView) -> None:
     """Draw moves a day against the deviation that is left."""
     points = model.points_of(view.ranking, view.advised)
     if not points:
         st.info(
-            "No candidate could be replayed. See the reasons in the ranking.",
+            "No candidate was replayed. See the reasons in the ranking.",
             icon=":material/info:",
         )
         return
@@ -104,10 +104,10 @@ def draw_pareto(view: Shown) -> None:
             nouns=view.nouns,
         ),
         key="backtest_pareto",
-        alt=f"{moves} a day against the max deviation, one mark per candidate",
+        alt=f"{moves} per day vs. max deviation, one point per candidate",
     )
     span = model.span_note(view.ranking, view.nouns.moves)
-    note = "Labels: ranks. Bars: range over the seeds."
+    note = "Labels: rank. Bars: range over the seeds."
     lost = model.reassigned_words(model.record_of(view.ranking), view.nouns)
     st.caption(words.plain(" ".join(filter(None, (note, span, lost)))))
 
@@ -120,14 +120,14 @@ def draw_references(sentence: str) -> None:
             st.markdown(words.plain(rest))
 
 
-def draw_ranking(view: Shown) -> None:
+def draw_ranking(view: BacktestView) -> None:
     """Draw the candidates, best first; a click adds one to the time lines."""
     rows = model.ranking_frame(view.ranking)
     own, common = candidates.own_names(rows["candidate"].tolist(), AS_RECORDED)
     short = candidates.short_keys(list(own.values()))
     own = candidates.with_short_keys(own, short)
     if common:
-        st.caption(words.plain(f"All candidates that set something: {common}"))
+        st.caption(words.plain(f"All candidates with changed settings: {common}"))
     spelled = [f"{said}: {key}" for key, said in short.items() if said != key]
     if spelled:
         st.caption(words.plain(" · ".join(spelled)))
@@ -140,24 +140,24 @@ def draw_ranking(view: Shown) -> None:
             "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=330
         ),
         "deviation_p95": tables.percent(
-            "Deviation", "Max deviation from the mean, 95th percentile of the minutes."
+            "Deviation", "Max deviation from the mean, p95 over the minutes."
         ),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Status", width=190),
         "deviation_range": tables.words("Deviation, by seed", "Min and max over the seeds."),
         "unloads_range": tables.words(f"{moves}, by seed", "Min and max over the seeds."),
         "deviation_mean": tables.percent(
-            "Mean deviation", "Max deviation from the mean, mean of the minutes."
+            "Mean deviation", "Max deviation from the mean, averaged over the minutes."
         ),
         "minutes_over": tables.percent("Minutes over 20%"),
         "moved_per_day": tables.megabytes(
-            "Moved a day", "Traffic of what moved, summed.", width_px=140
+            "Moved per day", "Traffic of all moves, summed.", width_px=140
         ),
-        "client_cuts_per_day": tables.whole("Client cuts a day"),
-        "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
-        "splits_per_day": tables.whole("Splits a day"),
+        "client_cuts_per_day": tables.whole("Client disconnects/day"),
+        "ping_pongs_per_day": tables.whole("Ping-pongs/day"),
+        "splits_per_day": tables.whole("Splits/day"),
         "unowned_s_per_day": tables.seconds(
-            "Unowned a day", f"{view.nouns.subject.capitalize()} without an owner, summed."
+            "Unassigned/day", f"{view.nouns.subject.capitalize()} without an owner, summed."
         ),
         "runs": tables.whole("Runs"),
         "problem": tables.words("Reason"),
@@ -168,7 +168,7 @@ def draw_ranking(view: Shown) -> None:
         rows.assign(candidate=rows["candidate"].map(own)),
         columns,
         key="backtest_ranking",
-        alt="Candidates, best first, with the actual result",
+        alt="Candidates, best first, and the actual result",
         height=min(480, tables.height_of(len(rows))),
         missing="",
     )
@@ -185,7 +185,7 @@ def _toggle(picked: list[str], name: str) -> None:
     state.keep_list(state.PICK, remaining if name in picked else [*remaining, name])
 
 
-def draw_timelines(view: Shown) -> None:
+def draw_timelines(view: BacktestView) -> None:
     """Draw the selected candidates over time, with the actual result."""
     names = model.candidates_of(view.ranking)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -201,26 +201,26 @@ def draw_timelines(view: Shown) -> None:
         seeds = queries.seeds_of(view.job)
         seed = st.selectbox("Seed", seeds, key="_line_seed", width=110)
     if not picked:
-        st.caption("Choose a candidate.")
+        st.caption("Select a candidate.")
         return
     try:
         _over_time(view, picked, int(seed or seeds[0]))
     except OpsError as error:
-        words.failed(error, what="The time lines cannot be read")
+        words.failed(error, what="Could not read the timelines")
 
 
-def _over_time(view: Shown, picked: list[str], seed: int) -> None:
+def _over_time(view: BacktestView, picked: list[str], seed: int) -> None:
     timeline = queries.simulated(view.job, "timeline", view.one_cluster, picked)
     lines = [] if timeline is None else model.lines_of(timeline, picked, seed)
     if not lines:
-        st.caption("No timeline of these is recorded.")
+        st.caption("No timelines recorded.")
         return
     figures.chart(
         timeline_chart(
             lines, target=view.target.deviation if view.target else None, nouns=view.nouns
         ),
         key="backtest_timeline",
-        alt=f"Deviation and {view.nouns.moves} so far of the picked candidates over time",
+        alt=f"Deviation and {view.nouns.moves} of the selected candidates over time",
     )
     _history_link(view, lines[0].times[0], lines[0].times[-1])
     _moves(view, picked, seed)
@@ -230,7 +230,7 @@ def _note_picked(key: str) -> None:
     state.keep_list(state.PICK, st.session_state.get(key) or [])
 
 
-def _history_link(view: Shown, start: datetime, end: datetime) -> None:
+def _history_link(view: BacktestView, start: datetime, end: datetime) -> None:
     ends = (start, end + timedelta(minutes=1))  # whole minutes, the last one among them
     stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for moment in ends]
     st.button(
@@ -247,17 +247,17 @@ def _open_history(cluster: str, start: str, end: str) -> None:
     state.go("history", cluster=cluster, range="dates", start=start, end=end)
 
 
-def _moves(view: Shown, picked: list[str], seed: int) -> None:
+def _moves(view: BacktestView, picked: list[str], seed: int) -> None:
     """Draw the moves of one of the picked candidates."""
     if "moves" not in (view.job.answer.tables if view.job.answer else ()):
         return
     with st.expander("Moves", icon=":material/swap_horiz:"):
-        name = str(st.selectbox("Of", picked, index=len(picked) - 1, key="_moves_of"))
+        name = str(st.selectbox("Moves of", picked, index=len(picked) - 1, key="_moves_of"))
         moves = queries.simulated(view.job, "moves", view.one_cluster, [name])
         if moves is None:
             return
         rows = model.moves_frame(moves, seed)
-        cut = f"; the first {_MOVES:,} are shown" if len(rows) > _MOVES else ""
+        cut = f"; first {_MOVES:,} shown" if len(rows) > _MOVES else ""
         st.caption(f"{len(rows):,} moves{cut}.")
         tables.table(
             rows.head(_MOVES),
@@ -292,10 +292,10 @@ document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"}
 """The plan that was asked for is below what the button was next to."""
 
 
-def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
+def draw_change(page: FleetContext, system: BacktestPages, view: BacktestView) -> None:
     """Draw what to change on the cluster, and the plan of it."""
     name = view.one_cluster
-    words.section("Changes", f"on {name}; simulated to convergence on its last minute")
+    words.section("Changes", f"on {name}; simulated to convergence from its last minute")
     for note in model.cautions(view.found.ranking(name)):
         st.caption(f":material/block: {words.plain(note)}")
     changes = _changes(view, name)
@@ -309,7 +309,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
         st.warning(words.plain(restart), icon=":material/restart_alt:")
     if name != page.choice.cluster.name:
         st.button(
-            f"Open {words.plain(name)} to plan this",
+            f"Open {words.plain(name)} to create a plan",
             icon=":material/open_in_new:",
             on_click=_choose,
             args=(name,),
@@ -324,7 +324,7 @@ def draw_change(page: FleetContext, system: BacktestPages, view: Shown) -> None:
             icon=":material/preview:",
             type="primary",
             key="_preview_plan",
-            help="Nothing is set until the plan is applied.",
+            help="No setting changes until you apply the plan.",
             on_click=_open_plan,
             args=(label,),
         )
@@ -337,7 +337,7 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
     if page.page is None:
         name = words.plain(page.choice.cluster.name)
         st.info(
-            f"A plan requires a snapshot of {name}; there is none yet.",
+            f"A plan requires a snapshot of {name}; none exists yet.",
             icon=":material/info:",
         )
         return
@@ -347,18 +347,18 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
         st.html(_INTO_VIEW, unsafe_allow_javascript=True)
 
 
-def _changes(view: Shown, name: str) -> pd.DataFrame | None:
+def _changes(view: BacktestView, name: str) -> pd.DataFrame | None:
     """Draw the choice of a candidate; return what it changes, ``None``: nothing is chosen."""
     advised = view.found.changes(name)
     if advised.empty:
         st.caption(
-            ":material/check_circle: No recommendation: no candidate is better than the recorded "
-            "settings, replayed."
+            ":material/check_circle: No recommendation: no candidate improves on the recorded "
+            "settings."
         )
     offered = model.plannable(view.found.ranking(name))
     best = None if advised.empty else str(advised["candidate"].iloc[0])
     chosen = st.selectbox(
-        "Candidate to plan",
+        "Candidate",
         offered,
         index=offered.index(best) if best in offered else None,
         placeholder="Choose a candidate",
@@ -371,10 +371,10 @@ def _changes(view: Shown, name: str) -> pd.DataFrame | None:
     try:
         changes = queries.changes_to(view.job, name, chosen)
     except OpsError as error:
-        words.failed(error, what="The changes cannot be read")
+        words.failed(error, what="Could not read the changes")
         return None
     if changes.empty:
-        st.caption("No changed settings, or the recorded settings could not be replayed.")
+        st.caption("No changed settings, or the recorded settings were not replayed.")
         return None
     return changes
 

@@ -173,7 +173,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
                 value=format_deviation(now),
                 note=f"target {format_band(found.target_ratio)}",
                 status=band_status(now, found.target_ratio) if found.problem else "ok",
-                help="Of the busiest server from the mean, "
+                help="Busiest server vs. mean, "
                 + ("at convergence." if best is not None else "in the snapshot."),
             )
         )
@@ -194,12 +194,12 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
             value=str(len(found.causes)) if found.causes or found.is_complete else UNKNOWN,
             note=_kinds(found),
             status=_state(found),
-            help="Observed: visible in the snapshot. Proven: a simulation of the fix improves it.",
+            help="Observed: found in the snapshot. Proven: the simulated fix improves it.",
         ),
         KeyFigure(
-            label="Changes simulated",
+            label="Simulated changes",
             value=f"{found.tried:,}",
-            note=untried if found.problem or not found.is_complete else "none needed",
+            note=untried if found.problem or not found.is_complete else "not required",
         ),
     ]
 
@@ -229,7 +229,7 @@ def _kinds(found: Diagnosis) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class SearchProgress:
     """How far the search of a diagnosis is.
 
     Attributes:
@@ -241,8 +241,8 @@ class Tried:
     elapsed_s: float
 
 
-def progress_words(tried: Tried | None) -> str:
+def progress_words(tried: SearchProgress | None) -> str:
     """Return how far the search is, for the bar of its time."""
     if tried is None:
-        return "Waiting for an earlier search."
+        return "Waiting for another search."
     return f"{pluralize(tried.count, 'change')} simulated, {format_age(tried.elapsed_s)} elapsed."

@@ -39,14 +39,14 @@ def draw(context: FleetContext, system: DiagnoseSystem) -> None:
             system.subject,
             key=state.DIAGNOSED_NAME,
             bind="query-params",
-            placeholder="Optional: one object",
+            placeholder="Object (optional)",
             width=420,
         )
         st.button("Reload", icon=":material/refresh:", type="tertiary", on_click=_again)
     try:
         end = _end(context, cluster)
     except OpsError as error:
-        words.failed(error, what="The history cannot be read")
+        words.failed(error, what="Could not read the history")
         return
     if end is None:
         st.info(f"No history of {words.plain(cluster)} yet.", icon=":material/history:")
@@ -91,18 +91,20 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     left, right = st.columns(2, gap="medium")
     with left:
-        words.section("Prevention", "Actual, replayed, and with the best setting")
+        words.section("Prevention", "Actual, replayed, with the best setting")
         runs = model.prevention_rows(found.prevention)
         tables.table(
             runs,
             {
                 "run": tables.words("Run"),
                 "moves": tables.whole("Moves"),
-                "back": tables.whole("Returned", "Moves back to a former broker or node."),
-                "deviation": tables.percent("Deviation p95", "Max deviation, by minute."),
+                "back": tables.whole("Returned", "Moves back to a previous broker or node."),
+                "deviation": tables.percent(
+                    "Deviation p95", "Max deviation, p95 over the minutes."
+                ),
             },
             key="prevention",
-            alt="Moves, returned moves and deviation: recorded, replayed, with the setting",
+            alt="Moves, returned moves and deviation: recorded, replayed and with the setting",
             height=tables.height_of(len(runs)),
         )
     with right:
@@ -112,12 +114,12 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
             verdicts,
             {"minutes": tables.whole("Minutes"), "verdict": tables.words("Next round")},
             key="verdicts",
-            alt="Next shedding decision, by number of minutes",
+            alt="Next shedding decision by number of minutes",
             height=tables.height_of(len(verdicts)),
         )
     events = model.event_rows(found)
     if not events.empty:
-        words.section("Moves", "with the verdict of the minute before")
+        words.section("Moves", "with the verdict of the previous minute")
         tables.table(
             events,
             {
@@ -128,7 +130,7 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
                 "why": tables.words("Reason"),
             },
             key="past_moves",
-            alt="Moves of the object with the reason of each",
+            alt="Moves of the object with reasons",
             height=tables.height_of(len(events)),
         )
     causes = model.rows_of(found.worst)
@@ -141,12 +143,12 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
         {
             "cause": tables.words("Cause"),
             "objects": tables.words("Object"),
-            "now": tables.percent("Deviation", "Max deviation from the mean, without the fix."),
+            "now": tables.percent("Deviation", "Max deviation from the mean without the fix."),
             "fixed": tables.percent("With the fix"),
             "moves": tables.whole("Moves"),
             "back": tables.whole("Returned"),
         },
         key="past_causes",
-        alt="Causes at the max deviation, with the effect of each fix",
+        alt="Causes at the max deviation with the effect of each fix",
         height=tables.height_of(len(causes)),
     )

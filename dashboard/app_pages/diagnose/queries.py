@@ -15,7 +15,7 @@ from core.errors import OpsError
 from core.progress import NoProgress
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.app_pages.diagnose.model import Tried
+from dashboard.app_pages.diagnose.model import SearchProgress
 from dashboard.components.systems import system_of
 from dashboard.queries.background import BackgroundResults
 from dashboard.services import history
@@ -43,11 +43,11 @@ class _Search:
         del total, words  # a search ends with its time, not with a number
         self._count = done
 
-    def of(self, key: tuple[str, CachedSnapshot]) -> Tried | None:
+    def of(self, key: tuple[str, CachedSnapshot]) -> SearchProgress | None:
         """Return how far the search of a snapshot is; ``None``: it waits for another one."""
         if key != self._key:
             return None
-        return Tried(self._count, time.monotonic() - self._began)
+        return SearchProgress(self._count, time.monotonic() - self._began)
 
 
 search: Final = _Search()
@@ -55,7 +55,7 @@ search: Final = _Search()
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosed:
+class DiagnosisResult:
     """A diagnosis with what is measured without it.
 
     Attributes:
@@ -67,14 +67,14 @@ class Diagnosed:
     deviation: float | None
 
 
-def _diagnosed(key: tuple[str, CachedSnapshot]) -> Diagnosed | str:
+def _diagnosed(key: tuple[str, CachedSnapshot]) -> DiagnosisResult | str:
     kind, stored = key
     search.begin(key)
     try:
         snapshot = system_of(kind).page.read(stored).snapshot
         earlier = services.earlier_snapshots(services.page_config(), snapshot)
         found = diagnose(snapshot, DiagnoseRequest(), search, earlier=earlier)
-        return Diagnosed(found, diagnosis_of(kind).unevenness(snapshot))
+        return DiagnosisResult(found, diagnosis_of(kind).unevenness(snapshot))
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
 

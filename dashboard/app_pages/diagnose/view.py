@@ -17,7 +17,7 @@ from dashboard.components import figures, frame, jobs, tables, words
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause, Diagnosis
     from core.snapshot.store import CachedSnapshot
-    from dashboard.app_pages.diagnose.queries import Diagnosed
+    from dashboard.app_pages.diagnose.queries import DiagnosisResult
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
     from dashboard.components.page import ClusterPage
 
@@ -42,10 +42,10 @@ def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
     words.title("Diagnose", f"{page.name} · snapshot of {key[1].taken_at:%Y-%m-%d %H:%M:%S} UTC")
     found = diagnosed.wait(key, _AT_ONCE_S)
     if found is None:
-        words.answer("Looking for causes; nothing is sent.")
+        words.answer("Searching for causes. No requests are sent to the cluster.")
         _wait_for(key)
     elif isinstance(found, str):
-        words.answer("This snapshot cannot be diagnosed.")
+        words.answer("Could not diagnose this snapshot.")
         st.error(words.plain(found))
     else:
         _draw(page, system, key, found)
@@ -65,7 +65,7 @@ def _again() -> None:
     st.session_state.pop(_FROZEN, None)
 
 
-def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosed) -> None:
+def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: DiagnosisResult) -> None:
     diagnosis = found.diagnosis
     figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
     verdict = diagnosis.verdict
@@ -103,10 +103,10 @@ def _actions(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Di
     with st.container(horizontal=True, vertical_alignment="center"):
         if not found.is_complete:
             st.button(
-                "Search all in background",
+                "Search all causes",
                 icon=":material/manage_search:",
-                help=f"{found.progress[:1].upper()}{found.progress[1:]}. Starts a job of up to "
-                f"{_JOB_S / 60:.0f} min.",
+                help=f"{found.progress[:1].upper()}{found.progress[1:]}. Starts a background job, "
+                f"up to {_JOB_S / 60:.0f} min.",
                 on_click=jobs.start,
                 args=(
                     page.config,
@@ -154,14 +154,14 @@ def _table(diagnosis: Diagnosis) -> None:
 
     columns = {
         "cause": tables.words("Cause"),
-        "affected": tables.words("Affected", "Clients or data affected now."),
+        "affected": tables.words("Affected", "Affected clients or data."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
-        "moves": tables.whole("Moves", "With the fix."),
+        "moves": tables.whole("Moves", "Moves with the fix."),
         "measured": tables.words("Measured"),
         "limit": tables.words("Limit"),
         "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
-        "back": tables.whole("Returned", "Moves back to a former broker or node."),
-        "converges": tables.words("Rounds", "To convergence, with the fix."),
+        "back": tables.whole("Returned", "Moves back to a previous broker or node."),
+        "converges": tables.words("Rounds", "Rounds to convergence with the fix."),
     }
     tables.grid(
         rows,
@@ -169,7 +169,7 @@ def _table(diagnosis: Diagnosis) -> None:
         column_order=_shown(diagnosis, list(columns)),
         column_config=columns,
         key=_TABLE,
-        alt="Causes by priority, with the simulated effect of each fix",
+        alt="Causes by priority with the simulated effect of each fix",
         height=tables.height_of(len(rows)),
         row_height=tables.ROW_PX,
         placeholder=model.UNKNOWN,

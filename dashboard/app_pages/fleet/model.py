@@ -166,13 +166,10 @@ def subtitle(rows: Sequence[FleetRow]) -> str:
     """Return how many clusters need attention, and how many cannot be judged."""
     bad = sum(one.state in ("bad", "attention") for one in rows)
     unsure = sum(one.state in ("unknown", None) for one in rows)
-    verb = "needs" if bad == 1 else "need"
-    head = (
-        f"{bad} of {pluralize(len(rows), 'cluster')} {verb} attention"
-        if bad
-        else f"{pluralize(len(rows), 'cluster')} configured"
-    )
-    return head + (f" · {unsure} cannot be judged" if unsure else "")
+    head = pluralize(len(rows), "cluster")
+    if bad:
+        head += f" · attention required: {bad}"
+    return head + (f" · unknown: {unsure}" if unsure else "")
 
 
 def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
@@ -210,7 +207,7 @@ def _state(row: FleetRow) -> str:
         "attention": pluralize(counts["warning"], "warning")
         if counts["warning"]
         else pluralize(row.alerts, "alert"),
-        "unknown": None if counts["unknown"] else f"{unexamined} not examined",
+        "unknown": None if counts["unknown"] else f"{unexamined} not checked",
     }.get(row.state)
     return STATE_WORDS[row.state] if number is None else f"{STATE_WORDS[row.state][0]} {number}"
 
@@ -248,7 +245,7 @@ def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: dat
     quiet = f", {counts['silenced']} silenced" if counts["silenced"] else ""
     late = timedelta(minutes=Limits().stale_min)
     unread = sum(one.taken_at is None or now - one.taken_at > late for one in rows)
-    note = f"firing{quiet}" if firing or quiet else "none is firing"
+    note = f"firing{quiet}" if firing or quiet else "0 firing"
     status: Status = "ok"
     if unread and not firing:
         note, status = f"not evaluated: {pluralize(unread, 'cluster')} not collected", "unknown"
@@ -276,7 +273,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
         value=f"{healthy} / {len(rows)}",
         note=f"{pluralize(counts['error'], 'error')}, {pluralize(counts['warning'], 'warning')}",
         status=status,
-        help="Every area was examined, without a finding that is an error, a warning or unknown.",
+        help="Clusters without errors, warnings or unknown areas.",
     )
 
 
@@ -292,7 +289,7 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
             None if value is None else abs(value), worst.target_ratio if worst else 0.0
         ),
         trend=() if worst is None else worst.trend,
-        help="Of the busiest broker, or the node with most or fewest primaries, from the mean.",
+        help="Busiest broker, or node with the most or fewest primaries, vs. mean.",
     )
 
 
@@ -310,7 +307,7 @@ def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
         value=format_ratio(value),
         note="" if worst is None else worst.hottest,
         status="" if value is None else "bad" if value > HIGH_USAGE else "ok",
-        help="Weighted maximum over the resources of a broker, or disks of a node.",
+        help="Highest weighted resource usage of a broker, or disk usage of a node.",
     )
 
 
@@ -324,7 +321,7 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
         value=format_bytes_per_s(sum(one.traffic or 0.0 for one in known) if known else None),
         note="in + out",
         trend=total,
-        help="Of every cluster whose servers report it.",
+        help="Clusters with traffic reports only.",
     )
 
 
@@ -334,9 +331,9 @@ def _moves(rows: Sequence[FleetRow]) -> KeyFigure:
     return KeyFigure(
         label="Moves, last hour",
         value=f"{len(moves):,}",
-        note=f"{back} came back" if back else "none came back",
+        note=f"{back} returned" if back else "0 returned",
         status="warning" if back else "",
-        help="Changes of owner between saved snapshots.",
+        help="Owner changes between saved snapshots.",
     )
 
 

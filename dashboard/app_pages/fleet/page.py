@@ -17,7 +17,7 @@ from dashboard.components import figures, findings, first_steps, fleet_views, fr
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
 from dashboard.components.waiting import no_snapshot
-from dashboard.presenters.findings import Listed, listed
+from dashboard.presenters.findings import FindingRow, listed
 from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
 from dashboard.services import alerts
@@ -57,7 +57,7 @@ def row_of(cluster: Cluster) -> model.FleetRow:
     return model.FleetRow(cluster=cluster.name, acting=acting_of(page.config, cluster))
 
 
-def listed_of(cluster: Cluster, row: model.FleetRow) -> list[Listed]:
+def listed_of(cluster: Cluster, row: model.FleetRow) -> list[FindingRow]:
     """Return a cluster's findings for the table."""
     system, stored = system_of(cluster.kind), stored_of(cluster, saved[cluster.name])
     since: Any = None

@@ -62,14 +62,14 @@ def _processes(config: Config) -> None:
             "state": tables.status("State", (model.UP, model.DOWN)),
             "since": st.column_config.DatetimeColumn("Since (UTC)", format="YYYY-MM-DD HH:mm:ss"),
             "restarts": st.column_config.TextColumn(
-                "Restarts", help="By the command that runs it.", alignment="right"
+                "Restarts", help="Restarts by the supervising command.", alignment="right"
             ),
-            "end": tables.words("Last end", "Exit code or signal of its latest process."),
+            "end": tables.words("Last exit", "Exit code or signal of the last process."),
             "next": tables.words("Next start (UTC)"),
-            "log": tables.words("Log", "In the state directory."),
+            "log": tables.words("Log", "File in the state directory."),
         },
         key="processes",
-        alt="Processes of Trimtab that are down or were started again",
+        alt="Trimtab processes that are down or restarted",
         height=tables.height_of(min(len(news), _MAX_ROWS)),
     )
 
@@ -92,7 +92,9 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
         [one.deviation_ratio for one in rows], [one.target_ratio for one in rows]
     )
     trend = tables.sparkline(
-        "Last 6 h", "Max deviation, one scale.", y_max=max(highest, 1.0) * _HEADROOM
+        "Last 6 h",
+        "Max deviation, same scale for all clusters.",
+        y_max=max(highest, 1.0) * _HEADROOM,
     )
     has_groups = any(one.group for one in rows)
     has_news = any(one.acting.access != ACTS or one.acting.run for one in rows)
@@ -104,26 +106,28 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
             "state": tables.status(
                 "State",
                 sorted({one[0] for one in frame["state"]}),
-                "The worst findings, and how many; unknown is never healthy.",
+                "Worst severity and number of findings.",
                 width_px=108,
             ),
-            "bar": tables.deviation("Deviation from mean", "Grey: the cluster's target band."),
+            "bar": tables.deviation("Deviation from mean", "Grey: target band."),
             "deviation": tables.signed_percent("Max", width_px=66),
             "usage": tables.percent(
                 "Usage",
-                "Weighted maximum of a broker, or disks of a node; the fullest.",
+                "Highest weighted broker usage or node disk usage.",
                 width_px=62,
             ),
             **({} if has_news else {"trend": trend}),  # there is no room for both
             "load": st.column_config.TextColumn("Load", alignment="right", width=78),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=54),
-            "balancer": tables.words("Balancer", "What the cluster itself does.", width_px=150),
+            "balancer": tables.words(
+                "Balancer", "State of the cluster's own balancer.", width_px=150
+            ),
             **(
-                {"run": tables.words("Access", "Read-only, or the run in progress.", width_px=92)}
+                {"run": tables.words("Access", "Read-only, or the active run.", width_px=92)}
                 if has_news
                 else {}
             ),
-            "age": tables.words("Read", "When the snapshot was taken.", width_px=68),
+            "age": tables.words("Snapshot age", "Age of the snapshot.", width_px=68),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",
@@ -137,7 +141,7 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
     words.section("Activity")
     frame = model.recent(rows, runs)
     if frame.empty:
-        st.caption("No run yet, and no move in the last hour.")
+        st.caption("No runs, and no moves in the last hour.")
         return
 
     def open_row() -> None:
@@ -155,7 +159,7 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
         {
             "at": st.column_config.DatetimeColumn("UTC", format="HH:mm", width=52),
             "what": st.column_config.ButtonColumn(
-                "What",
+                "Event",
                 type="tertiary",
                 alignment="left",
                 on_click=open_row,
@@ -165,6 +169,6 @@ def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
             **({"cluster": tables.words("Cluster")} if len(rows) > 1 else {}),
         },
         key="fleet_activity",
-        alt="Latest runs and moves, the newest first",
+        alt="Latest runs and moves, newest first",
         height=tables.height_of(min(len(frame), _MAX_ROWS)),
     )

@@ -24,7 +24,7 @@ _ROW_PX: Final = 13
 _MIN_PX, _MAX_PX = 104, 300
 _MEAN_PX, _EVEN_PX, _LANE_PX = 50, 46, 16
 _GAP_PX: Final = 18
-_QUIET: Final = "no event"
+_QUIET: Final = "no events"
 _HEADROOM: Final = 1.25
 """For the name of a panel, above its lines."""
 

@@ -50,7 +50,7 @@ LANES: Final = (
         "others",
         "circle",
         SERIES[7],
-        "change of primary",
+        "primary change",
     ),
     LaneKind(
         "ours",
@@ -70,11 +70,9 @@ LANES: Final = (
         SERIES[3],
         "split or merge",
     ),
-    LaneKind(
-        "replicas", "Replicas", ("replica",), "every", "square", SERIES[6], "change of replica"
-    ),
-    LaneKind("leaders", "Leader", ("leader",), "every", "star", SERIES[5], "change of leader"),
-    LaneKind("level", "Level", ("level",), "every", "hexagon", SERIES[3], "change of level"),
+    LaneKind("replicas", "Replicas", ("replica",), "every", "square", SERIES[6], "replica change"),
+    LaneKind("leaders", "Leader", ("leader",), "every", "star", SERIES[5], "leader change"),
+    LaneKind("level", "Level", ("level",), "every", "hexagon", SERIES[3], "level change"),
     LaneKind(
         "servers",
         "Restarts",
@@ -86,7 +84,7 @@ LANES: Final = (
     ),
     LaneKind(
         "settings",
-        "Settings, policies",
+        "Settings and policies",
         ("setting", "policy"),
         "every",
         "cross",
@@ -100,7 +98,7 @@ LANES: Final = (
         "every",
         "triangle-right",
         ACCENT,
-        "entry of a run",
+        "run entry",
     ),
 )
 """From the top of the picture."""
@@ -115,16 +113,16 @@ KIND_WORDS: Final[Mapping[str, str]] = {
     "split": "split",
     "merge": "merged",
     "leader": "leader changed",
-    "level": "level set",
-    "broker_up": "broker came up",
-    "broker_down": "broker went away",
-    "node_up": "node came up",
-    "node_down": "node went down",
+    "level": "level changed",
+    "broker_up": "broker up",
+    "broker_down": "broker down",
+    "node_up": "node up",
+    "node_down": "node down",
     "node_restart": "node restarted",
     "setting": "setting changed",
     "policy": "policy changed",
     "run": "run",
-    "step": "step of a run",
+    "step": "run step",
 }
 _BY_WORDS: Final = {"cluster": "cluster", TRIMTAB: "Trimtab"}
 _MAX_TEXT: Final = 90
@@ -184,7 +182,7 @@ def _lane(lane: LaneKind, marks: Mapping[int, _Mark]) -> Lane:
         times=[ms_to_datetime(one.first_at) for one in ordered],
         sizes=[one.size for one in ordered],
         texts=[
-            one.text if one.size == 1 else f"{one.size:,} times {lane.noun}, first<br>{one.text}"
+            one.text if one.size == 1 else f"{one.size:,}x {lane.noun}, first<br>{one.text}"
             for one in ordered
         ],
         symbol=lane.symbol,

@@ -19,16 +19,24 @@ from dashboard.queries.history import stored_at
 
 if TYPE_CHECKING:
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
-    from dashboard.app_pages.history.timeline import Looked
+    from dashboard.app_pages.history.timeline import SelectedMinute
     from dashboard.components.header import Choice
     from dashboard.queries.history import HistoryQuery, Picture
     from dashboard.services import Config
 
-_NEWEST: Final = "the newest minute"
-_FIRST: Final = "the first minute of the range"
-_LAST: Final = "the last minute of the range"
-_BEFORE: Final = "the minute before"
-_OTHER: Final = "another minute"
+_NEWEST: Final = "newest minute"
+_FIRST: Final = "first minute of the range"
+_LAST: Final = "last minute of the range"
+_BEFORE: Final = "previous minute"
+_OTHER: Final = "custom minute"
+_FORMER: Final = {
+    "the newest minute": _NEWEST,
+    "the first minute of the range": _FIRST,
+    "the last minute of the range": _LAST,
+    "the minute before": _BEFORE,
+    "another minute": _OTHER,
+}
+"""The same in an address written before."""
 _MAX_ROWS: Final = 5_000
 _TABLE_PX: Final = 420
 _NEAR: Final = timedelta(minutes=30)
@@ -42,7 +50,7 @@ def draw_minute(
     system: HistorySystem,
     measure: HistoryMeasure,
     picture: Picture,
-    looked: Looked,
+    looked: SelectedMinute,
 ) -> None:
     """Draw the minute that is looked at against another one.
 
@@ -64,18 +72,20 @@ def draw_minute(
         st.space("stretch")
         _links(system, looked)
     if other is None:
-        st.caption("Enter the other minute as 2026-11-21 14:05 (UTC).")
+        st.caption("Enter the minute in the format 2026-11-21 14:05 (UTC).")
     elif shown == "changes":
         _draw_changes(config, header, system, looked, other)
     else:
         _draw_load(query, system, measure, looked, other)
 
 
-def _pick(picture: Picture, looked: Looked) -> datetime | None:
+def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
     """Draw the choice of the other minute; return it, ``None`` if none is entered."""
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
-    label = f"{stamp(looked.moment)} UTC{', newest' if is_newest else ''}, against"
+    label = f"{stamp(looked.moment)} UTC{', newest' if is_newest else ''} vs."
+    state.rename_in_address(state.AGAINST, {old.capitalize(): now for old, now in _FORMER.items()})
+    state.rename_in_address(state.AGAINST, _FORMER)
     chosen = choice.selected(
         label, offered, key=state.AGAINST, say=str.capitalize, width=300, has_label=True
     )
@@ -101,7 +111,7 @@ def _pick(picture: Picture, looked: Looked) -> datetime | None:
     return known.get(chosen) or parse_stamp(text or "")
 
 
-def _links(system: HistorySystem, looked: Looked) -> None:
+def _links(system: HistorySystem, looked: SelectedMinute) -> None:
     """Draw the links to the pages at this minute."""
     at = "now" if looked.at_ms == looked.newest_ms else stamp(looked.moment)
     names = dict(system.pages)
@@ -124,7 +134,7 @@ def _draw_load(
     query: HistoryQuery,
     system: HistorySystem,
     measure: HistoryMeasure,
-    looked: Looked,
+    looked: SelectedMinute,
     other: datetime,
 ) -> None:
     queries = query.history.queries()
@@ -138,7 +148,7 @@ def _draw_load(
         rows,
         _columns(system, measure, stamp(other)),
         key="history_minute",
-        alt=f"{measure.label} of every server at {stamp(looked.moment)} and at {stamp(other)}",
+        alt=f"{measure.label} by server at {stamp(looked.moment)} and at {stamp(other)}",
         height=min(_TABLE_PX, tables.height_of(len(rows))),
     )
     tables.downloads(
@@ -157,8 +167,10 @@ def _columns(system: HistorySystem, measure: HistoryMeasure, other: str) -> dict
     columns: dict[str, Any] = {
         "subject": tables.words(system.server.capitalize()),
         "then": _number(measure.label, measure),
-        "now": _number("Other minute", measure, help_text=f"{other} UTC"),
-        "difference": _number("Change", measure, sign="+", help_text="To the other minute."),
+        "now": _number("Compared minute", measure, help_text=f"{other} UTC"),
+        "difference": _number(
+            "Change", measure, sign="+", help_text="Difference to the compared minute."
+        ),
     }
     others = [one for one in system.measures if one.key != measure.key]
     return columns | {one.key: _number(one.label, one) for one in others}
@@ -179,16 +191,16 @@ def _number(label: str, measure: HistoryMeasure, sign: str = "", help_text: str 
 
 
 def _draw_changes(
-    config: Config, header: Choice, system: HistorySystem, looked: Looked, other: datetime
+    config: Config, header: Choice, system: HistorySystem, looked: SelectedMinute, other: datetime
 ) -> None:
     """Draw what changed from the earlier of the two minutes to the later one."""
     first, second = sorted((looked.moment, other))
     pair = [stored_at(config, header.cluster, header.saved, one) for one in (first, second)]
     if pair[0] is None or pair[1] is None:
-        st.caption("Nothing was recorded before that time.")
+        st.caption("No records before this time.")
         return
     if pair[0].snapshot_id == pair[1].snapshot_id:
-        st.caption("Both are the same minute. Choose another one.")
+        st.caption("Choose two different minutes.")
         return
     found = model.compare(system, pair[0], pair[1])
     st.markdown(words.plain(found.sentence))
@@ -202,7 +214,9 @@ def _draw_changes(
     }
     if "throughput" in found.rows:
         columns |= {
-            "throughput": tables.megabytes("Traffic", "Of the moved bundle, at the later minute."),
+            "throughput": tables.megabytes(
+                "Traffic", "Traffic of the moved bundle at the later minute."
+            ),
             "msg_rate": tables.rate("Rate"),
             "clients": tables.whole("Clients", "Producers and consumers."),
         }

@@ -140,7 +140,7 @@ def key_figures(
             label="Recorded",
             value=span_words(recorded),
             note=pluralize(evenness.at_ms.size, "snapshot"),
-            help="From the first to the last snapshot of the range.",
+            help="First to last snapshot of the range.",
         ),
         *system.even_figures(evenness, recorded, target_ratio),
         KeyFigure(
@@ -168,11 +168,11 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     ours = counts.ours(system.move_kind)
     parts = []
     if moves and hours >= 0.5 and not counts.orphans:
-        parts.append(f"{moves / hours:.1f} an hour")
+        parts.append(f"{moves / hours:.1f} per hour")
     if ours:
         parts.append(f"{ours:,} by Trimtab")
     if counts.orphans:
-        parts.append(f"{counts.orphans:,} off lost servers")
+        parts.append(f"{counts.orphans:,} after server failures")
     return ", ".join(parts)
 
 
@@ -288,7 +288,7 @@ def then_and_now(
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class MinuteComparison:
     """What differs between two minutes.
 
     Attributes:
@@ -301,7 +301,9 @@ class Compared:
     sentence: str
 
 
-def compare(system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot) -> Compared:
+def compare(
+    system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot
+) -> MinuteComparison:
     """Compare two snapshots of one cluster, the earlier one first.
 
     Args:
@@ -327,7 +329,7 @@ def compare(system: HistorySystem, first: CachedSnapshot, second: CachedSnapshot
     )
     rows = system.with_load(rows, after)
     ends = f"From {stamp(before.manifest.taken_at)} to {stamp(after.manifest.taken_at)} UTC"
-    return Compared(rows, f"{ends}: {_what_changed(rows, system)}; {even}.")
+    return MinuteComparison(rows, f"{ends}: {_what_changed(rows, system)}; {even}.")
 
 
 def _what_changed(rows: pd.DataFrame, system: HistorySystem) -> str:
@@ -416,7 +418,7 @@ def flaps_frame(flaps: pa.Table) -> pd.DataFrame:
 
 def minute_words(minute_s: float) -> str:
     """Return how long a minute is where the cluster's time is compressed, else nothing."""
-    return "" if minute_s == 60.0 else f"A minute of this cluster is {minute_s:g} s. "
+    return "" if minute_s == 60.0 else f"One minute of this cluster lasts {minute_s:g} s. "
 
 
 _BLURRED: Final = "? other moves"
@@ -451,12 +453,12 @@ def _percent(ratio: float | None) -> float:
 CONFIGURED: Final = "configured strategy"
 VERDICT_WORDS: Final = {
     "equal": "● same bundles",
-    "overlapping": "◐ partly the same",
-    "other": "○ other bundles",
+    "overlapping": "◐ some bundles",
+    "other": "○ different bundles",
     "nothing": "● no moves",
     "only_real": "▲ actual only",
     "only_predicted": "▼ predicted only",
-    "not_judged": "? not judged",
+    "not_judged": "? not evaluated",
 }
 _MAX_NAMES: Final = 2
 
@@ -471,11 +473,12 @@ def notes(found: Agreement, system: HistorySystem) -> list[str]:
     lines = []
     if found.judged:
         lines.append(
-            f"{found.judged:,} rounds judged: {format_ratio(found.agreed_ratio)} agree, rounds "
-            f"without moves included; of those with moves, {format_ratio(found.acting_ratio)}."
+            f"{found.judged:,} rounds evaluated: {format_ratio(found.agreed_ratio)} agree "
+            "(including rounds without moves); rounds with moves: "
+            f"{format_ratio(found.acting_ratio)}."
         )
     if found.moves:
-        lines.append(f"Actual moves exclude Trimtab's and include {system.by_hand}.")
+        lines.append(f"Actual moves include {system.by_hand} and exclude moves by Trimtab.")
     if found.landing_ratio is not None and found.landing_expected is not None:
         lines.append(
             f"Mean predicted probability of the actual destination: "

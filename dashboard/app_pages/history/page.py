@@ -29,7 +29,7 @@ try:
     span = history.span()
 except SnapshotError as error:
     states.tell_damage(history_of(config, choice.cluster))
-    words.failed(error, what="The history cannot be read")
+    words.failed(error, what="Could not read the history")
     st.stop()
 states.tell_damage(history)
 if span is None:
@@ -48,11 +48,11 @@ query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
 try:
     shown = picture(query)
 except SnapshotError as error:
-    words.failed(error, what="This range cannot be read")
+    words.failed(error, what="Could not read this range")
     st.stop()
 if not len(shown.minutes):
     with figures_place:
-        words.answer("Nothing was recorded in this range.")
+        words.answer("No records in this range.")
     states.outside(span)
     st.stop()
 target = services.target_ratio(config, choice.cluster)
@@ -88,4 +88,4 @@ for tab, draw in zip(tabs, DRAWN.values(), strict=True):
             try:
                 draw()
             except OpsError as error:
-                words.failed(error, what="This part of the history cannot be read")
+                words.failed(error, what="Could not read this view")

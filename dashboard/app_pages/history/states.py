@@ -29,24 +29,24 @@ def nothing_recorded(config: Config, choice: Choice) -> None:
     """Say why there is no history, and show the page as soon as there is one."""
     name = choice.cluster.name
     if not config.history.is_recorded:
-        words.answer(f"Recording is switched off: nothing of {name} is stored permanently.")
-        st.markdown(f"Switch it on in `{config.file or 'trimtab.toml'}`:")
+        words.answer(f"Recording is off for {name}.")
+        st.markdown(f"Enable it in `{config.file or 'trimtab.toml'}`:")
         st.code(_SWITCH, language="toml")
         return
-    words.answer(f"Nothing of {name} is recorded yet.")
+    words.answer(f"No history of {name} yet.")
     st.markdown(
-        "While a collector runs, every snapshot is recorded: load, owners, settings, and "
-        "everything that happened in between. The first minute appears with the first snapshot "
-        f"of a collector, about {config.collect_every_s:g} s after it has begun; times are UTC."
+        "A running collector records every snapshot: load, owners, settings and events. The "
+        f"first minute appears with the first snapshot, approx. {config.collect_every_s:g} s "
+        "after the collector starts. Times are UTC."
     )
     st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
-    st.markdown("An export of another machine opens with:")
+    st.markdown("To import an export from another machine:")
     st.code(f"trimtab history import FILE{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, choice), run_every=_LOOK_EVERY_S)()
 
 
 def _look(config: Config, choice: Choice) -> None:
-    st.caption(f"Looking for a recorded minute every {_LOOK_EVERY_S:.0f} s.")
+    st.caption(f"Checks for records every {_LOOK_EVERY_S:.0f} s.")
     if history_of(config, choice.cluster).span() is not None:
         st.rerun()
 
@@ -62,10 +62,11 @@ def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
     if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
         return
     why = (
-        "Recording is switched off."
+        "Recording is off."
         if not config.history.is_recorded
-        else "No collector has recorded since; see the collector's last error on the Fleet page, "
-        f"or start one: `trimtab collect {choice.cluster.name}{services.config_option(config)}`"
+        else "No collector has recorded since. See the collector's last error on the Fleet page, "
+        "or start a collector: `trimtab collect "
+        f"{choice.cluster.name}{services.config_option(config)}`"
     )
     st.warning(
         words.coded(why),
@@ -81,9 +82,9 @@ def tell_damage(history: ClusterHistory) -> None:
         lines = [f"- {words.plain(one)}" for one in found[:_MOST_NAMED]]
         lines += [f"- {len(found) - _MOST_NAMED:,} more"] if len(found) > _MOST_NAMED else []
         lines.append("")
-        lines.append("`trimtab history repair` shows what can be put back, and what is lost.")
+        lines.append("To list recoverable and lost records, run `trimtab history repair`.")
         st.warning(
             "\n".join(lines),
-            title="This history is incomplete",
+            title="Incomplete history",
             icon=":material/broken_image:",
         )

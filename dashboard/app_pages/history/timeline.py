@@ -52,7 +52,7 @@ def pick_range(
         key=state.RANGE,
         bind="query-params",
         label_visibility="collapsed",
-        help="Presets end at the time of the header.",
+        help="Presets end at the time selected in the header.",
     )
     free = _dates(span) if preset == FREE else (None, None)
     key = choice.selected(
@@ -132,7 +132,7 @@ def draw_picture(
     picture: Picture,
     system: HistorySystem,
     measure: HistoryMeasure,
-    looked: Looked,
+    looked: SelectedMinute,
     wanted: list[str],
     target_ratio: float,
 ) -> None:
@@ -152,8 +152,8 @@ def draw_picture(
         key=_KEY,
         on_select=_clicked,
         selection_mode="points",
-        alt=f"{measure.label} of each {system.server} over time, events below; the hottest on "
-        f"average is {data.rows[0] if data.rows else 'unknown'}.",
+        alt=f"{measure.label} of each {system.server} over time, with events; highest average: "
+        f"{data.rows[0] if data.rows else 'unknown'}.",
     )
 
 
@@ -174,7 +174,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class Looked:
+class SelectedMinute:
     """The minute that is looked at.
 
     Attributes:
@@ -197,7 +197,7 @@ def look_at(moment: datetime) -> None:
     st.session_state[state.VIEW] = model.MINUTE
 
 
-def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
+def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> SelectedMinute:
     """Return the minute that the address names, or the default; within the recorded ones.
 
     Args:
@@ -222,7 +222,7 @@ def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
     st.session_state[state.MINUTE] = saved
     state.keep_in_address(state.MINUTE, saved, default="")
     misnamed.draw(state.MINUTE, saved)
-    return Looked(at_ms, newest_ms)
+    return SelectedMinute(at_ms, newest_ms)
 
 
 def _not_there(text: str) -> InputError:
@@ -232,7 +232,7 @@ def _not_there(text: str) -> InputError:
     )
 
 
-def draw_scrubber(query: HistoryQuery, picture: Picture, looked: Looked) -> None:
+def draw_scrubber(query: HistoryQuery, picture: Picture, looked: SelectedMinute) -> None:
     """Draw slider and buttons that lead from minute to minute and from event to event."""
     minutes = picture.minutes
     row = minutes.row_at(looked.moment) or 0

@@ -112,7 +112,7 @@ def _draw_events(query: HistoryQuery, lanes: Sequence[str], text: str) -> None:
             "subject": tables.words("Object"),
             "before": tables.words("Before", width_px=118),
             "after": tables.words("After", width_px=118),
-            "by": tables.words("By", "Trimtab: a step of a run. Otherwise the cluster itself."),
+            "by": tables.words("By", "Trimtab (step of a run) or the cluster itself."),
             "who": tables.words("User"),
             "why": tables.words("Reason"),
             "run": tables.opener("Run", "_history_run", run_link, is_pinned=False),
@@ -123,11 +123,11 @@ def _draw_events(query: HistoryQuery, lanes: Sequence[str], text: str) -> None:
         height=min(_TABLE_PX, tables.height_of(len(rows))),
         row_height=tables.ROW_PX,
         placeholder="",
-        alt="Events of the period, newest first",
+        alt="Events, newest first",
     )
     _draw_ticked(rows)
     with st.container(horizontal=True, vertical_alignment="center"):
-        more = f"the newest {MAX_EVENTS:,}" if table.num_rows == MAX_EVENTS else ""
+        more = f"newest {MAX_EVENTS:,}" if table.num_rows == MAX_EVENTS else ""
         st.caption(" · ".join(filter(None, [f"{len(rows):,} events", more])), width="content")
         tables.downloads(
             rows, cluster=query.history.cluster, what="history-events", moment=query.period.end
@@ -138,7 +138,7 @@ def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     """Draw the alerts that began or ended in the period."""
     found = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
     if not found:
-        st.caption("No alert began or ended in this period.")
+        st.caption("No alert changes in this period.")
         return
     rows = pd.DataFrame(
         {
@@ -161,12 +161,12 @@ def _draw_alerts(config: Config, query: HistoryQuery) -> None:
         },
         key=_ALERTS,
         missing="",
-        alt="Alerts that began or ended in the period, newest first",
+        alt="Alert changes, newest first",
         height=min(_TABLE_PX, tables.height_of(len(rows))),
         selection="single-row",
     )
     st.caption(
-        "Select an alert to see the measured value."
+        "Select an alert to show the measured value."
         if selected is None
         else words.plain(found[selected].sentence)
     )
@@ -197,7 +197,7 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
             for name, value in details_of(event["details"]):
                 st.caption(f"{words.plain(name)}: {words.plain(value)}")
             st.button(
-                "Open this minute",
+                "Open minute",
                 icon=":material/schedule:",
                 key="_look_at_event",
                 on_click=look_at,
@@ -222,8 +222,8 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
     known = predicted((query.history, period, None))
     if known is None:
         st.caption(
-            "No predictions in this period. The collector runs the cluster's strategy at every "
-            "snapshot; `shadow` under `[history]` adds more strategies."
+            "No predictions in this period. The collector predicts with the active strategy; "
+            "add strategies with `shadow` under `[history]`."
         )
         return
     configured = model.configured_words(list(known.effective))
@@ -251,8 +251,8 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
             "predicted_count": tables.whole("Predicted"),
             "moved_count": tables.whole("Actual", "Moves by the leader."),
             "both": tables.whole("Both"),
-            "early": tables.whole("Early", "Predicted one or two rounds before."),
-            "brokers": tables.words("Sources", "Source brokers, predicted against actual."),
+            "early": tables.whole("Early", "Predicted one or two rounds earlier."),
+            "brokers": tables.words("Sources", "Source brokers, predicted vs. actual."),
         },
         key=_ROUNDS,
         alt="Rounds: predicted and actual",
@@ -261,7 +261,7 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
         selection="single-row",
     )
     if selected is None:
-        st.caption("Select a round to see its moves.")
+        st.caption("Select a round to show its moves.")
     else:
         _draw_round(shown.iloc[selected])
     tables.downloads(rows, cluster=cluster, what="history-agreement", moment=period.end)
@@ -272,7 +272,7 @@ _ROUNDS_PX: Final = 300
 
 def _draw_round(one: pd.Series[Any]) -> None:
     """Draw one round in full."""
-    parts = {"Predicted": one["predicted"], "Actual": one["moved"], "Not judged": one["why"]}
+    parts = {"Predicted": one["predicted"], "Actual": one["moved"], "Not evaluated": one["why"]}
     with st.container(border=True, gap="xsmall"):
         st.markdown(words.plain(one["sentence"]))
         for name, text in parts.items():
@@ -303,8 +303,8 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
     name = file_name(history.cluster, "history", period.end, "zip")
     st.markdown(
         words.coded(
-            f"{history.cluster}, {period_words(period)}, from the full hour. "
-            "Opens on another machine with `trimtab history import FILE`."
+            f"{history.cluster}, {period_words(period)}, from the full hour. To import it on "
+            "another machine, run `trimtab history import FILE`."
         )
     )
 
@@ -319,12 +319,12 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
     files = sum(one.files for one in sizes.values())
     if total * _share(query) > MOST_BYTES:
         st.caption(
-            f"The range is too long for a browser (max {format_bytes(MOST_BYTES)}). "
-            "Choose a shorter one or use the command line:"
+            f"The range exceeds the browser limit ({format_bytes(MOST_BYTES)}). Choose a "
+            "shorter range or use the command line:"
         )
     else:
         st.download_button(
-            "Export this range",
+            "Export range",
             data=made,
             file_name=name,
             icon=":material/download:",
@@ -339,7 +339,7 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
     )
     st.caption(
         words.plain(
-            f"The history of {history.cluster} takes {format_bytes(total)} in {files:,} files at "
+            f"History of {history.cluster}: {format_bytes(total)} in {files:,} files at "
             f"{config.history_uri}. {_kept_words(config)}"
         )
     )
@@ -357,8 +357,9 @@ def _share(query: HistoryQuery) -> float:
 def _kept_words(config: Config) -> str:
     limits = config.history
     return (
-        f"Days older than {limits.max_age_days:g} days are dropped, and the oldest ones beyond "
-        f"{format_bytes(limits.max_bytes)}. It is {services.now():%H:%M} UTC."
+        f"Data older than {limits.max_age_days:g} days and data beyond "
+        f"{format_bytes(limits.max_bytes)} are deleted, oldest first. Current time: "
+        f"{services.now():%H:%M} UTC."
     )
 
 
@@ -391,7 +392,7 @@ def draw_moves(
     figures.chart(
         moves_by_time(by_time),
         key="history_moves",
-        alt=f"Moves in each {by_time.each} of the period, by actor",
+        alt=f"Moves in each {by_time.each} by actor",
     )
     labels = {
         "movers": "Top movers",
@@ -457,17 +458,17 @@ def _draw_top(query: HistoryQuery, system: HistorySystem) -> None:
         {
             "subject": opener,
             "moves": tables.whole("Moves"),
-            "returns": tables.whole("Returned", "Moves back to the source of the move before."),
+            "returns": tables.whole("Returned", "Moves back to the source of the previous move."),
             "by_trimtab": tables.whole("By Trimtab"),
             "shortest_stay_min": st.column_config.NumberColumn(
-                "Min stay", format="%.1f min", help="Shortest time between two moves."
+                "Min stay", format="%.1f min", help="Min time between two moves."
             ),
             "last_at": st.column_config.DatetimeColumn(
                 "Last (UTC)", format="MM-DD HH:mm", timezone="UTC"
             ),
         },
         key="history_movers",
-        alt="Top movers, returned ones first",
+        alt="Top movers, returned bundles first",
         missing="",
         height=min(_SHORT_PX, tables.height_of(len(rows))),
     )
@@ -485,13 +486,13 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
         rows,
         {
             "subject": tables.words("Object"),
-            "home": tables.words("From and back to"),
-            "away": tables.words("Via"),
+            "home": tables.words("Original owner"),
+            "away": tables.words("Temporary owner"),
             "away_min": st.column_config.NumberColumn("Away", format="%.1f min"),
             "returned_at": st.column_config.DatetimeColumn(
                 "Returned (UTC)", format="MM-DD HH:mm", timezone="UTC"
             ),
-            "by": tables.words("By", "Actor of the move away and of the move back."),
+            "by": tables.words("By", "Actors of the two moves."),
         },
         key="history_flaps",
         alt="Flaps, newest first",
@@ -503,7 +504,7 @@ def _draw_flaps(flaps: pa.Table, cluster: str, query: HistoryQuery) -> None:
 
 def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None:
     rows = model.rounds_frame(rounds)
-    note = "Improved: mean deviation lower by more than half a point."
+    note = "Improved: mean deviation lower by more than 0.5 percentage points."
     st.caption(f"{note} {model.minute_words(minute_s)}".strip())
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(
@@ -512,7 +513,7 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
         max_value=240,
         value=SIDE_MINUTES,
         key=_SIDE,
-        help="Before and after each round. Shorter: fewer overlaps, more noise.",
+        help="Minutes before and after each round. Shorter windows overlap less and are noisier.",
     )
     right.number_input(
         "Settling time (min)",
@@ -520,7 +521,7 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
         max_value=120,
         value=SETTLE_MINUTES,
         key=_SETTLE,
-        help="Skipped after the moves: load reports and averages lag.",
+        help="Minutes skipped after the moves, because load reports and averages lag.",
     )
 
     def look(text: str) -> None:
@@ -540,11 +541,12 @@ def _draw_rounds(rounds: pa.Table, query: HistoryQuery, minute_s: float) -> None
             "helped": tables.words("Improved"),
             "others": tables.whole(
                 "Other moves",
-                "Within the compared minutes; with any of them the effect cannot be attributed.",
+                "Moves within the compared minutes; the effect cannot be attributed if there "
+                "are any.",
             ),
         },
         key="history_move_rounds",
-        alt="Rounds with the deviation before and after",
+        alt="Rounds with deviation before and after",
         missing="unknown",
         height=min(_TABLE_PX, tables.height_of(len(rows))),
     )
@@ -609,8 +611,7 @@ def _draw_subject(
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
             words.plain(
-                f"{name} had no load in this period, or the {noun} does not exist. "
-                f"Format: {subjects.names}."
+                f"{name}: no load in this period, or no such {noun}. Format: {subjects.names}."
             )
         )
         return
@@ -621,7 +622,7 @@ def _draw(
     query: HistoryQuery, subject: str, table: pa.Table, measures: tuple[HistoryMeasure, ...]
 ) -> None:
     if not table.num_rows:
-        st.caption(words.plain(f"No records of {subject} in this period."))
+        st.caption(words.plain(f"No records for {subject} in this period."))
         return
     times = [ms_to_datetime(int(at)) for at in table["at"].to_pylist()]
     happened = events_frame(query.history.events().events(query.period, subject=subject, limit=60))
@@ -642,6 +643,6 @@ def _draw(
                     times, [Series(one.label, values)], one.unit, events=marks, height=_SERIES_PX
                 ),
                 key=f"history_series_{one.key}",
-                alt=f"{one.label} of {subject} over time, with its events",
+                alt=f"{one.label} of {subject} over time, with events",
             )
         drawn += 1

@@ -35,11 +35,11 @@ _LABELS: Final = {
     "to": "To (UTC)",
     "start": "From (UTC)",
     "end": "To (UTC)",
-    "side_minutes": "Averaged before and after, minutes",
-    "settle_minutes": "Left out after a move, minutes",
-    "file": "File of topics",
+    "side_minutes": "Compared minutes",
+    "settle_minutes": "Settling time (min)",
+    "file": "Topic file",
 }
-_OPEN: Final = {"at": "now", "start": "from the start", "end": "to the end"}
+_OPEN: Final = {"at": "now", "start": "start", "end": "end"}
 _EXAMPLE: Final = "2026-11-21T14:00:00Z"
 
 
@@ -142,15 +142,13 @@ def _field(name: str, raw: Mapping[str, Any], *, is_needed: bool) -> Field:
 
 def _help(raw: Mapping[str, Any]) -> str:
     described = str(raw.get("description") or "").replace("\n", " ")
-    return (
-        f"{described} Written as in {_EXAMPLE}." if raw.get("format") == "date-time" else described
-    )
+    return f"{described} Format: {_EXAMPLE}." if raw.get("format") == "date-time" else described
 
 
 def _hint(name: str, raw: Mapping[str, Any]) -> str:
     if raw.get("format") == "date-time":
         return f"empty: {_OPEN.get(name, 'any')}"
-    return "whole path on the server" if raw.get("format") == "path" else ""
+    return "absolute path on the server" if raw.get("format") == "path" else ""
 
 
 def missing_of(fields: Sequence[Field], given: Mapping[str, Any]) -> list[str]:
@@ -191,7 +189,7 @@ def _of_clusters(field: Field, clusters: Sequence[str], chosen: str) -> Field:
     return Field(
         name=field.name,
         label="Clusters" if many else "Cluster",
-        help=field.help or ("None: all that are known." if many else ""),
+        help=field.help or ("Empty: all clusters." if many else ""),
         form="choices" if many else "choice",
         default=[chosen] if many and chosen else chosen,
         options=tuple(clusters),
@@ -218,7 +216,8 @@ def asked_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any
                 value = json.loads(value)
             except ValueError as exc:
                 raise InputError(
-                    f"{field.label} is not JSON: {exc}.", hint='Write for example {"key": [1, 2]}.'
+                    f"{field.label} must be JSON: {exc}.",
+                    hint='Enter JSON, for example {"key": [1, 2]}.',
                 ) from exc
         found[field.name] = value
     return found
@@ -269,29 +268,34 @@ _UNITS: Final[Mapping[ColumnForm, str]] = {
 }
 _NAMES: Final[Mapping[str, str]] = {
     "starts_at": "From",
-    "taken_at": "Seen at",
-    "max": "Maximum",
-    "p95": "95th percentile",
-    "worst_p95": "Worst 95th percentile",
+    "taken_at": "Snapshot",
+    "max": "Max",
+    "p95": "p95",
+    "worst_p95": "Worst p95",
     "topic_count": "Topics",
-    "topics_mean": "Topics a bundle",
-    "topics_max": "Most in a bundle",
+    "topics_mean": "Topics per bundle",
+    "topics_max": "Max per bundle",
     "flow": "Throughput",
-    "flow_max": "In its busiest bundle",
-    "largest_share": "Share of its busiest bundle",
-    "busiest_flow": "Busiest carried",
-    "idlest_flow": "Idlest carried",
-    "deviation_p95": "Deviation, 95th percentile",
-    "deviation_max": "Deviation at worst",
+    "flow_max": "Busiest bundle",
+    "largest_share": "Busiest bundle share",
+    "busiest_flow": "Busiest server",
+    "idlest_flow": "Idlest server",
+    "deviation_p95": "Deviation p95",
+    "deviation_max": "Max deviation",
     "uneven_share": "Minutes over 20%",
     "change_ratio": "Relative change",
-    "dwell_ms": "Stayed away",
-    "shortest_dwell_ms": "Shortest away",
+    "dwell_ms": "Time away",
+    "shortest_dwell_ms": "Min time away",
     "left_at": "Left at",
-    "returned_at": "Back at",
-    "flaps": "Came back",
+    "returned_at": "Returned at",
+    "flaps": "Returned",
+    "landed": "Destination",
+    "leads": "Leader",
+    "took_s": "Duration",
+    "took_ms": "Duration",
+    "wanted": "Expected",
 }
-"""What columns are called whose name does not say it."""
+"""Column headers that differ from the name of the field."""
 _EPOCH_MS: Final = 1e11
 """Greater whole numbers in a column that is named like a time are milliseconds since the epoch."""
 
@@ -301,7 +305,7 @@ MOST_POINTS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ResultColumn:
     """How a column is shown."""
 
     name: str
@@ -309,10 +313,10 @@ class Shown:
     form: ColumnForm
 
 
-def shown_columns(table: pa.Table) -> tuple[Shown, ...]:
+def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
     """Return how each column of a table is shown, from its name, unit and values."""
     return tuple(
-        Shown(field.name, _label(field.name), _column_form(field, table.column(field.name)))
+        ResultColumn(field.name, _label(field.name), _column_form(field, table.column(field.name)))
         for field in table.schema
     )
 
@@ -358,7 +362,7 @@ def _label(name: str) -> str:
     return plain.replace("_at", "").replace("_", " ").strip().capitalize() or name
 
 
-def frame_of(table: pa.Table, columns: tuple[Shown, ...]) -> pd.DataFrame:
+def frame_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> pd.DataFrame:
     """Return the rows as they are shown: ratios in percent, throughput in MB/s, times as times."""
     frame: pd.DataFrame = table.to_pandas()
     for column in columns:
@@ -379,10 +383,10 @@ def frame_of(table: pa.Table, columns: tuple[Shown, ...]) -> pd.DataFrame:
 def counts(matching: int | None, total: int, shown: int) -> str:
     """Return how many rows there are, match and are shown."""
     if matching is None:
-        return f"{pluralize(total, 'row')}; the first {shown:,} that match are shown."
+        return f"{pluralize(total, 'row')}; first {shown:,} matches shown."
     if matching == total and shown == total:
         return f"{pluralize(total, 'row')}."
-    cut = f"; the first {shown:,} of them are shown" if shown < matching else ""
+    cut = f"; first {shown:,} shown" if shown < matching else ""
     return f"{matching:,} of {pluralize(total, 'row')} match{cut}."
 
 
@@ -397,7 +401,7 @@ class Charts:
     """
 
     time: str
-    quantities: tuple[Shown, ...]
+    quantities: tuple[ResultColumn, ...]
     groups: tuple[str, ...]
 
     @property
@@ -406,7 +410,7 @@ class Charts:
         return bool(self.quantities and (self.time or self.groups))
 
 
-def charts_of(table: pa.Table, columns: tuple[Shown, ...]) -> Charts:
+def charts_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> Charts:
     """Return what may be drawn of a table."""
     time = next((one.name for one in columns if one.form == "time"), "")
     numeric = tuple(
@@ -484,10 +488,10 @@ MEASURES: Final[Mapping[str, MeasureLabel]] = {
     "memory_mb": MeasureLabel("memory", "MB"),
     "replica_count": MeasureLabel("replicas", ""),
     "primary_count": MeasureLabel("primaries", ""),
-    "deviation": MeasureLabel("farthest from the mean", "ratio"),
+    "deviation": MeasureLabel("max deviation", "ratio"),
     "gap": MeasureLabel("gap between busiest and idlest", "bytes/s"),
     "request_gap": MeasureLabel("gap between busiest and idlest", "req/s"),
-    "usage_spread": MeasureLabel("highest usage over the mean", "ratio"),
+    "usage_spread": MeasureLabel("max usage above mean", "ratio"),
     "uneven": MeasureLabel("minutes over 20%", "ratio"),
 }
 """What trends tell, by the name that they are recorded under."""

@@ -59,7 +59,7 @@ def draw_start(config: Config, kinds: Mapping[str, JobKind], cluster: str) -> No
             type="primary",
             key="_start_next",
             disabled=bool(problem),
-            help="With the defaults, in the background; no cluster is changed.",
+            help="Runs in the background with default parameters; read-only.",
         )
         draw_button(kind.name, "Parameters…")
     about = words.coded(problem) if problem else ""
@@ -80,7 +80,7 @@ def _request_of(
 ) -> tuple[str, dict[str, Any]]:
     """Return why a job cannot be requested, empty if it can, and its parameters."""
     if missing := model.missing_of(fields, given):
-        return f"To be filled in: {', '.join(missing)}.", {}
+        return f"Required parameters: {', '.join(missing)}.", {}
     try:
         body = model.asked_of(fields, given)
         services_jobs.checked(kind, body)
@@ -219,7 +219,7 @@ def _widget(field: model.Field, value: Any, key: str) -> Any:
         )
     if field.form == "json":
         text = "" if value in (None, {}, []) else json.dumps(value)
-        hint = 'empty: none; or JSON, as in {"key": 1}'
+        hint = 'JSON, for example {"key": 1}; empty: none'
         return st.text_area(label, text, key=key, help=help_text, placeholder=hint, height=80)
     text = "" if value is None else str(value)
     return st.text_input(label, text, key=key, help=help_text, placeholder=field.hint or None)

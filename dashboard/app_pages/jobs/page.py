@@ -22,10 +22,10 @@ if shown is not None:
         new_job.draw_button(shown.kind, "New job from this…")
         if shown.is_ended:
             st.button(
-                "Drop job",
+                "Delete job",
                 icon=":material/delete:",
                 type="tertiary",
-                help="Removes the job and its results from disk.",
+                help="Deletes the job and its results from disk.",
                 on_click=jobs.leave,
                 args=(config, shown.id),
             )

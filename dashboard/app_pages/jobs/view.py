@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from dashboard.services.jobs import Job
 
 
-AS_WRITTEN: Final = "as written"
+AS_WRITTEN: Final = "formatted"
 MAX_ROWS: Final = 2_000
 DRAWN_ROWS: Final = 200_000
 _TRAFFIC: Final = ("msg_throughput", "throughput")
-_ONE: Final = "one line"
+_ONE: Final = "single line"
 
 
 def draw_tables(job: Job) -> None:
@@ -49,7 +49,7 @@ def draw_table(job: Job, name: str) -> None:
     try:
         _table(job, name)
     except OpsError as error:
-        words.failed(error, what="This table cannot be read")
+        words.failed(error, what="Could not read this table")
 
 
 def _table(job: Job, name: str) -> None:
@@ -61,18 +61,18 @@ def _table(job: Job, name: str) -> None:
             live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
-            placeholder="Part of any text",
+            placeholder="Part of a text",
             width=230,
         )
         sort = st.selectbox(
-            "Sorted by",
+            "Sort by",
             [AS_WRITTEN, *labels],
             format_func=lambda one: labels.get(str(one), str(one)),
             key=f"_sort_{job.id}_{name}",
             width=240,
-            help="Of the whole table; a click on a column's head sorts the rows that are shown.",
+            help="Sorts the whole table; a click on a column header sorts the rows on screen.",
         )
-        is_descending = st.toggle("Greatest first", value=True, key=f"_down_{job.id}_{name}")
+        is_descending = st.toggle("Descending", value=True, key=f"_down_{job.id}_{name}")
     wanted = (contains or "").strip()
     found = services_jobs.result_rows(
         job,
@@ -98,7 +98,7 @@ def _table(job: Job, name: str) -> None:
     _shape(job, name, found.total)
 
 
-def column_of(column: model.Shown) -> Any:
+def column_of(column: model.ResultColumn) -> Any:
     """Return the configured column."""
     makers: Mapping[str, Any] = {
         "percent": tables.percent,
@@ -162,7 +162,7 @@ class _Drawn:
         )
 
 
-def _pick_value(charts: model.Charts, key: str) -> model.Shown | None:
+def _pick_value(charts: model.Charts, key: str) -> model.ResultColumn | None:
     """Draw the picker of the column that is drawn."""
     picked = st.selectbox(
         "Value",
@@ -201,7 +201,7 @@ def _pick_measure(measures: list[tuple[str, str]], key: str) -> tuple[str, str]:
     return measures[picked if picked is not None else 0]
 
 
-def _draw(drawn: _Drawn, value: model.Shown, group: str) -> None:
+def _draw(drawn: _Drawn, value: model.ResultColumn, group: str) -> None:
     suffix = SUFFIXES.get(value.form, "")
     frame, charts = drawn.frame, drawn.charts
     if charts.time:
@@ -212,7 +212,7 @@ def _draw(drawn: _Drawn, value: model.Shown, group: str) -> None:
             alt=f"{value.label} over time, {len(wide.columns)} lines",
         )
         if group and frame[group].nunique() > model.MOST_GROUPS:
-            st.caption(f"The {model.MOST_GROUPS} with the most are drawn.")
+            st.caption(f"Top {model.MOST_GROUPS} shown.")
         return
     bars = model.bars_of(frame, value.name, group)
     figures.chart(shape_bars(bars, suffix=suffix), key="job_shape", alt=f"{value.label} by {group}")

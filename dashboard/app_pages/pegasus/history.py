@@ -27,18 +27,18 @@ def _even_figures(evenness: Evenness, recorded: timedelta, target_ratio: float) 
     spread = evenness.spread[np.isfinite(evenness.spread)]
     return [
         KeyFigure(
-            label="Primaries apart, mean",
+            label="Primaries gap, mean",
             value=f"{spread.mean():.1f}" if spread.size else "unknown",
             note=f"max {spread.max():.0f}" if spread.size else "",
             trend=spread.tolist(),
-            help="Most minus fewest primaries of a node, averaged over the snapshots.",
+            help="Max minus min primaries per node, averaged over the snapshots.",
         )
     ]
 
 
 def _describe_moves(rows: pd.DataFrame) -> str:
     moved = int((rows["kind"] == "primary").sum())
-    return f"{pluralize(moved, 'partition')} with another primary"
+    return f"{pluralize(moved, 'partition')} with a changed primary"
 
 
 def _as_they_are(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def _as_they_are(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
 def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable, Storable, str]:
     pair = pegasus_reading(first), pegasus_reading(second)
     then, now = (_primaries_apart(one.nodes) for one in pair)
-    even = f"most minus fewest primaries {then} then, {now} after"
+    even = f"primaries gap {then} before, {now} after"
     return pair[0].snapshot, pair[1].snapshot, even
 
 
@@ -81,13 +81,13 @@ PEGASUS: Final = HistorySystem(
     measures=(
         HistoryMeasure("primaries", "Primaries", "count"),
         HistoryMeasure("replicas", "Replicas", "count"),
-        HistoryMeasure("requests", "Requests a second", "count"),
+        HistoryMeasure("requests", "Requests/s", "count"),
         HistoryMeasure("memory", "Memory", "MB"),
     ),
     evenness=lambda evenness: evenness.spread,
     even_unit="count",
-    even_label="primaries apart",
-    even_caption="most minus fewest primaries",
+    even_label="primaries gap",
+    even_caption="max minus min primaries",
     bound=lambda _: float("nan"),
     even_figures=_even_figures,
     describe_moves=_describe_moves,

@@ -40,7 +40,7 @@ class PegasusOutcome:
         """Draw the link to the cluster, whose balancer works at the level that was set."""
         if view.is_ended and any(step.subject == LEVEL_KEY for step in view.plan.steps):
             st.button(
-                "Watch the cluster",
+                "Open Cluster",
                 icon=":material/schema:",
                 on_click=_open_cluster,
                 args=(view.cluster,),
@@ -75,7 +75,7 @@ class PegasusOutcome:
                 )
             ),
             key="run_outcome",
-            alt=f"{of.capitalize()} of each touched node: before, predicted, counted",
+            alt=f"{of.capitalize()} of affected nodes: before, predicted, measured",
         )
         said = outcome.count_note(view)
         if said:
@@ -97,10 +97,10 @@ class PegasusOutcome:
                         ("came", "counted"),
                     )
                 },
-                "received_mb": tables.size("Copied onto it"),
+                "received_mb": tables.size("Copied to node"),
             },
             key="run_nodes",
-            alt="Touched nodes before, as predicted and as counted",
+            alt="Affected nodes: before, predicted, measured",
             height=min(300, tables.height_of(len(rows))),
         )
 

@@ -47,13 +47,13 @@ def _even_figures(evenness: Evenness, recorded: timedelta, bound: float) -> list
             note=f"target {format_band(bound)}",
             status=band_status(mean, bound),
             trend=known.tolist(),
-            help="Of the busiest broker's traffic from the mean, averaged over the snapshots.",
+            help="Traffic of the busiest broker vs. mean, averaged over the snapshots.",
         ),
         KeyFigure(
             label="Time over target",
             value=format_ratio(share if known.size else None),
             note=f"{span_words(share * recorded)} of {span_words(recorded)}" if known.size else "",
-            help="Share of the snapshots in which the max deviation was above the target.",
+            help="Share of snapshots with a max deviation above the target.",
             status="unknown" if not known.size else "warning" if share > 0 else "ok",
         ),
     ]
@@ -88,7 +88,7 @@ def _with_load(rows: pd.DataFrame, after: Storable) -> pd.DataFrame:
 def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable, Storable, str]:
     pair = reading(first), reading(second)
     then, now = (one.measures.throughput.max_deviation_ratio for one in pair)
-    even = f"deviation of traffic {format_ratio(then)} then, {format_ratio(now)} after"
+    even = f"traffic deviation {format_ratio(then)} before, {format_ratio(now)} after"
     return pair[0].snapshot, pair[1].snapshot, even
 
 
@@ -108,7 +108,7 @@ def _draw_accuracy(config: Config, cluster: str) -> bool:
     forecast = leader.leader_forecast(config, cluster)
     if forecast is None or not forecast.accuracy:
         return False
-    words.section("Accuracy by lead time", "Predicted from ZooKeeper events, newest rounds.")
+    words.section("Accuracy by lead time", "Newest rounds, predicted from ZooKeeper events.")
     leader_round.accuracy(forecast)
     return True
 
@@ -137,8 +137,8 @@ PULSAR: Final = HistorySystem(
     ),
     evenness=lambda evenness: evenness.deviation,
     even_unit="ratio",
-    even_label="deviation of traffic",
-    even_caption="deviation of the busiest broker",
+    even_label="traffic deviation",
+    even_caption="max deviation",
     bound=lambda target_ratio: target_ratio,
     even_figures=_even_figures,
     describe_moves=_describe_moves,

@@ -30,7 +30,7 @@ def read(config: Config, run_id: str) -> RunView | None:
     try:
         return runs.find(config, run_id)
     except OpsError as error:
-        words.failed(error, what="The journal cannot be read")
+        words.failed(error, what="Could not read the journal")
         st.stop()
 
 
@@ -60,9 +60,7 @@ config = frame.open_journal("Run")
 run_id = state.text(state.RUN)
 found = read(config, run_id) if run_id else None
 if found is None:
-    words.answer(
-        f"The journal has no run {run_id}." if run_id else "Name a run, or open one from Runs."
-    )
+    words.answer(f"Run {run_id} is not in the journal." if run_id else "Open a run from Runs.")
     st.button("Runs", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 words.title(f"Run {found.run_id}", presenter.subtitle(found))

@@ -12,7 +12,6 @@ from core.actions.external_changes import FURTHER
 from core.actions.undo import not_brought_back
 from core.actions.views import RunView
 from core.plan.describe import things
-from core.units import pluralize
 from dashboard import services, state
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import journal_table, run_link
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from dashboard.app_pages.run.system import OutcomeSystem
     from dashboard.services import Config
 
-TABS: Final = ("Outcome", "Journal", "By hand", "Related")
+TABS: Final = ("Outcome", "Journal", "Commands", "Related")
 """Labels of the tabs: an address names them."""
 
 _TABLE_PX: Final = 420
@@ -66,7 +65,7 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
         st.progress(done.ratio, text=done.text)
     notice(config, view)
     if left := not_brought_back(view.plan):
-        words.section("Not brought back", "What this undo leaves as it is.")
+        words.section("Not reverted", "Changes that this undo does not revert.")
         words.notes(left)
     _trouble(config, view)
     next_moves(view)
@@ -95,6 +94,7 @@ def body(view: RunView, outcome: OutcomeSystem) -> None:
 def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
     """Show the tabs; each is computed when it is opened."""
     labels = TABS if outcome.is_predicted(view) else TABS[1:]
+    state.rename_in_address(state.VIEW, {"By hand": "Commands"})
     tabs = dict(
         zip(
             labels,
@@ -108,8 +108,8 @@ def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
     if tabs["Journal"].open:
         with tabs["Journal"]:
             _journal(config, view)
-    if tabs["By hand"].open:
-        with tabs["By hand"]:
+    if tabs["Commands"].open:
+        with tabs["Commands"]:
             _by_hand(config, view)
     if tabs["Related"].open:
         with tabs["Related"]:
@@ -118,7 +118,7 @@ def details(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
 
 def _trouble(config: Config, view: RunView) -> None:
     if view.damage:
-        st.error(words.plain(view.damage), title="The journal of this run is damaged")
+        st.error(words.plain(view.damage), title="Journal entries of this run are damaged")
     if sentence := describe_forged(view.forged, is_run_forged=view.is_request_forged):
         st.warning(words.plain(sentence), title="Not signed", icon=":material/gpp_maybe:")
     if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
@@ -129,13 +129,13 @@ def _trouble(config: Config, view: RunView) -> None:
     if not view.is_ended and not worker.is_alive:
         st.warning(
             f"{words.plain(worker.sentence)} {worker.remedy}",
-            title="No worker executes this run",
+            title="No worker for this run",
             icon=":material/engineering:",
         )
     for setting in view.outstanding_settings:
         if view.is_ended or setting.result == "failed" or view.putting_back:
             st.warning(
-                words.plain(setting.sentence or f"{setting.key} has not been put back yet."),
+                words.plain(setting.sentence or f"{setting.key} is not restored yet."),
                 title=f"{setting.key} is still {setting.during}",
                 icon=":material/settings_alert:",
             )
@@ -156,7 +156,7 @@ def _selected(view: RunView) -> int | None:
 
 def _steps(view: RunView) -> None:
     """Show every step with its state, owners and result."""
-    words.section("Steps", "Select one for what happened.")
+    words.section("Steps", "Select a step for details.")
     rows = presenter.steps_frame(view, services.now())
     tables.table(
         rows,
@@ -183,16 +183,16 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
-        "asked": st.column_config.TextColumn("Requested", width=layout.asked),
+        "asked": st.column_config.TextColumn("Requested destination", width=layout.asked),
         "before": st.column_config.TextColumn("From", width=layout.ends),
         "after": st.column_config.TextColumn("To", width=layout.ends),
         "predicted": st.column_config.TextColumn(
             "Predicted",
             width=86 if rows["predicted"].str.len().max() <= _AGREED else 150,
-            help="Most likely landing by the plan, with its probability. ✓ landed there; "
-            "≠ landed elsewhere.",
+            help="Most probable destination and its probability. ✓ actual destination; ≠ different "
+            "destination.",
         ),
-        "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
+        "elapsed_s": st.column_config.NumberColumn("Duration", format="%.1f s", width=62),
     }
     if not any(rows["predicted"]):
         del columns["predicted"]
@@ -236,20 +236,20 @@ def _journal(config: Config, view: RunView) -> None:
 def _by_hand(config: Config, view: RunView) -> None:
     """Show what the run sends, and what reads it, as lines to copy."""
     lines = [line for step in view.plan.steps for line in step.command_lines()]
-    st.caption(f"What this run sends, {pluralize(len(lines), 'line')}.")
+    st.caption(f"Commands of this run ({len(lines)}).")
     code = "\n".join(lines)
     st.code(code, language="bash", height=_CODE_PX if len(lines) > 20 else "content")
-    st.caption("Read this run in a terminal:")
+    st.caption("Show this run in a terminal:")
     st.code(f"trimtab runs {view.run_id}{config_option(config)}", language="bash")
 
 
 def _related(view: RunView) -> None:
     """Show what else changed during the run: moves of others, and settings of ours."""
     if not view.external_changes and not view.settings:
-        st.caption("Nothing else changed during the run.")
+        st.caption("No external changes during the run.")
     if view.external_changes:
         what = system_of_run(view).system.unit.capitalize()
-        words.section("External changes", f"{what}s that others moved during the run.")
+        words.section("External changes", f"{what}s moved by others during the run.")
         tables.table(
             presenter.external_frame(view),
             {
@@ -258,7 +258,7 @@ def _related(view: RunView) -> None:
                 "to": tables.words("To"),
             },
             key="run_external",
-            alt="Moves that others made during the run",
+            alt="External moves during the run",
             height=min(_TABLE_PX, tables.height_of(len(view.external_changes))),
         )
         words.notes([one.sentence for one in view.external_changes if FURTHER in one.sentence])
@@ -268,7 +268,7 @@ def _related(view: RunView) -> None:
             presenter.settings_frame(view),
             hide_index=True,
             key="run_settings",
-            alt="Settings that the run changed",
+            alt="Settings changed by the run",
             row_height=tables.ROW_PX,
         )
 
@@ -276,7 +276,7 @@ def _related(view: RunView) -> None:
 def _related_runs(config: Config, view: RunView) -> None:
     """Show the runs that this one undoes, or that undo it."""
     other = runs.undone_by(config, view)
-    links = [(view.undoes, "Undoes run")] if view.undoes else []
+    links = [(view.undoes, "Undo of run")] if view.undoes else []
     if other is not None:
         links.append((other.run_id, "Undone by run"))
     for run_id, text in links:

@@ -71,13 +71,13 @@ def calibration_chart(bins: Sequence[ShareBin], *, height: int = 300) -> go.Figu
             },
             cliponaxis=False,
             customdata=[(one.low * 100, one.high * 100) for one in bins],
-            hovertemplate="Shown with %{customdata[0]:.0f}% to %{customdata[1]:.0f}%<br>"
-            "mean share <b>%{x:.0f}%</b>, came true <b>%{y:.0f}%</b> (%{text})<extra></extra>",
+            hovertemplate="Predicted %{customdata[0]:.0f}% to %{customdata[1]:.0f}%<br>mean "
+            "<b>%{x:.0f}%</b>, actual <b>%{y:.0f}%</b> (%{text})<extra></extra>",
         )
     )
     styled(figure, height=height, legend=True)
-    figure.update_xaxes(title_text="Share shown", ticksuffix="%", range=[-4, 104], dtick=20)
-    figure.update_yaxes(title_text="Came true", ticksuffix="%", range=[-4, 104], dtick=20)
+    figure.update_xaxes(title_text="Predicted share", ticksuffix="%", range=[-4, 104], dtick=20)
+    figure.update_yaxes(title_text="Actual share", ticksuffix="%", range=[-4, 104], dtick=20)
     return figure
 
 

@@ -42,9 +42,9 @@ def level_past(page: PegasusPage) -> None:
 def settings_past(page: PegasusPage) -> None:
     """Show who set the level or a setting from here, and what came of it."""
     rows = past.settings_past(_views(page))
-    words.section("Set from here", "Level and settings, the newest first.")
+    words.section("Changes by Trimtab", "Level and settings, newest first.")
     if rows.empty:
-        st.caption("No run has set the level or a setting yet.")
+        st.caption("No runs changed the level or a setting.")
         return
     tables.table(
         rows,
@@ -52,14 +52,14 @@ def settings_past(page: PegasusPage) -> None:
             "run": tables.opener("Run", "_settings_run", run_link),
             "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
             "state": tables.words("State"),
-            "what": tables.words("What"),
+            "what": tables.words("Object"),
             "from": tables.words("From"),
             "to": tables.words("To"),
-            "who": tables.words("Who"),
-            "why": tables.words("Why"),
+            "who": tables.words("User"),
+            "why": tables.words("Reason"),
         },
         key="settings_runs",
-        alt="Runs that set the level or a setting",
+        alt="Runs that changed the level or a setting",
         height=min(300, tables.height_of(len(rows))),
         missing="",
     )
@@ -75,7 +75,7 @@ def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
     """
     rows = touching(_views(page), subject)
     if rows.empty:
-        st.caption(f"No run has touched {words.plain(subject)} yet.")
+        st.caption(f"No runs for {words.plain(subject)}.")
         return
     tables.table(
         rows,
@@ -83,14 +83,14 @@ def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
             "run": tables.opener("Run", f"_{key}_run", run_link),
             "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
             "state": tables.words("State"),
-            "bundle": tables.words("What"),
+            "bundle": tables.words("Object"),
             "from": tables.words("From"),
             "to": tables.words("To"),
-            "who": tables.words("Who"),
-            "why": tables.words("Why"),
+            "who": tables.words("User"),
+            "why": tables.words("Reason"),
         },
         key=f"{key}_runs",
-        alt=f"Runs that touched {subject}",
+        alt=f"Runs for {subject}",
         height=min(300, tables.height_of(len(rows))),
         missing="",
     )

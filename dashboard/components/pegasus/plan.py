@@ -127,7 +127,7 @@ def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
     """Show the nodes that lose or gain something."""
     rows = presenter.nodes_frame(preview)
     if rows.empty or plan.by_severity("error"):  # nothing comes after a refusal
-        st.caption("No node changes.")
+        st.caption("No changes to nodes.")
         return
     columns = {
         "node": tables.words("Node"),
@@ -135,18 +135,18 @@ def draw_nodes(plan: Plan, preview: PegasusPreview) -> None:
         "primaries_after": tables.whole("after"),
         "replicas_before": tables.whole("Replicas"),
         "replicas_after": tables.whole(
-            "about, after" if preview.is_guardians_choice else "after ",
+            "estimate, after" if preview.is_guardians_choice else "after ",
             GUARDIANS_CHOICE if preview.is_guardians_choice else "",
         ),
         "received_mb": tables.size("Received"),
         "free_before_mb": tables.size("Free"),
-        "free_after_mb": tables.size("Free after", "Copies come before deletions."),
+        "free_after_mb": tables.size("Free after", "Copies precede deletions."),
     }
     tables.table(
         rows,
         columns,
         key="plan_nodes",
-        alt="Nodes that the plan touches, before and after",
+        alt="Affected nodes, before and after",
         height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
     )
     if preview.is_guardians_choice:
@@ -162,10 +162,10 @@ def draw_steps(preview: PegasusPreview) -> None:
         "what": st.column_config.TextColumn("Step", width=560),
     }
     if rows["note"].any():
-        columns["note"] = st.column_config.TextColumn("What you do", width=320)
+        columns["note"] = st.column_config.TextColumn("Manual action", width=320)
     if rows["copied_mb"].fillna(1).any():
         columns["copied_mb"] = tables.copied()
-    columns["by_hand"] = st.column_config.TextColumn("The same by hand", width=420)
+    columns["by_hand"] = st.column_config.TextColumn("Shell command", width=420)
     tables.table(
         rows,
         columns,
@@ -179,7 +179,7 @@ def draw_partitions(preview: PegasusPreview) -> None:
     """Show the partitions of every step, before and after."""
     rows = presenter.partitions_frame(preview)
     if rows.empty:
-        st.caption("No step names partitions.")
+        st.caption("No partition-level steps.")
         return
     columns = {
         "no": st.column_config.NumberColumn("Step", format="%d", width=60),
@@ -195,13 +195,13 @@ def draw_partitions(preview: PegasusPreview) -> None:
         rows,
         columns,
         key="plan_partitions",
-        alt="Partitions that the plan changes, before and after",
+        alt="Affected partitions, before and after",
         height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
     )
 
 
 def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[action_bar.Effect]:
-    """Return what a plan does in at most four figures."""
+    """Return the effect of a plan in at most four figures."""
     moved = sum(one.step.moved_primaries for one in preview.steps)
     copied = sum(one.step.copied_replicas for one in preview.steps)
     taken = sum(one.step.removed_replicas for one in preview.steps)
@@ -215,12 +215,12 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
     ]
     if moved:
         found.append(
-            action_bar.Effect(label="Primaries moved", value=f"{moved:,}", note="copy nothing")
+            action_bar.Effect(label="Primaries moved", value=f"{moved:,}", note="no data copied")
         )
     if copied or taken:
         found.append(
             action_bar.Effect(
-                label="Replicas copied" if copied else "Replicas taken off",
+                label="Replicas copied" if copied else "Replicas removed",
                 value=f"{copied or taken:,}",
                 note=f"{format_mb(preview.copied_mb)} copied",
             )
@@ -307,7 +307,7 @@ def _draw_lines(
     name = applying.draw_download(dialog)
     line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash", wrap_lines=True)
-    st.caption("In Pegasus' own shell; these are not checked or recorded:")
+    st.caption("Pegasus shell (without checks and journal):")
     lines = presenter.lines_by_hand(preview)
     is_long = lines.count("\n") > _MAX_LINES
     st.code(lines, language="bash", height=_LINES_PX if is_long else "content")

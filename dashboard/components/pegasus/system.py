@@ -88,12 +88,12 @@ meta_servers = ["meta1:34601", "meta2:34601"]
         return search_pegasus(pegasus_reading(stored).facts, query)
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
-        """Return how much was read, and what is wrong with it."""
+        """Return the coverage and the problems of a snapshot."""
         trouble = headline.trouble(pegasus_reading(stored).facts)
         return [coverage_badge(manifest, trouble=trouble)]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return how many findings each page has to show."""
+        """Return the number of findings by page."""
         del config  # the snapshot has everything
         found = pegasus_reading(stored).findings
         return {

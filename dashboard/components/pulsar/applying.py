@@ -17,10 +17,10 @@ from dashboard.presenters.pulsar import unload
 
 _MAX_OVERLOADS: Final = 3
 _PAUSE: Final = PauseOption(
-    "Pause the cluster's own shedding meanwhile",
-    "The pause sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster "
-    "does not move bundles at the same time. It is put back however the run ends, and both are "
-    "journaled.",
+    "Pause shedding during the run",
+    "Sets loadBalancerSheddingEnabled=false during the run, so that the cluster does not move "
+    "bundles at the same time. The value is restored when the run ends; the journal records "
+    "both changes.",
 )
 
 
@@ -35,7 +35,7 @@ class PulsarDialog(ApplyDialog):
         caveat: Why the plan should rather not be applied; blank: its diagnostics decide.
     """
 
-    example: ClassVar[str] = "10.1.0.3 runs hot since the release of 14:00"
+    example: ClassVar[str] = "10.1.0.3 is overloaded since the 14:00 release"
 
     preview: Preview
     is_shedding: bool

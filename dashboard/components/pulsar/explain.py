@@ -29,7 +29,7 @@ _TRIED_AT_ONCE: Final = 2_000
 
 
 def leader_facts_of(page: PulsarPage) -> LeaderFacts:
-    """Return what is known of the leader of the snapshot that is shown."""
+    """Return the facts about the leader of the shown snapshot."""
     return explanations.leader_of(page.saved, page.stored, _own_moves(page))
 
 
@@ -67,7 +67,7 @@ def leader_panel(page: PulsarPage, broker: str, tab: str) -> None:
         st.caption(words.plain(facts.sentence), width="content")
         if facts.leader:
             st.button(
-                "What the leader does next",
+                "Next actions of the leader",
                 icon=":material/arrow_forward:",
                 type="tertiary",
                 key="_to_leader",
@@ -88,9 +88,9 @@ def shedding_panel(page: PulsarPage, broker: str) -> None:
         name = explanation.strategy.name
     except UnknownNameError as error:
         words.section("Shedding decision")
-        words.failed(error, what="The active shedding strategy is unknown")
+        words.failed(error, what="Unknown shedding strategy")
         return
-    words.section("Shedding decision", f"{name} in its next round, gate by gate.")
+    words.section("Shedding decision", f"Conditions of {name} in the next round, in order.")
     reason = explanation.of_broker(broker)
     off = presenter.off_words(explanation)
     leader_round.one_line(page, broker=broker)
@@ -100,7 +100,7 @@ def shedding_panel(page: PulsarPage, broker: str) -> None:
             presenter.broker_trail(reason),
             {**gate_columns("Gate"), "state": tables.words("State", width_px=110)},
             key="broker_gates",
-            alt=f"Gates of {name} for {broker} in the order in which they are checked",
+            alt=f"Gates of {name} for {broker}, in evaluation order",
             missing="-",
         )
     words.notes([*presenter.broker_notes(reason), *explanation.decision.notes])
@@ -121,7 +121,7 @@ def gate_columns(label: str, *, bar_px: int = 124) -> dict[str, tables.Column]:
     return {
         "gate": tables.words(label),
         "reached": tables.share(
-            "Of threshold", "Measured, as a share of the threshold.", most=most, width_px=bar_px
+            "Of threshold", "Measured value relative to the threshold.", most=most, width_px=bar_px
         ),
         "measured": tables.words("Measured", width_px=76),
         "threshold": tables.words("Threshold", width_px=76),
@@ -162,7 +162,7 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
     ):
         return
-    with st.spinner("Trying other settings", show_time=True):
+    with st.spinner("Simulating other settings", show_time=True):
         points = explanations.turning_points((page.stored, resting, reason.broker))
         otherwise = explanations.otherwise((page.stored, resting, reason.broker))
     if points:
@@ -180,35 +180,35 @@ def reports_panel(page: PulsarPage, broker: str) -> None:
     before = explanations.report_before(page.saved.entries, page.stored, broker)
     found = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
     if found is None:
-        st.caption("Its load report is unknown, and so is when it comes.")
+        st.caption("The load report and its next time are unknown.")
         return
     st.caption(words.plain(found.due))
     tables.table(
         found.rows,
         {
             "measure": tables.words("Measure"),
-            "before": tables.words("Report before", "The latest of them is used."),
+            "before": tables.words("Previous report", "The leader uses the latest report."),
             "last": tables.words("Last report"),
-            "below": tables.words("Written below"),
-            "above": tables.words("Written above"),
+            "below": tables.words("Lower trigger"),
+            "above": tables.words("Upper trigger"),
         },
         key="broker_reports",
-        alt=f"At which values {broker} writes its next load report",
+        alt=f"Values that trigger the next load report of {broker}",
         missing="",
     )
     if found.why:
         st.caption(words.plain(found.why))
     if snapshot.manifest.load_manager == "extensible":
-        st.caption("The extensible manager takes the unweighted usage here.")
+        st.caption("The extensible load manager uses the unweighted usage.")
 
 
 def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
-    words.section("As the leader", facts.sentence)
+    words.section("Leader role", facts.sentence)
     tables.table(
         presenter.timers_table(facts),
         {
             "timer": tables.words("Timer", width_px=134),
-            "when": st.column_config.TextColumn("When", width=400),
+            "when": st.column_config.TextColumn("Next run", width=400),
             "setting": tables.words("Setting"),
         },
         key="leader_timers",
@@ -229,7 +229,7 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
                     "verdict": tables.words("Verdict"),
                 },
                 key="leader_next",
-                alt="Brokers that shed next, or are nearest to it",
+                alt="Brokers that shed next or are closest to the threshold",
                 default_row=0,
             )
     with right:
@@ -240,9 +240,9 @@ def _leader_panel(page: PulsarPage, facts: LeaderFacts) -> None:
 def _draw_resting(facts: LeaderFacts) -> None:
     st.markdown("**Bundles in their grace period**")
     if not facts.resting:
-        st.caption("None: no move of a bundle was seen within the grace period of this leader.")
+        st.caption("None: no bundle moves within the grace period of this leader.")
         return
-    st.caption(f"{pluralize(len(facts.resting), 'bundle')}, as far as moves were seen.")
+    st.caption(f"{pluralize(len(facts.resting), 'bundle')} (from observed moves).")
     moment = st.column_config.DatetimeColumn
     tables.table(
         presenter.resting_table(facts),
@@ -251,10 +251,10 @@ def _draw_resting(facts: LeaderFacts) -> None:
             "from": tables.words("From"),
             "to": tables.words("To"),
             "seen_at": moment("Seen (UTC)", format="HH:mm:ss"),
-            "until": moment("Rests until", format="HH:mm:ss"),
+            "until": moment("Grace period ends", format="HH:mm:ss"),
         },
         key="leader_resting",
-        alt="Bundles that may be in their grace period",
+        alt="Bundles in their grace period",
         height=min(300, tables.height_of(len(facts.resting))),
     )
 
@@ -268,7 +268,7 @@ def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
     try:
         reason = explanation.of_bundle(bundle)
     except UnknownNameError as error:
-        words.failed(error, what="The active shedding strategy is unknown")
+        words.failed(error, what="Unknown shedding strategy")
     else:
         off = presenter.off_words(explanation)
         text = f"{off} {reason.sentence} {presenter.landing_words(reason)}"
@@ -278,10 +278,10 @@ def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
             {
                 "condition": tables.words("Condition"),
                 "state": tables.words("State"),
-                "distance": tables.words("Distance", "How far it is from the other verdict."),
+                "distance": tables.words("Distance", "Distance to the opposite verdict."),
             },
             key="bundle_conditions",
-            alt=f"What {bundle} must meet to be shed",
+            alt=f"Conditions for shedding {bundle}",
         )
         _bundle_turning(page, _resting(facts), reason)
 
@@ -293,7 +293,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
     ):
         return
-    with st.spinner("Trying other settings", show_time=True):
+    with st.spinner("Simulating other settings", show_time=True):
         points = explanations.bundle_turning_points((page.stored, resting, reason.bundle))
     if points:
         words.notes([point.text for point in points])

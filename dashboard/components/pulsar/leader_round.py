@@ -51,7 +51,8 @@ def _look(page: PulsarPage) -> None:
         format="percent",
         min_value=0.0,
         max_value=1.0,
-        help="Share of simulated rounds that select the bundle; loads vary as in recent reports.",
+        help="Share of simulated rounds that select the bundle, with loads varied as in recent "
+        "reports.",
         width=90,
     )
     if not rows.empty:
@@ -65,7 +66,7 @@ def _look(page: PulsarPage) -> None:
                 "note": tables.words("Not unloaded"),
             },
             key="leader_round",
-            alt="Bundles of the predicted round with their shares",
+            alt="Bundles of the predicted round with shares",
             missing="",
             height=min(300, tables.height_of(len(rows))),
         )
@@ -90,7 +91,7 @@ def one_line(page: PulsarPage, *, broker: str = "", bundle: str = "") -> None:
     else:
         sentence = presenter.headline(one, now_s, broker)
     st.markdown(words.plain(f"{sentence}. {presenter.FROM_EVENTS}"))
-    st.caption("Gates and distances are from the snapshot.")
+    st.caption("Gates and distances: from the snapshot.")
 
 
 def accuracy(forecast: Forecast) -> None:
@@ -105,11 +106,13 @@ def accuracy(forecast: Forecast) -> None:
             {
                 "lead": tables.words("Lead time"),
                 "active": tables.words(
-                    "Active rounds exact", "Rounds in which bundles were predicted or moved."
+                    "Active rounds exact", "Rounds with predicted or actual moves."
                 ),
-                "idle": tables.words("Idle rounds", "Nothing was predicted, and nothing moved."),
-                "predicted": tables.words("Precision", "Predicted bundles that were unloaded."),
-                "actual": tables.words("Recall", "Unloaded bundles that were predicted."),
+                "idle": tables.words("Idle rounds", "Rounds without predicted or actual moves."),
+                "predicted": tables.words(
+                    "Precision", "Share of predicted bundles that were unloaded."
+                ),
+                "actual": tables.words("Recall", "Share of unloaded bundles that were predicted."),
             },
             key="leader_accuracy",
             alt="Accuracy of predicted rounds by lead time",
@@ -118,27 +121,27 @@ def accuracy(forecast: Forecast) -> None:
             tables.table(
                 _calibration_frame(forecast),
                 {
-                    "share": tables.words("Share shown"),
+                    "share": tables.words("Predicted share"),
                     "mean": tables.words("Mean share"),
-                    "ratio": tables.words("Came true"),
+                    "ratio": tables.words("Actual"),
                     "came_true": tables.words("Bundles"),
                 },
                 key="leader_calibration",
-                alt="Shares that were shown ten seconds before a round, and how many came true",
+                alt="Predicted shares 10 s before a round, and actual results",
             )
     with right:
         if forecast.calibration:
-            st.caption("Shares shown 10 s before the round, and how often they came true")
+            st.caption("Predicted shares 10 s before the round vs. actual results")
             last = forecast.calibration[-1]
             figures.chart(
                 calibration_chart(forecast.calibration),
                 key="leader_calibration_chart",
-                alt=f"Of bundles shown with {last.low:.0%} to {last.high:.0%}, "
-                f"{last.came_true} of {last.shown} came true.",
+                alt=f"Bundles with a predicted share of {last.low:.0%} to {last.high:.0%}: "
+                f"{last.came_true} of {last.shown} unloaded.",
             )
         else:
-            st.caption("No shares were shown, or none of their rounds is judged yet.")
-    words.notes([f"Not known from outside: {one}" for one in forecast.unknown])
+            st.caption("No predicted shares, or their rounds are not evaluated yet.")
+    words.notes([f"Unknown: {one}" for one in forecast.unknown])
 
 
 def _bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:

@@ -11,15 +11,13 @@ def columns() -> dict[str, tables.Column]:
     """Return the columns of the brokers table that metrics fill."""
     return {
         "told_traffic": tables.megabytes(
-            "Traffic (metrics)", "In plus out by the metrics; Traffic is by the load report."
+            "Traffic (metrics)", "In plus out, from the metrics; Traffic is from the load report."
         ),
-        "gc": tables.percent("GC", "Share of the time in pauses of garbage collection."),
-        "heap": tables.percent("Heap", "Heap in use; it goes up and down with each collection."),
-        "write_p99": _milliseconds(
-            "Write p99", "99th percentile of storage writes of the last minute."
-        ),
-        "publish_p99": _milliseconds("Publish p99", "99th percentile of publishes."),
-        "lookups_pending": tables.whole("Lookups", "Lookups that wait for an answer."),
+        "gc": tables.percent("GC", "Share of time in garbage collection pauses."),
+        "heap": tables.percent("Heap", "Used heap, before or after a collection."),
+        "write_p99": _milliseconds("Write p99", "p99 of storage writes in the last minute."),
+        "publish_p99": _milliseconds("Publish p99", "p99 of publish latency."),
+        "lookups_pending": tables.whole("Lookups", "Pending lookups."),
     }
 
 
@@ -27,7 +25,7 @@ def panel(facts: dict[str, str], broker: str) -> None:
     """Show what the metrics tell of one broker; nothing where there are none."""
     if not facts:
         return
-    words.section("Metrics", "What the broker exposes in addition to its load report.")
+    words.section("Metrics", "Metrics exposed in addition to the load report.")
     st.table(
         {name: words.plain(text) for name, text in facts.items()},
         border="horizontal",

@@ -54,7 +54,7 @@ def draw_bars(preview: Preview) -> None:
             )
         ),
         key="plan_before_after",
-        alt=f"{quantity} of the brokers before and after the moves",
+        alt=f"{quantity} by broker before and after the moves",
     )
 
 
@@ -83,7 +83,9 @@ def draw_deviations(
     else:
         figures.chart(figure, key=key, alt=_DEVIATIONS)
     if pairs.left_out:
-        st.caption(f"The {MAX_A_SIDE} worst a side; {pluralize(pairs.left_out, 'broker')} between.")
+        st.caption(
+            f"The {MAX_A_SIDE} highest and lowest; {pluralize(pairs.left_out, 'broker')} omitted."
+        )
 
 
 _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"
@@ -103,7 +105,7 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
 def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
     name = applying.draw_choices(dialog_of(page, plan, preview, sentence=sentence), page.now)
-    with st.expander("Do it by hand", icon=":material/terminal:"):
+    with st.expander("Commands", icon=":material/terminal:"):
         _draw_commands(page, name, preview)
 
 
@@ -173,7 +175,7 @@ def draw_bar(
 
 def _compared(now: float, after: float | None) -> str:
     """Return the deviation that a plan starts from, and whether it gets worse."""
-    words = "worse than now" if after is not None and after > now else "now"
+    words = "higher than now" if after is not None and after > now else "now"
     return f"{words} {format_band(now)}"
 
 

@@ -25,8 +25,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
             )
             more = len(placement.distribution) - len(names)
             if more > 0:
-                verb = "has" if more == 1 else "have"
-                st.caption(f"{pluralize(more, 'more broker')} {verb} a chance.")
+                st.caption(f"{pluralize(more, 'other possible broker')}.")
         else:
             title = "No broker" if placement.is_known else "Unknown"
             st.warning(words.plain(placement.why), title=title, icon=":material/block:")
@@ -51,6 +50,6 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 },
                 missing="",
                 key=f"{key}_ruled_out",
-                alt="Excluded brokers, with the reason",
+                alt="Excluded brokers with reasons",
                 height=min(352, tables.height_of(len(rows))),
             )

@@ -50,7 +50,7 @@ def draw_fault() -> None:
     """Say why the last form was not taken."""
     fault = st.session_state.get(_FAULT)
     if isinstance(fault, OpsError):
-        words.failed(fault, what="This was not added to the changes")
+        words.failed(fault, what="Change not added")
 
 
 def _held() -> list[DesiredPolicy]:
@@ -98,7 +98,7 @@ def planned(page: PulsarPage) -> policies.PolicyAnswer | None:
             )
         )
     except OpsError as error:
-        words.failed(error, what="These changes cannot be planned")
+        words.failed(error, what="Could not create a plan")
         return None
 
 
@@ -119,13 +119,13 @@ def draw_effects(answer: policies.PolicyAnswer | None) -> None:
     draw_commands(preview)
 
 
-NOTHING: Final = "No changes. Add them from the forms of this page."
+NOTHING: Final = "No changes. Use the forms on this page to add changes."
 
 
 def draw_commands(preview: Preview) -> None:
     """Draw the lines of the brokers' own tool that do the same."""
     if preview.others:
-        with st.expander("The brokers' own lines", icon=":material/terminal:"):
+        with st.expander("REST requests", icon=":material/terminal:"):
             st.code("\n".join(other.command for other in preview.others), language="bash")
 
 
@@ -207,12 +207,12 @@ def draw_difference(plan: Plan, *, key: str) -> None:
         rows,
         {
             "policy": tables.words("Policy"),
-            "of": tables.words("Of"),
+            "of": tables.words("Object"),
             "field": tables.words("Field"),
-            "now": tables.words("Now"),
-            "then": tables.words("Then"),
+            "now": tables.words("Current"),
+            "then": tables.words("Planned"),
         },
         key=key,
-        alt="What the plan changes, field by field",
+        alt="Changes of the plan by field",
         height=min(330, tables.height_of(len(rows))),
     )

@@ -40,8 +40,8 @@ def draw_effects(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Pr
     if fixed:
         st.info(
             words.plain(
-                f"Not dynamic, so for broker.conf and a restart: {', '.join(fixed)}. "
-                "The plan leaves them out."
+                f"Not dynamic, require broker.conf and a restart: {', '.join(fixed)}. Not part "
+                "of the plan."
             ),
             icon=":material/block:",
         )
@@ -49,7 +49,7 @@ def draw_effects(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Pr
     if made is None:
         return None
     plan, preview = made
-    words.section("The plan", "Each is checked, set, and read back from every broker.")
+    words.section("Plan", "Each setting is checked, set and verified on every broker.")
     words.notes([other.sentence for other in preview.others])
     moves_plan.draw_remarks(plan)
     return made if preview.others else None
@@ -61,5 +61,5 @@ def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
     if made is None:
         return
     moves_plan.draw_apply(page, *made)
-    with st.expander("The brokers' own lines", icon=":material/terminal:"):
+    with st.expander("REST requests", icon=":material/terminal:"):
         st.code("\n".join(other.command for other in made[1].others), language="bash")

@@ -90,13 +90,13 @@ admin_urls = ["http://broker1:8080"]
         Hit(
             kind="action",
             name="Drain broker…",
-            detail="Choose it, unload its bundles",
+            detail="Select a broker, unload its bundles",
             page="brokers",
         ),
         Hit(kind="action", name="Split bundles…", detail="Preview, then apply", page="splits"),
         Hit(kind="action", name="Change settings…", detail="Simulate first", page="settings"),
         Hit(kind="action", name="Change policies…", detail="Limits and quotas", page="policies"),
-        Hit(kind="action", name="Look up topic…", detail="Its bundle and broker", page="lookup"),
+        Hit(kind="action", name="Look up topic…", detail="Bundle and broker", page="lookup"),
         *(
             Hit(
                 kind="action",

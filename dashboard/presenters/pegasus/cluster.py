@@ -45,12 +45,12 @@ NODE_MEASURES: Final = {
 """What the bars of the nodes may show; all but replicas are sums over the replicas there."""
 
 NODE_VIEWS: Final = {
-    "overview": "What a node carries, and what it has room for.",
-    "nodes -d": "Counts of `nodes -d`, by the meta server's configuration of the partitions.",
-    "nodes -u": "Usage as `nodes -u` has it: memory of server and storage engine, room on disks.",
-    "nodes -q": "Queries as `nodes -q` has them, over all replicas of a node.",
-    "latency": "p99 as `nodes -q` has it, by the server's profiler.",
-    "server_stat": "What `server_stat` shows, and the servers' own counts of their replicas.",
+    "overview": "Replicas, load and disk space of each node.",
+    "nodes -d": "Counts as in `nodes -d`, from the meta server's partition configuration.",
+    "nodes -u": "Usage as in `nodes -u`: memory of server and storage engine, free disk space.",
+    "nodes -q": "Queries as in `nodes -q`, summed over the replicas of a node.",
+    "latency": "p99 as in `nodes -q`, from the server's profiler.",
+    "server_stat": "Values of `server_stat`, and replica counts by the servers.",
 }
 """Sets of columns, and which command of the shell they are of."""
 
@@ -150,8 +150,8 @@ def _partitions_figure(facts: PegasusFacts) -> KeyFigure:
         value=f"{healthy:,} / {total:,}",
         note=", ".join(parts) or "all replicas",
         status=status,
-        help="Replicas as the guardian counts them. Unwritable are also those that lack no "
-        "replica: a write needs more than the table has, or its environment denies writes.",
+        help="Healthy as counted by the guardian. Unwritable partitions can have all replicas: "
+        "writes may require more replicas than the table has, or be denied by its environment.",
     )
 
 
@@ -171,7 +171,7 @@ def _alive_figure(columns: PegasusColumns) -> KeyFigure:
         note=", ".join(parts),
         status="bad" if alive < total else "warning" if silent else "",
         help=". ".join(
-            (*named, *set_aside_words(columns), "By the meta server's failure detector.")
+            (*named, *set_aside_words(columns), "Status from the meta server's failure detector.")
         ),
     )
 
@@ -186,8 +186,8 @@ def _deviation_figure(
         note=f"target {format_band(facts.target_ratio)}",
         status=band_status(found, facts.target_ratio),
         trend=trend,
-        help=f"{label} of the node of max deviation; drained, excluded and dead "
-        "nodes do not count.",
+        help=f"{label} on the node with the max deviation; drained, excluded and dead nodes are "
+        "ignored.",
     )
 
 
@@ -198,7 +198,7 @@ def max_deviation(columns: PegasusColumns, *, primaries_only: bool) -> float | N
 
 
 def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
-    """Return what the meta server counts for one round, a short note, and the count's worth."""
+    """Return the balance operations of one round, a short note, and their validity."""
     counts = facts.operations
     if counts is None:
         return UNKNOWN, "", "The meta server did not report its balance_operation_count."
@@ -216,18 +216,18 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
         return (
             number,
             "old",
-            (f"{by_kind} At level {level.word} nothing is counted: the number is old."),
+            (f"{by_kind} Level {level.word} does not count; this is an old value."),
         )
     if level is FunctionLevel.STEADY:
         return (
             number,
             "counted at steady",
             (
-                f"{by_kind} A check counts primaries and secondaries of the unchanged state "
-                "together (balance_operation_count); each round at lively counts again."
+                f"{by_kind} balance_operation_count of one check of the current state; at "
+                "lively, each round counts again."
             ),
         )
-    return number, "this round", f"{by_kind} Of one round; the next begins when all of it is done."
+    return number, "this round", f"{by_kind} Operations of the current round."
 
 
 def word_of(level: FunctionLevel | None) -> str:
@@ -316,16 +316,14 @@ def _add_disks(frame: pd.DataFrame, facts: PegasusFacts) -> None:
 
 
 def nodes_note(facts: PegasusFacts) -> str:
-    """Return what is missing in the nodes' numbers, and in the chart; empty: nothing."""
+    """Return the missing data of node figures and chart; empty: none."""
     columns = facts.columns
     parts = []
     unread = int((~columns.is_read).sum())
     if unread:
-        parts.append(
-            f"{pluralize(unread, 'table')} {'is' if unread == 1 else 'are'} missing in the counts"
-        )
+        parts.append(f"{pluralize(unread, 'table')} not counted")
     if columns.node_count > MAX_BARS:
-        parts.append(f"{MAX_BARS} of {columns.node_count:,}, the farthest from the mean")
+        parts.append(f"{MAX_BARS} of {columns.node_count:,}, max deviation first")
     return "; ".join(parts)
 
 
@@ -386,7 +384,7 @@ def bars_sentence(bars: NodeBars) -> str:
     total = bars.primaries + bars.secondaries
     known = np.isfinite(total)
     if not known.any() or not np.isfinite(bars.mean) or bars.mean == 0:
-        return f"{bars.label} by node; some are unknown."
+        return f"{bars.label} by node; some values are unknown."
     at = int(np.nanargmax(np.where(known, total, np.nan)))
     share = (total[at] - bars.mean) / bars.mean * 100
-    return f"{bars.nodes[at]} has most: {share:+.0f}% from the mean of the living nodes."
+    return f"{bars.nodes[at]}: max, {share:+.0f}% vs. mean of the alive nodes."

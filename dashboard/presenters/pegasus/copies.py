@@ -10,7 +10,7 @@ import numpy as np
 from core.pegasus.copy_time import slower
 from core.pegasus.even.cost import CopyCost
 from core.plan.options import CopyRate
-from core.units import format_mb
+from core.units import format_mb, pluralize
 
 if TYPE_CHECKING:
     from dashboard.queries.pegasus.balance import Basis
@@ -30,15 +30,15 @@ def expected_rate(measured: CopyRate | None, basis: Basis) -> CopyRate:
 
 
 def copied_words(copies: int, size_mb: float, unknown: int) -> str:
-    """Return how much copies carry: ``3 copies, 120 MB``."""
+    """Return the number and size of copies: ``3 copies, 120 MB``."""
     size = format_mb(size_mb)
     if unknown:
-        size = "unknown size" if unknown >= copies else f"{size} and {unknown:,} unknown"
-    return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
+        size = "unknown size" if unknown >= copies else f"{size}, {unknown:,} of unknown size"
+    return f"{pluralize(copies, 'copy')}, {size}"
 
 
 def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool = False) -> str:
-    """Return how long copies take: ``3 s to 12 s``.
+    """Return the duration of copies: ``3 s to 12 s``.
 
     Args:
         cost: Of the copies.

@@ -67,7 +67,7 @@ def pegasus_summary(
 
 
 def _disk_ratio(node: NodeSummary) -> float | None:
-    """Return how much of a node's disks is used; ``None`` where that is unknown."""
+    """Return the used share of a node's disks; ``None`` if unknown."""
     capacity, available = node.disk_capacity_mb, node.disk_available_mb
     return 1 - available / capacity if capacity and available is not None else None
 

@@ -44,7 +44,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         else _healthy_words(read, children)
     )
     rest = "".join(f", {one}" for one in service_words(facts))
-    unread = f" ({total - read:,} were not read)" if total > read else ""
+    unread = f" ({total - read:,} not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join((*node_status_words(columns), *set_aside_words(columns)))
     balance = (
@@ -65,7 +65,7 @@ def _healthy_words(read: int, children: int) -> str:
 
 
 def service_words(facts: PegasusFacts) -> list[str]:
-    """Return what counts of healthy partitions do not show: those unwritable, those being split."""
+    """Return the counts of unwritable partitions and of those being split."""
     unwritable = int(unwritable_partitions(facts).sum())
     children = int(facts.columns.is_child.sum())
     counts = ((unwritable, "unwritable"), (children, "being split"))
@@ -89,25 +89,25 @@ def balance_sentence(verdict: BalanceVerdict) -> str:
 
 
 def unhealthy_count(columns: PegasusColumns) -> int:
-    """Return how many of the partitions that were read the guardian does not call healthy."""
+    """Return the number of unhealthy partitions, as the guardian counts them."""
     return int((~columns.is_guardian_healthy).sum())
 
 
 def node_status_words(columns: PegasusColumns) -> list[str]:
-    """Return which nodes are down and which do not answer, by name."""
+    """Return the names of the nodes that are down or do not answer."""
     found = []
     for status in _TROUBLED:
         names = columns.nodes_with(status)
         if names:
-            found.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {status}")
+            found.append(f"{status}: {listed(names)}")
     return found
 
 
 def set_aside_words(columns: PegasusColumns) -> list[str]:
-    """Return which nodes are drained and which are excluded, by name."""
+    """Return the names of the drained and the excluded nodes."""
     statuses: tuple[NodeStatus, ...] = ("drained", "excluded")
     return [
-        f"{listed(names)} {status}" for status in statuses if (names := columns.nodes_with(status))
+        f"{status}: {listed(names)}" for status in statuses if (names := columns.nodes_with(status))
     ]
 
 
@@ -132,23 +132,21 @@ def trouble(facts: PegasusFacts) -> Badge | None:
         text=", ".join(parts),
         icon=":material/error:",
         tone="red",
-        help=f"{named}The partitions are {len(columns.part_table):,} on "
+        help=f"{named}{pluralize(len(columns.part_table), 'partition')} on "
         f"{pluralize(columns.node_count, 'node')}.",
     )
 
 
 def level_sentence(facts: PegasusFacts) -> str:
-    """Return which level is stored and in force, without a full stop."""
+    """Return the stored and the effective level, without a full stop."""
     stored, effective = facts.stored_level, facts.effective_level
     if effective is None:
         return (
-            f"Level {stored.word} is stored, the effective one is unknown"
-            if stored
-            else ("The level is unknown")
+            f"Level {stored.word} is stored, effective level unknown" if stored else "Level unknown"
         )
     if stored is not None and stored is not effective:
-        return f"Level {stored.word} is stored, but {effective.word} is effective"
-    return f"Level is {effective.word}"
+        return f"Level {effective.word} ({stored.word} stored)"
+    return f"Level {effective.word}"
 
 
 def _lowered(sentence: str) -> str:
@@ -156,8 +154,8 @@ def _lowered(sentence: str) -> str:
 
 
 def minus_one(facts: PegasusFacts) -> str:
-    """Return why the meta server reports -1 changes."""
-    why = waits(facts) or "It does not have the disks of all replicas, so it cannot count."
+    """Return the reason why the meta server reports -1 changes."""
+    why = waits(facts) or "The disks of some replicas are unknown."
     return f"The meta server reports -1. {why}"
 
 
@@ -166,7 +164,4 @@ def waits(facts: PegasusFacts) -> str:
     unhealthy = unhealthy_count(facts.columns)
     if not unhealthy:
         return ""
-    return (
-        f"{pluralize(unhealthy, 'partition')} {'is' if unhealthy == 1 else 'are'} unhealthy: "
-        "nothing is counted again before every partition is healthy."
-    )
+    return f"Unhealthy partitions: {unhealthy:,}. Counting resumes when all partitions are healthy."

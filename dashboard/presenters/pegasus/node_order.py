@@ -13,21 +13,18 @@ def orders_sentence(known: KnownOrders) -> str:
     """Return from what the node order is known."""
     if not known.rounds:
         return (
-            "Node order unknown: no round was seen under this leader, so changes that depend on "
-            "ties are shown for the order of names."
+            "Node order unknown: no rounds observed under this leader. Ties are resolved in "
+            "name order."
         )
     count = f"{len(known.orders)}" if known.is_complete else f"more than {len(known.orders)}"
     fit = "1 order fits" if count == "1" else f"{count} orders fit"
-    return (
-        f"Node order learned from {pluralize(known.rounds, 'round')} of {known.leader}: {fit} "
-        f"{'it' if known.rounds == 1 else 'all of them'}."
-    )
+    return f"Node order inferred from {pluralize(known.rounds, 'round')} of {known.leader}: {fit}."
 
 
 def ties_sentence(plans: Sequence[LikelyPlan]) -> str:
-    """Return how many changes of the next round depend on the node order."""
+    """Return the number of changes of the next round that depend on the node order."""
     sure = sum(one.share == 1 for one in plans)
     if sure == len(plans):
-        return f"Next round: {pluralize(sure, 'change')}, none depends on ties."
+        return f"Next round: {pluralize(sure, 'change')}, 0 depend on ties."
     tied = pluralize(len(plans) - sure, "possible change")
-    return f"Next round: {pluralize(sure, 'certain change')}, {tied} by ties."
+    return f"Next round: {pluralize(sure, 'certain change')}, {tied} that depend on ties."

@@ -41,16 +41,16 @@ _WHEN = ("before", "expected", "came")
 
 
 def count_note(view: RunView) -> str:
-    """Return when nodes were counted, and what else acted by then; empty: nothing to say."""
+    """Return the time of the measurement and overlapping runs; empty: no note."""
     if view.measured is None:
-        return "Not counted yet." if view.is_ended else "Counted some 20 s after the end."
+        return "Not measured yet." if view.is_ended else "Measured approx. 20 s after the end."
     other = view.measured.disturbed_by
     if other:
-        return f"Run {other} had begun by then: not all of it is the result of this run."
+        return f"Run {other} overlaps; the result includes its effect."
     if view.ended_at is None:
         return ""
     late_s = max(0.0, (view.measured.taken_at - view.ended_at).total_seconds())
-    return f"Counted {format_age(late_s)} after the end."
+    return f"Measured {format_age(late_s)} after the end."
 
 
 def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

@@ -13,7 +13,6 @@ import pandas as pd
 from core.actions.views import RunView, StepView
 from core.errors import UnknownNameError
 from core.pegasus.levels import level_of
-from core.units import pluralize
 from dashboard.presenters.naming import clock, listed
 from dashboard.presenters.runs import after_words, before_words, step_words
 
@@ -43,21 +42,20 @@ def _row(view: RunView, step: StepView) -> dict[str, object]:
 
 
 def newer_sentence(views: Sequence[RunView], taken_at: datetime) -> str:
-    """Return which runs changed something after a snapshot was taken; empty: none did."""
+    """Return the runs with changes after a snapshot was taken; empty: none."""
     newer = [view for view in views if _last_change(view) > taken_at]
     if not newer:
         return ""
     names = listed([view.run_id for view in newer])
-    verb = "has" if len(newer) == 1 else "have"
     last = max(_last_change(view) for view in newer)
     return (
-        f"{pluralize(len(newer), 'run')} {verb} changed the cluster since this snapshot, at "
-        f"{clock(last)} at last: {names}. The next capture shows the result."
+        f"Runs with changes since this snapshot: {names} (latest change {clock(last)}). "
+        "The next snapshot shows the result."
     )
 
 
 def _last_change(view: RunView) -> datetime:
-    """Return when a run last did a step; the beginning of time where it did none."""
+    """Return the time of the last step of a run; the minimum where there is none."""
     moments = [step.ended_at for step in view.steps if step.ended_at and step.state == "DONE"]
     return max(moments, default=datetime.min.replace(tzinfo=view.requested_at.tzinfo))
 
@@ -94,15 +92,15 @@ def _change_words(before: Moment, after: Moment) -> str:
     when = f"Between {clock(before.taken_at)} and {clock(after.taken_at)}"
     was, became = _level_word(before.level), _level_word(after.level)
     if before.leader == after.leader:
-        return f"{when} the level was set from {was} to {became}."
-    took_over = f"{when} {after.leader} took over from {before.leader}"
+        return f"{when}: level changed from {was} to {became}."
+    leader = f"{when}: leader changed from {before.leader} to {after.leader}"
     if was == became:
-        return f"{took_over}; the level is {became} as before."
-    return f"{took_over}: the level was {was} and became {became}."
+        return f"{leader}; level unchanged ({became})."
+    return f"{leader}, level from {was} to {became}."
 
 
 def _level_word(number: str | None) -> str:
     try:
         return level_of(int(number or "")).word
     except (ValueError, UnknownNameError):
-        return f"{number}, none of the five"
+        return f"unknown ({number})"

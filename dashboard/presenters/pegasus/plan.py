@@ -37,9 +37,9 @@ def _one_line(lines: tuple[str, ...]) -> str:
 def _sort(one: PegasusStepPreview) -> str:
     step = one.step
     if step.wait is not None:
-        return "◷ you act" if step.wait.needs_operator else "◷ wait"
+        return "◷ manual" if step.wait.needs_operator else "◷ wait"
     if step.setting is not None:
-        return "⚙ setting" if step.temporary_value is None else "⇄ for the run"
+        return "⚙ setting" if step.temporary_value is None else "⇄ temporary"
     return "→ change"
 
 
@@ -71,7 +71,7 @@ def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
 
 
 def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | None, float | None]:
-    """Return how far the farthest living node is from the mean primaries, now and after, 0..1."""
+    """Return the max deviation from the mean primaries, now and after, 0..1."""
     columns = facts.columns
     before = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
     after = before.copy()
@@ -105,20 +105,17 @@ def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
 
 
 def restored_words(preview: PegasusPreview) -> str:
-    """Return what is put back when the run ends; empty: nothing has to be."""
+    """Return the settings restored at the end of the run; empty: none."""
     if not preview.restored:
         return ""
-    return (
-        f"However the run ends (done, stopped, failed, or its worker lost), these are put back: "
-        f"{', '.join(preview.restored)}."
-    )
+    return f"Restored when the run ends, also after a failure: {', '.join(preview.restored)}."
 
 
 def answer(plan: Plan, preview: PegasusPreview) -> str:
-    """Return what a plan would do, in one sentence."""
+    """Return the effect of a plan in one sentence."""
     if not plan.steps:
         sentences = [item.sentence for item in plan.diagnostics]
-        return sentences[0] if sentences else "Nothing would be done."
+        return sentences[0] if sentences else "No steps."
     if plan.by_severity("error"):
-        return f"Refused, as said below. Without that: {preview.sentence}"
+        return f"Refused (see below). Otherwise: {preview.sentence}"
     return preview.sentence

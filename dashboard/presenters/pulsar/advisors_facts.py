@@ -173,7 +173,7 @@ def partitioned_topics(topics: pa.Table) -> list[PartitionedTopic]:
 
 
 def topic_loads(topics: pa.Table) -> tuple[Ints, Floats]:
-    """Return where topics lie on the ring, and what each carries, bytes/s."""
+    """Return the hashes of topics and their throughput, bytes/s."""
     loads = sum(
         np.nan_to_num(np.array(topics[f"msg_throughput_{way}"].cast(pa.float64()), np.float64))
         for way in ("in", "out")
@@ -192,8 +192,8 @@ def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[st
         origin = settings.origin(key)
         if origin == "assumed":
             continue
-        apart = ", differs between brokers" if key in differing else ""
-        words = "the default is active" if origin == "default" else f"by {ORIGINS[origin]}"
+        apart = ", differs by broker" if key in differing else ""
+        words = "default" if origin == "default" else f"by {ORIGINS[origin]}"
         found[key] = Live(_in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True)
     return found
 
@@ -212,27 +212,27 @@ def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Live]:
 
 
 def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
-    """Return what the cluster gives the advisor of a number of bundles."""
+    """Return the cluster's inputs for the number of bundles."""
     both = _both(facts.msgs_in, facts.msgs_out), _both(facts.bytes_in, facts.bytes_out)
     return _known(
         {
             "brokers": (facts.brokers or None, "active brokers"),
-            "topics": (facts.topics, "of its bundles"),
-            "clients": (facts.clients, "of its bundles"),
-            "msgs": (both[0], "of its bundles"),
-            "traffic": (None if both[1] is None else both[1] / 1e6, "of its bundles"),
+            "topics": (facts.topics, "from its bundles"),
+            "clients": (facts.clients, "from its bundles"),
+            "msgs": (both[0], "from its bundles"),
+            "traffic": (None if both[1] is None else both[1] / 1e6, "from its bundles"),
         }
     )
 
 
 def live_topic(found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what a topic that was read gives the advisor of partitions."""
+    """Return the inputs of a fetched topic for the number of partitions."""
     if found is None:
         return {}
     return _known(
         {
-            "partitions": (found.partitions, "as read"),
-            "topic_traffic": (found.bytes_per_s / 1e6, "as read"),
+            "partitions": (found.partitions, "snapshot"),
+            "topic_traffic": (found.bytes_per_s / 1e6, "snapshot"),
         }
     )
 
@@ -244,10 +244,10 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
     partitions = None
     if found is not None:
         msgs, traffic, producers = found.msgs_in, found.bytes_in, found.producers
-        partitions, words = found.partitions, "average producer of it"
+        partitions, words = found.partitions, "average producer"
     return _known(
         {
-            "partitions": (partitions, "as read"),
+            "partitions": (partitions, "snapshot"),
             "rate": (msgs / producers if msgs and producers else None, words),
             "message": (traffic / msgs if traffic and msgs else None, "average message"),
             "brokers": (facts.brokers or None, "active brokers"),
@@ -256,12 +256,12 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
 
 
 def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what the cluster gives for the ledgers of one topic (of one partition)."""
+    """Return the cluster's inputs for the ledgers of one topic (one partition)."""
     msgs, traffic, topics = facts.msgs_in, facts.bytes_in, facts.topics
     words = f"average of {pluralize(topics or 0, 'topic')}"
     if found is not None:
         msgs, traffic, topics = found.msgs_in, found.bytes_in, found.partitions
-        words = "average partition of it"
+        words = "average partition"
     if not topics:
         return {}
     return _known(

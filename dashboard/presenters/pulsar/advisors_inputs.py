@@ -71,7 +71,7 @@ class Live:
 
 
 def live_value(knob: Knob, live: Mapping[str, Live]) -> tuple[Number, str]:
-    """Return what an input begins with, and where that comes from."""
+    """Return the initial value of an input and its source."""
     found = live.get(knob.key)
     if found is None:
         default = f"default {knob.value:,g}" if knob.is_upstream else "assumed"
@@ -93,119 +93,121 @@ def shortened(value: float) -> float:
 
 
 BUNDLES: Final = (
-    Knob(key="brokers", label="Brokers", value=3, help="That share the namespace."),
+    Knob(key="brokers", label="Brokers", value=3, help="Brokers that serve the namespace."),
     Knob(
         key="topics",
         label="Topics",
         value=1000,
         step=100,
-        help="Of the namespace; a partition is one.",
+        help="Topics of the namespace; each partition is a topic.",
     ),
     Knob(key="clients", label="Clients", value=1000, step=100, help="Producers and consumers."),
-    Knob(key="msgs", label="Rate, msg/s", value=10_000.0, step=1000.0, help="In and out."),
-    Knob(key="traffic", label="Traffic, MB/s", value=50.0, step=5.0, help="In and out."),
+    Knob(key="msgs", label="Rate (msg/s)", value=10_000.0, step=1000.0, help="In plus out."),
+    Knob(key="traffic", label="Traffic (MB/s)", value=50.0, step=5.0, help="In plus out."),
     Knob(
         key="within_pct",
-        label="Busiest broker, % above the mean",
+        label="Max deviation (%)",
         value=20.0,
         step=5.0,
-        help="What is tolerated; operators of large fleets name 20%.",
+        help="Tolerated deviation above the mean; large fleets use 20%.",
     ),
-    of_setting(
-        "loadBalancerNamespaceMaximumBundles", step=16, about="Automatic splits stop there."
-    ),
+    of_setting("loadBalancerNamespaceMaximumBundles", step=16, about="Limit of automatic splits."),
 )
 
 PARTITIONS: Final = (
-    Knob(key="partitions", label="Partitions", value=30, help="Of the topic."),
+    Knob(key="partitions", label="Partitions", value=30, help="Partitions of the topic."),
     Knob(
         key="even",
-        label="Even bundles (0: the namespace's)",
+        label="Even bundles (0: as in namespace)",
         value=0,
-        help="0 takes the namespace's own boundaries; else so many bundles of the same width.",
+        help="0: boundaries of the namespace; otherwise bundles of equal width.",
     ),
     Knob(
         key="each",
-        label="Wanted per bundle, at most",
+        label="Max partitions per bundle",
         value=1,
-        help="Partitions that a bundle shall hold at the most: the split surgeon cuts for it.",
+        help="Max partitions per bundle after the proposed splits.",
     ),
     Knob(
         key="topic_traffic",
-        label="Topic's traffic, MB/s",
+        label="Topic traffic (MB/s)",
         value=0.0,
         step=5.0,
-        help="In and out, of all partitions. With it the answer says when no split can help.",
+        help="In plus out, all partitions. Used to detect topics that splits cannot help.",
     ),
 )
 
 PRODUCER: Final = (
-    Knob(key="partitions", label="Partitions", value=30, help="Of the topic."),
-    Knob(key="rate", label="Rate, msg/s", value=10_000.0, step=1000.0, help="Of one producer."),
-    Knob(key="message", label="Message, bytes", value=1024.0, step=256.0, help="Average size."),
+    Knob(key="partitions", label="Partitions", value=30, help="Partitions of the topic."),
+    Knob(
+        key="rate", label="Rate (msg/s)", value=10_000.0, step=1000.0, help="Rate of one producer."
+    ),
+    Knob(
+        key="message", label="Message size (bytes)", value=1024.0, step=256.0, help="Average size."
+    ),
     Knob(
         key="maxPendingMessages",
         label="Pending per partition",
         value=0,
         step=100,
-        help="0: no limit; since 2.10 only the memory of the client limits it.",
+        help="0: no limit; since 2.10, limited by client memory only.",
         is_upstream=True,
     ),
     Knob(
         key="maxPendingMessagesAcrossPartitions",
-        label="Pending over all partitions",
+        label="Pending across partitions",
         value=0,
         step=1000,
-        help="0: no limit. Its share of each partition is the number divided by the partitions.",
+        help="0: no limit. Share per partition: the value divided by the number of partitions.",
         is_upstream=True,
     ),
     Knob(
         key="memoryLimitBytes",
-        label="Client memory, MiB",
+        label="Client memory (MiB)",
         value=64.0,
         step=16.0,
-        help="Of all producers of one client; 0: no limit.",
+        help="All producers of one client; 0: no limit.",
         is_upstream=True,
     ),
     Knob(
         key="batchingMaxPublishDelay",
-        label="Batch delay, ms",
+        label="Batch delay (ms)",
         value=1.0,
         step=0.5,
-        help="A batch is sent at the latest after that.",
+        help="Max delay of a batch.",
         is_upstream=True,
     ),
     Knob(
         key="batchingMaxMessages",
-        label="Batch messages",
+        label="Messages per batch",
         value=1000,
         step=100,
-        help="A batch with so many is sent.",
+        help="Max messages of a batch.",
         is_upstream=True,
     ),
     Knob(
         key="batchingMaxBytes",
-        label="Batch size, KiB",
+        label="Batch size (KiB)",
         value=128.0,
         step=64.0,
-        help="A batch of that size is sent.",
+        help="Max size of a batch.",
         is_upstream=True,
     ),
     Knob(
         key="sendTimeout",
-        label="Send timeout, s",
+        label="Send timeout (s)",
         value=30.0,
         step=5.0,
-        help="A message that waits longer fails; 0: never.",
+        help="Messages that wait longer fail; 0: no timeout.",
         is_upstream=True,
     ),
-    Knob(key="brokers", label="Brokers", value=3, help="Partitions are spread over them evenly."),
+    Knob(key="brokers", label="Brokers", value=3, help="Partitions are evenly distributed."),
     Knob(
         key="slow_pct",
-        label="Bad broker still takes, %",
+        label="Throughput of the bad broker (%)",
         value=0.0,
         step=10.0,
-        help="Of its traffic: 0 is dead, 50 is half as fast as needed.",
+        help="0: failed; 50: half of the required throughput.",
     ),
 )
 
@@ -215,14 +217,20 @@ LEDGER: Final = (
         label="Entries/s",
         value=100.0,
         step=10.0,
-        help="An entry is a batch: fewer than messages, where producers batch.",
+        help="One entry per batch, or per message without batching.",
     ),
-    Knob(key="written", label="Written, MB/s", value=1.0, step=0.5, help="Into this topic."),
-    Knob(key="age", label="Open since, min", value=0.0, step=10.0, help="0: it begins now."),
+    Knob(
+        key="written",
+        label="Written (MB/s)",
+        value=1.0,
+        step=0.5,
+        help="Write throughput of the topic.",
+    ),
+    Knob(key="age", label="Age (min)", value=0.0, step=10.0, help="0: new ledger."),
     of_setting(
         "managedLedgerMinLedgerRolloverTimeMinutes",
         step=5,
-        about="Whatever is in it, a ledger is not closed before.",
+        about="Min age before a rollover.",
     ),
     of_setting("managedLedgerMaxLedgerRolloverTimeMinutes", step=30),
     of_setting("managedLedgerMaxEntriesPerLedger", step=10_000),
@@ -232,51 +240,57 @@ LEDGER: Final = (
 DISKS: Final = (
     Knob(
         key="directories",
-        label="Ledger directories of a bookie",
+        label="Ledger directories per bookie",
         value=4,
-        help="ledgerDirectories: a ledger goes to its number modulo these.",
+        help="ledgerDirectories: directory index = ledger ID modulo this number.",
     ),
     Knob(
         key="minorCompactionThreshold",
-        label="Minor compaction below, live share",
+        label="Minor compaction threshold",
         value=0.2,
         step=0.05,
-        help="An entry log with a smaller share of live data is rewritten.",
+        help="Entry logs with a smaller share of live data are rewritten.",
         is_upstream=True,
     ),
     Knob(
         key="minorCompactionInterval",
-        label="Every, s",
+        label="Minor interval (s)",
         value=3600.0,
         step=600.0,
         is_upstream=True,
     ),
     Knob(
         key="majorCompactionThreshold",
-        label="Major compaction below, live share",
+        label="Major compaction threshold",
         value=0.8,
         step=0.05,
-        help="The same, seldom and for fuller logs.",
+        help="As minor compaction, with a longer interval and a higher threshold.",
         is_upstream=True,
     ),
     Knob(
         key="majorCompactionInterval",
-        label="Every, s",
+        label="Major interval (s)",
         value=86_400.0,
         step=3600.0,
         is_upstream=True,
     ),
-    Knob(key="live_pct", label="Still needed of a log, %", value=50.0, step=5.0),
+    Knob(key="live_pct", label="Live data of a log (%)", value=50.0, step=5.0),
 )
 
 RETENTION: Final = (
-    Knob(key="written", label="Written, MB/s", value=1.0, step=0.5, help="Into this topic."),
+    Knob(
+        key="written",
+        label="Written (MB/s)",
+        value=1.0,
+        step=0.5,
+        help="Write throughput of the topic.",
+    ),
     Knob(
         key="consumed",
-        label="Read by all after, min (-1: never)",
+        label="Consumed after (min, -1: never)",
         value=5.0,
         step=5.0,
-        help="When the slowest subscription has acknowledged a message.",
+        help="Time until the slowest subscription acknowledges a message.",
     ),
     of_setting("defaultRetentionTimeInMinutes", step=60),
     of_setting("defaultRetentionSizeInMB", step=1024),
@@ -287,32 +301,32 @@ RETENTION: Final = (
             step=30,
             about="Only closed ledgers are deleted.",
         ),
-        label="Ledger open, min",
+        label="Ledger age (min)",
     ),
     # brokers count it in bytes
     replace(
         of_setting("backlogQuotaDefaultLimitBytes", step=1024.0),
-        label="Backlog quota, MiB (-1: none)",
+        label="Backlog quota (MiB, -1: none)",
         value=-1.0,
     ),
-    of_setting("managedLedgerDefaultWriteQuorum", about="Bookies that each entry is written to."),
+    of_setting("managedLedgerDefaultWriteQuorum", about="Number of copies of each entry."),
     of_setting(
         "messageExpiryCheckIntervalInMinutes",
-        about="A message outlives its time to live by up to that.",
+        about="Max delay after the time to live.",
     ),
     of_setting(
         "retentionCheckIntervalInSeconds",
         step=60,
-        about="A ledger outlives its retention by up to that.",
+        about="Max delay after the retention.",
     ),
 )
 
 LOOKUPS: Final = (
     Knob(
         key="pace",
-        label="Bundles a minute, one by one",
+        label="Rate limit (bundles/min)",
         value=10.0,
         step=1.0,
-        help="The pace of a run; the configuration may allow less.",
+        help="Rate limit of a run; the configuration can set a lower limit.",
     ),
 )

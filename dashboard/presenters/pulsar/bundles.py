@@ -92,7 +92,7 @@ _NUMBERS: Final = (
 
 
 def ring_share(table: pa.Table) -> Floats:
-    """Return which part of its namespace's ring each bundle covers, percent."""
+    """Return the share of each bundle in its namespace's hash range, percent."""
     width = np.asarray(table["upper"], dtype=np.float64) - np.asarray(
         table["lower"], dtype=np.float64
     )

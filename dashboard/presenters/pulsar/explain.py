@@ -26,7 +26,6 @@ from core.units import (
     format_percent,
     format_ratio,
     ms_to_datetime,
-    pluralize,
 )
 from dashboard.presenters.naming import clock
 from dashboard.presenters.pulsar.rebalance import trail_table
@@ -46,7 +45,7 @@ _KINDS: Final = {
     "switch": "must hold",
     "guard": "must hold",
     "trigger": "one must hold",
-    "memory": "the broker's memory",
+    "memory": "broker memory",
 }
 
 
@@ -56,7 +55,7 @@ _KINDS: Final = {
 def off_words(explanation: Explanation) -> str:
     """Return that the cluster sheds nothing by itself; blank when it does."""
     key = explanation.off
-    return f"The cluster sheds nothing by itself: {key} is false. With it on:" if key else ""
+    return f"Shedding is off: {key} is false. If enabled:" if key else ""
 
 
 def broker_trail(reason: BrokerReason) -> pd.DataFrame:
@@ -66,24 +65,24 @@ def broker_trail(reason: BrokerReason) -> pd.DataFrame:
     )
     rows = trail_table(trace)
     rows["state"] = [
-        f"{state}, one suffices" if gate.is_alternative else state
+        f"{state}, one is sufficient" if gate.is_alternative else state
         for state, gate in zip(rows.get("state", ()), reason.gates, strict=True)
     ]
     return rows
 
 
 def broker_notes(reason: BrokerReason) -> list[str]:
-    """Return what is picked and what is held back."""
-    shown = [f"Picked: {name}." for name in reason.bundles[:MAX_LEADER_ROWS]]
+    """Return the selected and the excluded bundles."""
+    shown = [f"Selected: {name}." for name in reason.bundles[:MAX_LEADER_ROWS]]
     more = len(reason.bundles) - len(shown)
     if more > 0:
-        shown.append(f"And {pluralize(more, 'bundle')} more.")
-    held = [f"Held back: {name}: {why}." for name, why in reason.skipped[:MAX_LEADER_ROWS]]
+        shown.append(f"{more} more.")
+    held = [f"Excluded: {name}: {why}." for name, why in reason.skipped[:MAX_LEADER_ROWS]]
     return [*shown, *held]
 
 
 def shed_conditions_table(reason: BundleReason) -> pd.DataFrame:
-    """Return what has to hold for a bundle to be shed; one that does not hold is the last."""
+    """Return the conditions for shedding a bundle, up to the first unmet one."""
     return pd.DataFrame(
         [
             {
@@ -100,13 +99,13 @@ def shed_conditions_table(reason: BundleReason) -> pd.DataFrame:
 
 
 def landing_words(reason: BundleReason) -> str:
-    """Return where a bundle that leaves would go; blank for one that stays."""
+    """Return the destination of a bundle that would be shed; empty for one that stays."""
     if not reason.destinations:
         return ""
     ranked = sorted(reason.destinations.items(), key=lambda item: -item[1])
     best, chance = ranked[0]
-    rest = f", or one of {len(ranked) - 1} more" if len(ranked) > 1 else ""
-    return f"It would go to {best} ({format_ratio(chance)}){rest}."
+    rest = f", or one of {len(ranked) - 1} others" if len(ranked) > 1 else ""
+    return f"Destination: {best} ({format_ratio(chance)}){rest}."
 
 
 # -- splits ----------------------------------------------------------------------------------------
@@ -191,11 +190,11 @@ def _total(row: pa.Table, name: str) -> float:
 def _due(reported_at: datetime, settings: EffectiveSettings, taken_at: datetime) -> str:
     longest = timedelta(minutes=settings.number(_MAX_INTERVAL))
     left_s = (reported_at + longest - taken_at).total_seconds()
-    when = f"within {format_age(left_s)}" if left_s > 0 else "now, by its age"
+    when = f"within {format_age(left_s)}" if left_s > 0 else "now (max age reached)"
     return (
-        f"Written {clock(reported_at)}; the next one is due {when} "
-        f"({_MAX_INTERVAL} {settings.number(_MAX_INTERVAL):g}), or when one of these moves by more "
-        f"than {settings.number(_THRESHOLD):g}% ({_THRESHOLD})."
+        f"Written {clock(reported_at)}; next report {when} ({_MAX_INTERVAL} "
+        f"{settings.number(_MAX_INTERVAL):g}), or on a change of more than "
+        f"{settings.number(_THRESHOLD):g}% ({_THRESHOLD})."
     )
 
 
@@ -207,19 +206,19 @@ def _why(before: pa.Table, row: pa.Table, settings: EffectiveSettings) -> str:
     fired = [_fired(trigger) for trigger in triggers if bool(np.all(trigger.fires))]
     last = clock(ms_to_datetime(before["reported_at"][0].as_py()))
     if not fired:
-        return f"Since the report of {last} no measure moved far enough: one in between is ignored."
-    return f"The last one was written because, since {last}, {' and '.join(fired)}."
+        return f"No measure has changed enough since the report of {last}."
+    return f"Triggers of the last report (since {last}): {', '.join(fired)}."
 
 
 def _fired(trigger: ReportTrigger) -> str:
     value = float(trigger.value)
     if trigger.name == "age":
-        return f"{format_age(value / 1000)} had passed"
+        return f"{format_age(value / 1000)} elapsed"
     name = _MEASURES[trigger.name].lower()
     if not np.isfinite(value):
-        return f"{name} came up from nothing"
+        return f"{name} from zero"
     size = f"{value:.1f} points" if trigger.name == "usage" else format_percent(value)
-    return f"{name} moved by {size}"
+    return f"{name} changed by {size}"
 
 
 def _bounds(
@@ -285,7 +284,7 @@ def resting_table(facts: LeaderFacts) -> pd.DataFrame:
 
 
 def next_table(explanation: Explanation) -> pd.DataFrame:
-    """Return what the leader looks at next: brokers that shed, then those nearest to it."""
+    """Return the brokers of the next round: those that shed, then those closest to it."""
     return pd.DataFrame(
         [
             {

@@ -43,5 +43,5 @@ def hot_spot(view: LoadView) -> HotSpot | None:
     return HotSpot(
         broker=name,
         bundle=str(view.bundles[bundle]),
-        sentence=f"{name} is at {format_ratio(float(usage[broker]))}, the highest of {count}.",
+        sentence=f"{name}: {format_ratio(float(usage[broker]))} usage, the highest of {count}.",
     )

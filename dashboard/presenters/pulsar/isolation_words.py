@@ -19,7 +19,7 @@ from dashboard.presenters.naming import listed
 ROLE_WORDS: Final[Mapping[str, str]] = {
     "none": "no",
     "primary": "primary",
-    "secondary": "secondary, serves",
+    "secondary": "secondary (active)",
     "standby": "secondary (standby)",
     "shared": "shared",
     "silent": "no load report",
@@ -83,14 +83,14 @@ class Violation:
 
 
 def row_name(row: ServingRow) -> str:
-    """Return what a row of the matrix is called."""
+    """Return the label of a row of the matrix."""
     return NO_POLICY if row.policy is None else row.policy.name
 
 
 def violations(
     findings: Sequence[Finding], mender: FixFinder, collisions: Sequence[Collision]
 ) -> list[Violation]:
-    """Return what is wrong now, in the order of the findings, crowded groups behind them."""
+    """Return the violations in the order of the findings, crowded groups last."""
     found = [
         Violation(
             finding=one,
@@ -117,10 +117,10 @@ def _crowded(crowd: Collision) -> Finding:
         severity="info",
         subject_kind="namespace",
         subject=crowd.members[0],
-        title="Anti-affinity members share a place",
+        title="Anti-affinity conflict",
         sentence=crowd.sentence,
-        hint=f"Unload {pluralize(len(crowd.bundles), 'bundle')} of those with fewer there: "
-        "placement spreads the group.",
+        hint=f"Unload {pluralize(len(crowd.bundles), 'bundle')} of the namespaces with fewer "
+        "bundles there; placement spreads the group.",
     )
 
 
@@ -139,41 +139,41 @@ def _to_unload(finding: Finding, serving: Serving) -> tuple[str, ...]:
 
 
 def who_serves(serving: Serving, namespace: str) -> str:
-    """Return who may serve one namespace, in a sentence."""
+    """Return the eligible brokers of one namespace in a sentence."""
     view = serving.view
     at = view.namespace_index[namespace]
     number = int(view.namespace_policy[at])
-    by = "no isolation policy matches it" if number < 0 else f"by {view.policies[number].name}"
+    by = "no matching isolation policy" if number < 0 else f"by {view.policies[number].name}"
     brokers = serving.brokers_of(namespace)
-    who = f"{listed(brokers, 6)} may serve it" if brokers else "no broker may serve it"
+    who = f"eligible brokers: {listed(brokers, 6)}" if brokers else "no eligible broker"
     return f"{namespace}: {who} ({by})."
 
 
 def impact_sentence(change: PolicyOutlook) -> str:
-    """Return what a change of policies does, in a sentence."""
+    """Return the effect of a change of policies in a sentence."""
     impact = change.impact
     if impact is None:
-        return "Nothing would change."
+        return "No effect."
     parts = [
-        f"{pluralize(len(impact.changes), 'namespace')} would get other candidates",
-        f"{pluralize(len(impact.misplaced), 'bundle')} would have to move, {impact.staying:,} stay",
+        f"Namespaces with other candidates: {len(impact.changes):,}",
+        f"bundles to move: {len(impact.misplaced):,}, unchanged: {impact.staying:,}",
     ]
     if impact.unloaded:
-        parts.append(f"brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves")
+        parts.append(f"unloaded by brokers: {len(impact.unloaded):,}")
     if impact.without_brokers:
-        parts.append(f"{listed(impact.without_brokers)} would have no broker at all")
+        parts.append(f"without an eligible broker: {listed(impact.without_brokers)}")
     if impact.idle_brokers:
-        parts.append(f"{listed(impact.idle_brokers)} could serve nothing")
+        parts.append(f"eligible for no namespace: {listed(impact.idle_brokers)}")
     return "; ".join(parts) + "."
 
 
 def course_note(change: PolicyOutlook) -> str:
-    """Return what the expected destinations are about."""
+    """Return the scope of the expected destinations."""
     more = change.moving - MAX_MOVES
     text = (
-        f"{pluralize(change.moving, 'bundle')} placed again by the new policies: those that "
-        "brokers unload when it is set, and those that the plan unloads."
+        f"{pluralize(change.moving, 'bundle')} placed by the new policies: unloaded by brokers "
+        "when the policy is set, or by the plan."
     )
     if more > 0:
-        text += f" Followed are the {MAX_MOVES} busiest; {more:,} more are not in these figures."
+        text += f" Only the {MAX_MOVES} busiest are included; {more:,} are not."
     return text

@@ -25,13 +25,13 @@ def is_shown(forecast: Forecast | None, now_s: float) -> bool:
     )
 
 
-FROM_SNAPSHOT: Final = "Predicted from the snapshot, not from the leader's events."
+FROM_SNAPSHOT: Final = "Predicted from the snapshot, not from leader events."
 _BY_SNAPSHOT: Final = "The next round is predicted from the snapshot."
 _CALIBRATED_S: Final = 30
 """Lead time up to which shares came true as shown: 68 of 74 of 90% and more, measured on leaders
 recorded and live. 60 s ahead 0 of 9 did."""
 
-FROM_EVENTS: Final = "Predicted from the leader's events."
+FROM_EVENTS: Final = "Predicted from leader events."
 
 
 def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str:
@@ -50,7 +50,7 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
         'Next round in 23 s: no bundles, 100%'
     """
     if prediction.reason == "disabled":
-        return "Shedding is off: no bundle is unloaded"
+        return "Shedding is off: no bundles are unloaded"
     if source:
         own = tuple(one for one in prediction.bundles if one.broker == source)
         prediction = msgspec.structs.replace(prediction, bundles=own)
@@ -63,13 +63,13 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
 
 
 def source_note(prediction: RoundPrediction) -> str:
-    """Return what a headline was predicted from, and when."""
+    """Return the source and the time of a predicted headline."""
     made = datetime.fromtimestamp(prediction.made_at_s, UTC)
-    return f"{prediction.strategy} on the leader, predicted from its events at {made:%H:%M:%S} UTC."
+    return f"{prediction.strategy}, predicted from leader events at {made:%H:%M:%S} UTC."
 
 
 def snapshot_note(taken_at: datetime) -> str:
-    """Return what a sentence about a snapshot was predicted from, and when."""
+    """Return the source and the time of a prediction from a snapshot."""
     return f"Predicted from the snapshot of {taken_at.astimezone(UTC):%H:%M:%S} UTC."
 
 
@@ -115,41 +115,41 @@ def measured_note(forecast: Forecast, now_s: float) -> str:
     if forecast.is_live(now_s):
         return ""
     when = datetime.fromtimestamp(forecast.written_at_s, UTC)
-    return f"Measured until {when:%Y-%m-%d %H:%M:%S} UTC; the leader observer does not run."
+    return f"Measured until {when:%Y-%m-%d %H:%M:%S} UTC. The leader observer is not running."
 
 
 def notes(prediction: RoundPrediction) -> list[str]:
-    """Return what lowers the confidence in a prediction, a sentence each."""
+    """Return the reasons for low confidence in a prediction, a sentence each."""
     if not prediction.has_shares:
-        return [*prediction.warnings, f"{prediction.strategy}: no shares are drawn."]
+        return [*prediction.warnings, f"{prediction.strategy}: no shares available."]
     ahead_s = prediction.at_s - prediction.made_at_s
     if ahead_s <= _CALIBRATED_S:
         return list(prediction.warnings)
     too_sure = (
-        f"Predicted {ahead_s:.0f} s ahead. Shares are reliable up to {_CALIBRATED_S} s; farther "
-        "ahead they are too high."
+        f"Predicted {ahead_s:.0f} s ahead. Shares are reliable up to {_CALIBRATED_S} s; with a "
+        "longer lead time they are too high."
     )
     return [*prediction.warnings, too_sure]
 
 
 def missing(forecast: Forecast | None, now_s: float, *, is_past: bool) -> str:
-    """Return why no round is predicted from events."""
+    """Return the reason why no round is predicted from events."""
     if is_past:
-        return f"An earlier snapshot is shown. {_BY_SNAPSHOT}"
+        return f"Earlier snapshot. {_BY_SNAPSHOT}"
     if forecast is None:
-        return f"No leader observer runs for this cluster. {_BY_SNAPSHOT}"
+        return f"No leader observer for this cluster. {_BY_SNAPSHOT}"
     if not forecast.is_live(now_s) or (
         forecast.status == "watching" and forecast.next_round is not None
     ):
         age = format_age(max(now_s - forecast.written_at_s, 0.0))
         return (
-            f"The leader observer wrote its last prediction {age} ago. Start the collector. "
+            f"Last prediction of the leader observer: {age} ago. Start the collector. "
             f"{_BY_SNAPSHOT}"
         )
     states = {
         "starting": "The leader observer is reading the cluster.",
         "lost": "The leader observer has no connection to ZooKeeper.",
-        "unsupported": "The leader of this load manager is not replayed.",
+        "unsupported": "The leader observer does not support this load manager.",
         "watching": "The cluster has no leader.",
     }
     detail = f" {forecast.detail}" if forecast.detail else ""

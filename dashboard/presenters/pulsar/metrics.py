@@ -18,11 +18,14 @@ from core.units import (
     pluralize,
 )
 
-METRICS_FROM: Final = {"prometheus": "the Prometheus server", "scrape": "the brokers' own /metrics"}
+METRICS_FROM: Final = {
+    "prometheus": "the Prometheus server",
+    "scrape": "the /metrics endpoints of the brokers",
+}
 
 
 def source_line(snapshot: PulsarSnapshot) -> str:
-    """Return where the metrics come from and of how many brokers; empty where there are none."""
+    """Return the source of the metrics and the number of brokers; empty: no metrics."""
     metrics = BrokerMetrics(snapshot)
     if not metrics.is_there:
         return ""
@@ -36,7 +39,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
 
 
 def facts(snapshot: PulsarSnapshot, broker: str) -> dict[str, str]:
-    """Return what the metrics tell of one broker; empty where there are none of it."""
+    """Return the metrics of one broker, label and value; empty: none."""
     row = BrokerMetrics(snapshot).of(broker)
     if row is None:
         return {}
@@ -68,22 +71,22 @@ def counters_sentence(before: pa.Table | None, after: pa.Table, moves: int, minu
 
     Only a leader that led, and ran, all the time has a count to compare.
     """
-    since = f"In the last {minutes:.0f} min" if minutes >= 1 else "Since the snapshot before"
+    since = f"In the last {minutes:.0f} min" if minutes >= 1 else "Since the previous snapshot"
     seen = f"{pluralize(moves, 'change')} of owner in saved snapshots"
     grown = None if before is None else _grown(before, after)
     if grown is None:
-        return f"{since}: {seen}; the leader has no count for all of it."
+        return f"{since}: {seen}; the leader has no counts for the whole period."
     unloads, splits = grown
-    said = f"{since} the leader counted {pluralize(unloads, 'unload')} by its own balancer"
+    counted = pluralize(unloads, "unload")
     if splits:
-        said += f" and {pluralize(splits, 'split')}"
+        counted += f", {pluralize(splits, 'split')}"
     if moves > unloads:
-        rest = "the others were people, runs, splits, or brokers that came and went"
+        rest = "The difference is manual unloads, runs, splits and broker restarts."
     elif moves < unloads:
-        rest = "bundles that came back in between, or went nowhere, are not seen"
+        rest = "Bundles that returned between two snapshots are not counted."
     else:
-        rest = "they agree"
-    return f"{said}; {seen}: {rest}."
+        rest = "Both agree."
+    return f"{since}: {counted} by the leader's balancer; {seen}. {rest}"
 
 
 def _grown(before: pa.Table, after: pa.Table) -> tuple[int, int] | None:
@@ -109,8 +112,8 @@ def _age(now_ms: int, then_ms: int | None) -> str:
 
 def _paused(row: dict[str, Any]) -> str:
     if row["gc_time_ratio"] is None:
-        return "unknown until the second reading" if row["window_s"] is None else "unknown"
-    return f"{format_ratio(row['gc_time_ratio'])} of the time, {row['gc_rate'] or 0:.1f} a second"
+        return "unknown until the second sample" if row["window_s"] is None else "unknown"
+    return f"{format_ratio(row['gc_time_ratio'])} of the time, {row['gc_rate'] or 0:.1f}/s"
 
 
 def _slowest(p99_ms: float | None) -> str:

@@ -30,26 +30,26 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "publishRateInBytes": "Publish, bytes/s",
     "dispatchRateInMsgs": "Dispatch, msg/s",
     "dispatchRateInBytes": "Dispatch, bytes/s",
-    "publishThrottlingRateInMsg": "Msg/s, each topic",
-    "publishThrottlingRateInByte": "Bytes/s, each topic",
-    "dispatchThrottlingRateInMsg": "Messages in a period",
-    "dispatchThrottlingRateInByte": "Bytes in a period",
-    "relativeToPublishRate": "On top of the publish rate",
-    "ratePeriodInSecond": "Period, seconds",
-    "subscribeThrottlingRatePerConsumer": "Subscribes in a period, each consumer",
-    "msgRateIn": "Messages in, a second",
-    "msgRateOut": "Messages out, a second",
-    "bandwidthIn": "Bytes in, a second",
-    "bandwidthOut": "Bytes out, a second",
-    "memory": "Memory, MB",
+    "publishThrottlingRateInMsg": "Msg/s per topic",
+    "publishThrottlingRateInByte": "Bytes/s per topic",
+    "dispatchThrottlingRateInMsg": "Messages per period",
+    "dispatchThrottlingRateInByte": "Bytes per period",
+    "relativeToPublishRate": "In addition to publish rate",
+    "ratePeriodInSecond": "Period (s)",
+    "subscribeThrottlingRatePerConsumer": "Subscribes per consumer and period",
+    "msgRateIn": "Messages in/s",
+    "msgRateOut": "Messages out/s",
+    "bandwidthIn": "Bytes in/s",
+    "bandwidthOut": "Bytes out/s",
+    "memory": "Memory (MB)",
     "namespaces": "Namespaces",
     "primary": "Primary brokers",
     "secondary": "Secondary brokers",
-    "min_limit": "Fewest primaries",
-    "usage_threshold": "Usage threshold, %",
-    "unload_scope": "Unloads when set",
+    "min_limit": "Min primaries",
+    "usage_threshold": "Usage threshold (%)",
+    "unload_scope": "Unload scope",
     "brokers": "Brokers",
-    "dynamic": "May be recomputed",
+    "dynamic": "Dynamic",
 }
 """Upstream's field to plain words with the unit."""
 
@@ -74,8 +74,8 @@ def parse_change(text: str) -> DesiredPolicy:
     if len(words) == 3 and words[0] == DELETE:
         return DesiredPolicy(policy_kind(words[1]).name, words[2], None)
     raise InputError(
-        f"{text[:80]!r} is no change of a policy.",
-        hint=f"Write {SET} KIND NAME VALUE or {DELETE} KIND NAME.",
+        f"{text[:80]!r} is not a valid policy change.",
+        hint=f"Specify {SET} KIND NAME VALUE or {DELETE} KIND NAME.",
     )
 
 
@@ -119,7 +119,7 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
     if not text:
         if default == -1:
             return default
-        raise InputError(f"{name} of a {policy_kind(kind).title} is empty.", hint="Give a number.")
+        raise InputError(f"{name} of a {policy_kind(kind).title} is empty.", hint="Enter a number.")
     try:
         return float(text) if isinstance(default, float) else int(text)
     except ValueError:
@@ -128,7 +128,7 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
 
 
 def difference(changes: Iterable[PolicyChange]) -> pd.DataFrame:
-    """Return what changes, a row a field: policy, whose, field, now, then."""
+    """Return one row per changed field: policy, object, field, now, then."""
     rows = [row for change in changes for row in _changes(change)]
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
@@ -151,7 +151,7 @@ def says_nothing(row: Mapping[Any, Any]) -> bool:
 
 
 def plan_sentence(steps: Sequence[Step]) -> str:
-    """Return what a plan changes, in one sentence, field by field as far as they are few."""
+    """Return the changes of a plan in one sentence, by field as far as they are few."""
     texts = [
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"

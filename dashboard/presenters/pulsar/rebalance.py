@@ -176,7 +176,7 @@ def _percent(ratio: float | None) -> float | None:
 def efficiency_curves(
     lines: Sequence[Line], optimal: Proposal | None, optimal_name: str
 ) -> list[EfficiencyCurve]:
-    """Return what each candidate achieves for the traffic it moves, round by round."""
+    """Return deviation and moved traffic of each candidate by round."""
     found = [
         _curve(line.simulated, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
         for line in lines
@@ -269,9 +269,9 @@ def _reached(gate: Gate) -> float | None:
 
 def _distance(distance: float, unit: str) -> str:
     if not np.isfinite(distance):
-        return "out of reach"
+        return "not reachable"
     words = distance_in_words(distance, unit)
-    return f"{words} to go" if distance > 0 else f"{words} past"
+    return f"{words} to threshold" if distance > 0 else f"{words} past threshold"
 
 
 def _sheds(trace: BrokerTrace) -> str:
@@ -279,7 +279,7 @@ def _sheds(trace: BrokerTrace) -> str:
 
 
 def bounds_words(optimal: Proposal) -> list[str]:
-    """Return what the plan is measured against, and what keeps it from its goal."""
+    """Return the target of the plan and the reasons why it is not reached."""
     words = [f"Target: {optimal.goal}."]
     if optimal.lower_bound_bytes_per_s is None:
         words.append(
@@ -295,5 +295,5 @@ def bounds_words(optimal: Proposal) -> list[str]:
     words += [item.sentence for item in optimal.binding[:MAX_SENTENCES]]
     more = len(optimal.binding) - MAX_SENTENCES
     if more > 0:
-        words.append(f"{pluralize(more, 'more broker')} likewise.")
+        words.append(f"{pluralize(more, 'more broker')} with the same verdict.")
     return words

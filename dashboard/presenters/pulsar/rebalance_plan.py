@@ -48,9 +48,7 @@ def caveat(preview: Preview) -> str:
     is_known = all(step.placement.is_known for step in preview.steps)
     if not is_known or start is None or end is None or end[0] - start[0] < _VISIBLE:
         return ""
-    return (
-        f"The max deviation gets worse: {format_band(start[0])} now, {format_band(end[0])} after."
-    )
+    return f"The max deviation increases: {format_band(start[0])} now, {format_band(end[0])} after."
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:
@@ -78,7 +76,7 @@ def _count(number: int | None) -> str:
 
 
 def transfers(preview: Preview) -> pd.DataFrame:
-    """Return what goes from which broker to its most probable destination, most traffic first."""
+    """Return the flows from broker to most probable destination, most traffic first."""
     rows = pd.DataFrame(
         [
             {
@@ -107,25 +105,24 @@ def cost(impact: ClientImpact) -> str:
 
 
 def answer(plan: Plan, preview: Preview) -> str:
-    """Return what the plan would do and what it costs."""
+    """Return the effect and the cost of a plan."""
     steps = preview.steps
     if not steps:
         return unload.answer(plan, preview)
-    moves = f"Unloading {pluralize(len(steps), 'bundle')} ({cost(preview.clients)})"
-    return f"{moves} {_effect(preview)}; {unload.destinations(plan, preview)}."
+    moves = f"Unload {pluralize(len(steps), 'bundle')} ({cost(preview.clients)})"
+    return f"{moves}: {_effect(preview)}; {unload.destinations(plan, preview)}."
 
 
 def _effect(preview: Preview) -> str:
     before = farthest(preview.measures_before.throughput)
     after = farthest(preview.measures_after.throughput)
     if before is None or after is None or not all(one.placement.is_known for one in preview.steps):
-        return "has an unknown effect on the balance"
+        return "effect on the balance unknown"
     if abs(after[0] - before[0]) < 0.0005:
-        return f"leaves the {MAX_DEVIATION} at {format_ratio(after[0])} ({after[1]})"
-    verb = "lowers" if after[0] < before[0] else "raises"
+        return f"{MAX_DEVIATION} unchanged, {format_ratio(after[0])} ({after[1]})"
     (old, first), (new, then) = before, after
     is_same = first == then
     return (
-        f"{verb} the {MAX_DEVIATION} from {format_ratio(old)}{'' if is_same else f' ({first})'} "
-        f"to {format_ratio(new)} ({then})"
+        f"{MAX_DEVIATION} {format_ratio(old)}{'' if is_same else f' ({first})'} → "
+        f"{format_ratio(new)} ({then})"
     )

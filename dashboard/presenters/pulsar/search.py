@@ -90,7 +90,7 @@ def _is_refused(found: TopicLookup) -> bool:
 
 
 def _where(owner: str | None, source: object) -> str:
-    return f"on {owner}" if owner else "not owned" if source else "owner unknown"
+    return f"on {owner}" if owner else "unassigned" if source else "owner unknown"
 
 
 def looks_like_topic(text: str) -> bool:

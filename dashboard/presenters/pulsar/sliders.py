@@ -55,7 +55,7 @@ class Slider:
     @property
     def help(self) -> str:
         """What it is and does, with its upstream name and unit."""
-        unit = f" In {self.setting.unit}." if self.setting.unit else ""
+        unit = f" Unit: {self.setting.unit}." if self.setting.unit else ""
         return f"{self.key}: {self.setting.meaning} {self.setting.effect}".strip() + unit
 
     def number(self, value: float) -> Number:

@@ -28,7 +28,7 @@ class PolicyText:
     def requested(self) -> str:
         """Return what is set: ``Set Msg/s, each topic: 5,000``, or that it is removed."""
         value = self.change.value
-        return "Remove it" if value is None else f"Set {fields_told(self.change.policy, value)}"
+        return "Remove" if value is None else f"Set {fields_told(self.change.policy, value)}"
 
     def value(self, value: str | None) -> str:
         """Return the fields of a value that say something; ``not set``: it has none."""
@@ -50,7 +50,7 @@ class PolicyText:
             for row in rows
             if not says_nothing(row)
         )
-        return f"Read back: {values}." if values else ""
+        return f"Verified: {values}." if values else ""
 
     def _before(self, view: StepView) -> str | None:
         return self.change.before if view.before is None else view.before.value

@@ -12,7 +12,7 @@ from dashboard.presenters.naming import clock
 
 
 def read_words(read_at: datetime, now: datetime) -> str:
-    """Return when topics were read, with their age."""
+    """Return the time when topics were read, with their age."""
     age = format_age((now - read_at).total_seconds())
     return f"Read at {clock(read_at)}, {age} ago."
 

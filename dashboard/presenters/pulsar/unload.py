@@ -51,12 +51,10 @@ def headline(plan: Plan, preview: Preview) -> str:
 
 
 def destinations(plan: Plan, preview: Preview) -> str:
-    """Return who takes the bundles, or is asked to; there must be a step."""
+    """Return the requested or possible destinations; there must be a step."""
     steps = preview.steps
     is_known = all(step.placement.is_known for step in steps)
-    return _requested(steps) or (
-        _takers(plan, steps) if is_known else "where they would go is unknown"
-    )
+    return _requested(steps) or (_takers(plan, steps) if is_known else "destinations unknown")
 
 
 def _requested(steps: tuple[StepPreview, ...]) -> str:
@@ -65,25 +63,24 @@ def _requested(steps: tuple[StepPreview, ...]) -> str:
     if len(destinations_named) < len(steps):
         return ""
     names = by_name(set(destinations_named))
-    verb = "is" if len(names) == 1 else "are"
-    return f"{listed(names, 3)} {verb} asked to take {'it' if len(steps) == 1 else 'them'}"
+    return f"requested destination: {listed(names, 3)}"
 
 
 def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
     if len(steps) == 1:
         chances = steps[0].placement.distribution
         if not chances:
-            return "no broker is eligible to take it"
+            return "no eligible broker"
         if len(chances) == 1:
-            return f"{next(iter(chances))} takes it"
+            return f"destination: {next(iter(chances))}"
         best = max(chances.values())
-        return f"one of {len(chances)} brokers takes it, each with at most {format_ratio(best)}"
+        return f"possible destinations: {len(chances)}, max probability {format_ratio(best)}"
     destinations = by_name({broker for step in steps for broker in step.placement.distribution})
     if not destinations:
-        return "no broker is eligible to take them"
+        return "no eligible broker"
     if len(destinations) == 1:
-        return f"{destinations[0]} takes them all"
-    return f"{listed(destinations, 3)} may take them, as {plan.strategy.name} places them"
+        return f"destination: {destinations[0]}"
+    return f"possible destinations: {listed(destinations, 3)} (placed by {plan.strategy.name})"
 
 
 def before_after(table: pa.Table, quantity: str, target_ratio: float) -> BeforeAfter:
@@ -155,10 +152,10 @@ def _megabytes(bytes_per_s: float | None) -> float | None:
 
 def _destination(placement: Placement) -> str:
     if not placement.distribution:
-        return "no broker is eligible" if placement.is_known else "unknown"
+        return "no eligible broker" if placement.is_known else "unknown"
     ranked = sorted(placement.distribution.items(), key=lambda item: -item[1])
     broker, chance = ranked[0]
-    rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} more"
+    rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} others"
     return f"{broker} ({format_ratio(chance)}){rest}"
 
 
@@ -185,7 +182,7 @@ def ruled_out_table(placement: Placement) -> pd.DataFrame:
 
 
 def ruled_out_note(placement: Placement) -> str:
-    """Return how many brokers are ruled out, and by what."""
+    """Return the number of excluded brokers by rule."""
     rules: dict[str, int] = {}
     for reason in placement.ruled_out.values():
         rule = reason.partition(": ")[0]
@@ -193,7 +190,5 @@ def ruled_out_note(placement: Placement) -> str:
     parts = ", ".join(f"{number:,} by {rule}" for rule, number in rules.items())
     more = len(placement.ruled_out) - MAX_LISTED
     return (
-        (parts or "None is ruled out")
-        + (f"; the first {MAX_LISTED} are listed" if more > 0 else "")
-        + "."
+        (parts or "No brokers excluded") + (f"; first {MAX_LISTED} shown" if more > 0 else "") + "."
     )

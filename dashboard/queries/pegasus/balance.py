@@ -174,7 +174,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Converged:
+class PolicyRounds:
     """A policy's rounds up to the last one with plans.
 
     Attributes:
@@ -212,7 +212,7 @@ first_round = cached(_first_round, max_entries=32)
 """The next round of a policy."""
 
 
-def _converged(candidate: Candidate) -> Converged:
+def _converged(candidate: Candidate) -> PolicyRounds:
     view, sizes = candidate.view(), basis(candidate.stored).sizes_mb
     pick = pick_by_seed(candidate.seed) if candidate.order == "drawn" else pick_first
     rounds: list[tuple[BalancePlan, ...]] = []
@@ -228,7 +228,7 @@ def _converged(candidate: Candidate) -> Converged:
         costs.append(copy_cost(one.before, one.plans, sizes))
         if len(rounds) % _MARKED_EVERY == 0:
             marks.append(after)
-    return Converged(
+    return PolicyRounds(
         rounds=tuple(rounds),
         spreads=tuple(spreads),
         costs=tuple(costs),

@@ -127,7 +127,7 @@ def _maintained(key: tuple[WizardRequest, int]) -> Plan:
     match one.wizard:
         case "migrate":
             if len(one.nodes) != 1:
-                raise InputError("One node at a time.", hint="Name one.")
+                raise InputError("Select one node at a time.", hint="Select one node.")
             return migrate_plan(snapshot, one.nodes[0], terms)
         case "drain":
             return drain_plan(snapshot, one.nodes, terms, max_under_replicated=limit)

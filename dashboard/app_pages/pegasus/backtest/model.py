@@ -61,18 +61,18 @@ def upstream_text(value: object) -> str:
 PRESETS: Final = (
     Preset(
         title="Both policies",
-        help="Balance by table, and over the cluster.",
+        help="Balance by table and over the whole cluster.",
         shedding=POLICIES,
     ),
     Preset(
         title="Both policies, both settings",
-        help="With and without copying, all tables at once and in turn.",
+        help="With and without copies, all tables at once and in turn.",
         shedding=POLICIES,
         keys=("only_move_primary", "balancer_in_turn"),
     ),
     Preset(
-        title="Operations a round",
-        help="How many changes the cluster policy may begin at once.",
+        title="Operations per round",
+        help="Max concurrent changes of the cluster policy.",
         shedding=("cluster",),
         keys=("balance_op_count_per_round",),
     ),

@@ -29,8 +29,8 @@ class PegasusBacktest:
     """Pegasus; see :class:`dashboard.app_pages.backtest.system.BacktestPages`."""
 
     grid: GridSystem = model.GRID
-    values_label = "Switches to try"
-    target_caption = "A new primary copies nothing: evenness decides."
+    values_label = "Switches"
+    target_caption = "Role changes copy no data; only the balance matters."
 
     def subjects(self, page: PegasusPage | None) -> int:
         """Return how many partitions the cluster has."""
@@ -66,10 +66,10 @@ class PegasusBacktest:
         """Draw the plan of one switch: each is set by a plan of its own."""
         del changes  # what a plan can change is enough
         keys = list(wanted)
-        key = str(st.selectbox("One switch a plan", keys, key="_planned_switch") or keys[0])
+        key = str(st.selectbox("One switch per plan", keys, key="_planned_switch") or keys[0])
         if key == LEVEL:
-            st.caption("The level is a switch of its own, on the Cluster page.")
-            st.button("Open the Cluster page", on_click=state.go, args=("pegasus",))
+            st.caption("Change the level on the Cluster page.")
+            st.button("Open Cluster", on_click=state.go, args=("pegasus",))
             return
         request = ServerSettingRequest(
             stored=page.stored, key=key, value=model.upstream_text(wanted[key])
@@ -77,7 +77,7 @@ class PegasusBacktest:
         try:
             made = server_setting_plan_of(request)
         except (InputError, UnknownNameError) as error:
-            words.failed(error, what="This value cannot be set")
+            words.failed(error, what="Invalid value")
             return
         with st.container(border=True):
             plan.draw_plan(

@@ -34,7 +34,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class CandidateComparison:
     """What is compared, as far as it is known.
 
     Attributes:
@@ -66,7 +66,7 @@ class Compared:
         """Return a policy's next round; ``name``: of the candidate."""
         return queries.first_round(self.dials.candidate(self.page, POLICIES[name]))
 
-    def run(self, name: str) -> queries.Converged | None:
+    def run(self, name: str) -> queries.PolicyRounds | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
@@ -91,7 +91,7 @@ class Compared:
         return self.even() is not None and all(self.run(name) is not None for name in POLICIES)
 
 
-def lines_of(compared: Compared) -> list[model.CandidateRow]:
+def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
     """Return one row a candidate, as far as it is known; the first is doing nothing."""
     measure = compared.even_run.measure
     effective = compared.dials.here.policy
@@ -101,7 +101,7 @@ def lines_of(compared: Compared) -> list[model.CandidateRow]:
             name=name,
             mark="● active" if policy == effective else "",
             next_changes=len(compared.first(name).plans),
-            note="computing" if compared.follows(name) else "choose it",
+            note="computing" if compared.follows(name) else "select",
         )
         lines.append(
             model.policy_row(
@@ -131,16 +131,16 @@ def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: 
             "mark": st.column_config.TextColumn("Status", width=72),
             "bar": tables.deviation(
                 "Max deviation",
-                f"{measure.capitalize()} of any node from the mean, at convergence.",
+                f"{measure.capitalize()} of any node vs. mean, at convergence.",
             ),
             "off": tables.percent("After", "Max deviation from the mean at convergence."),
-            "changes": tables.whole("All changes", "In all rounds, to convergence."),
-            "copies": tables.whole("Copies", "Copied replicas; a role change copies nothing."),
+            "changes": tables.whole("All changes", "All rounds to convergence."),
+            "copies": tables.whole("Copies", "Copied replicas; role changes copy no data."),
             "copy_mb": tables.copied(),
             "rounds": tables.whole("Rounds"),
         },
         key="candidates",
-        alt="Candidates with the deviation, changes, copies and rounds of each",
+        alt="Candidates with deviation, changes, copies and rounds",
         missing="",
     )
 
@@ -153,15 +153,16 @@ def draw_compared(lines: Sequence[model.CandidateRow]) -> None:
             "candidate": tables.words("Candidate"),
             "note": tables.words("Result"),
             "next": tables.whole("Next round", "Changes in the next round."),
-            "least": tables.words(
-                "Lower bound", "Min changes of any plan that reaches the target."
+            "least": tables.words("Lower bound", "Min changes to reach the target."),
+            "takes": tables.words(
+                "Copy time", "Range: all nodes in parallel to one copy at a time."
             ),
-            "takes": tables.words("Copy time", "From all nodes in parallel to one copy at a time."),
             "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
             "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),
         },
         key="compared",
-        alt="Candidates side by side: result, next round, lower bound, copy time and spread",
+        alt="Candidates compared by result, next round, lower bound, copy time and standard "
+        "deviation",
         missing="",
     )
 
@@ -172,25 +173,24 @@ def choose(name: str) -> None:
         st.session_state[state.PICK] = name
 
 
-def draw_progress(compared: Compared) -> None:
+def draw_progress(compared: CandidateComparison) -> None:
     """Say what is still computed, and draw the page again when it is known."""
     if compared.is_huge and not compared.is_whole:
         st.fragment(partial(_look, compared), run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look(compared: Compared) -> None:
+def _look(compared: CandidateComparison) -> None:
     if compared.is_whole:
         st.rerun()
     partitions = compared.basis.view.partition_count
     is_slow = CLUSTER in compared.followed
     st.caption(
-        f":material/progress_activity: Simulating {partitions:,} partitions to convergence in the "
-        f"background, which takes {'up to a minute' if is_slow else 'some seconds'}; the "
-        "results appear here."
+        f":material/progress_activity: Simulating {partitions:,} partitions to convergence in "
+        f"the background ({'up to a minute' if is_slow else 'a few seconds'})."
     )
 
 
-def draw_remarks(compared: Compared, name: str) -> None:
+def draw_remarks(compared: CandidateComparison, name: str) -> None:
     """Say what is known of a policy: its quirks that matter here, and what its switches keep."""
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
@@ -205,11 +205,13 @@ def draw_remarks(compared: Compared, name: str) -> None:
             f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
         )
     if name == CLUSTER and compared.dials.here.policy == "app":
-        remarks.append("`balance_cluster` would have to be true for this policy.")
+        remarks.append("This policy requires `balance_cluster` = true.")
     words.notes(remarks)
 
 
-def command(compared: Compared, pick: str, moves: Sequence[RequestedMove], *, is_held: bool) -> str:
+def command(
+    compared: CandidateComparison, pick: str, moves: Sequence[RequestedMove], *, is_held: bool
+) -> str:
     """Return the line of the command line that shows, or prepares, the same."""
     page = compared.page
     if pick in POLICIES:

@@ -30,14 +30,14 @@ MOST_LISTED: Final = 1_000
 MAX_REASONS: Final = 50
 _BECAUSE: Final = {
     PlanKind.MOVE_PRIMARY: "destination has a secondary",
-    PlanKind.COPY_PRIMARY: "no role change leads there",
-    PlanKind.COPY_SECONDARY: "evens out secondaries",
+    PlanKind.COPY_PRIMARY: "no role change possible",
+    PlanKind.COPY_SECONDARY: "balances secondaries",
 }
 """Why a change is of its kind; why it is made at all are the counts of both nodes."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class PlanList:
     """Plans of rounds in one list.
 
     Attributes:
@@ -49,12 +49,12 @@ class Listed:
     rounds: tuple[int, ...]
 
     @classmethod
-    def of(cls, rounds: Sequence[Sequence[BalancePlan]]) -> Listed:
+    def of(cls, rounds: Sequence[Sequence[BalancePlan]]) -> PlanList:
         """Put rounds one after the other."""
         pairs = [(plan, number) for number, plans in enumerate(rounds, 1) for plan in plans]
         return cls(tuple(plan for plan, _ in pairs), tuple(number for _, number in pairs))
 
-    def of_table(self, view: ClusterView, table: str) -> Listed:
+    def of_table(self, view: ClusterView, table: str) -> PlanList:
         """Return those of one table; empty: all."""
         if table not in view.app_names:
             return self
@@ -62,15 +62,15 @@ class Listed:
         rows = [at for at, one in enumerate(self.plans) if view.table_of_row[one.row] == place]
         return self.at(rows)
 
-    def at(self, places: Sequence[int]) -> Listed:
+    def at(self, places: Sequence[int]) -> PlanList:
         """Return those at some places."""
-        return Listed(
+        return PlanList(
             tuple(self.plans[place] for place in places),
             tuple(self.rounds[place] for place in places),
         )
 
 
-def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
@@ -97,7 +97,7 @@ def moves_frame(view: ClusterView, basis: Basis, listed: Listed) -> pd.DataFrame
     )
 
 
-def reasons_frame(view: ClusterView, listed: Listed, *, is_policy: bool) -> pd.DataFrame:
+def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd.DataFrame:
     """Return why the first :data:`MAX_REASONS` changes are made: what source and target hold.
 
     Args:
@@ -179,7 +179,7 @@ def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, 
 
 
 def tables_frame(
-    before: ClusterView, after: ClusterView, basis: Basis, listed: Listed
+    before: ClusterView, after: ClusterView, basis: Basis, listed: PlanList
 ) -> pd.DataFrame:
     """Return one row a table that changes: counts per node as ``least to most``, before, after."""
     changes = np.zeros(before.table_count, dtype=np.int64)
@@ -230,7 +230,7 @@ def headroom(view: ClusterView, basis: Basis, received_mb: Floats) -> tuple[list
         return [], ""
     lacking = [
         f"{view.nodes[node]} has {_mb(float(free[node]))} free and would receive "
-        f"{_mb(float(received_mb[node]))} before anything is deleted there."
+        f"{_mb(float(received_mb[node]))} before replicas are deleted there."
         for node in destinations
         if np.isnan(free[node]) or free[node] < received_mb[node]
     ]
@@ -239,9 +239,8 @@ def headroom(view: ClusterView, basis: Basis, received_mb: Floats) -> tuple[list
         return lacking, ""
     tight = destinations[int(np.nanargmin(left))]
     return lacking, (
-        f"Copies come before deletions: {view.nodes[tight]} gets tightest, with "
-        f"{_mb(float(free[tight]))} free now and "
-        f"{_mb(float(received_mb[tight]))} more on the way."
+        f"Copies precede deletions. Least free space: {view.nodes[tight]} "
+        f"({_mb(float(free[tight]))} free, {_mb(float(received_mb[tight]))} to receive)."
     )
 
 
@@ -255,11 +254,11 @@ MOVES: Final[dict[str, Move]] = {
     "copy a secondary": "copy_sec",
 }
 EXPLAINED: Final[dict[Move, str]] = {
-    "move_pri": "Roles change with a secondary; nothing is copied, clients follow within seconds.",
-    "copy_pri": "The replica is copied to a node that has none, which then leads.",
-    "copy_sec": "A secondary is copied to a node that has none, and the old one goes.",
+    "move_pri": "Swaps roles with a secondary; no data is copied, clients follow within seconds.",
+    "copy_pri": "Copies the replica to a node without one, which becomes the primary.",
+    "copy_sec": "Copies a secondary to a node without one and removes the old one.",
 }
-MAY: Final = "may take it"
+MAY: Final = "allowed"
 
 
 def proposal_context(facts: PegasusFacts) -> ProposalContext:
@@ -320,11 +319,11 @@ def _verdict(
     context: ProposalContext, config: PartitionConfig, move: Move, source: str, target: str
 ) -> str:
     if target == source:
-        return "not: it is the primary" if source == config.primary else "not: it is the source"
+        return "no: is the primary" if source == config.primary else "no: is the source"
     try:
         propose_move(context, config, MOVE_KINDS[move], source, target)
     except GuardRefusedError as refused:
-        head = f"The proposal for partition {config.gpid} is refused: "
+        head = f"The meta server rejects the proposal for partition {config.gpid}: "
         reason = refused.message.removeprefix(head).rstrip(".")
-        return f"not: {reason}"
+        return f"no: {reason}"
     return MAY

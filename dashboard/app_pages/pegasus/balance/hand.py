@@ -43,7 +43,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
     """Draw which partition it is, and who serves it."""
     known = {one.name: one.partition_count for one in page.facts.tables.values()}
     if not known:
-        st.info("The cluster has no table.")
+        st.info("The cluster has no tables.")
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         table = st.selectbox(
@@ -66,7 +66,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
         )
     config = changes.config_of(page.facts, str(table), int(index))
     if config is None:
-        st.warning("This partition was not read: see the snapshot's problems.")
+        st.warning("This partition was not read. See the problems of the snapshot.")
         return None
     primary = config.primary or "no node"
     secondaries = ", ".join(config.secondaries) or "no node"
@@ -82,7 +82,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
 def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> RequestedMove | None:
     sources = changes.sources(config, move)
     if not sources:
-        st.info("It has no replica of that role to give.")
+        st.info("The partition has no replica with this role.")
         return None
     source = sources[0]
     if len(sources) > 1:
@@ -99,18 +99,18 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> RequestedMo
             "To", allowed, format_func=option, key=state.TO, bind="query-params", width=260
         )
     else:
-        st.info("No node may take it: each row says why.", icon=":material/block:")
+        st.info("No node is allowed. See the reason in each row.", icon=":material/block:")
     tables.table(
         rows,
         {
             "node": tables.words("Node"),
-            "verdict": st.column_config.TextColumn("May it take it?", width=640),
+            "verdict": st.column_config.TextColumn("Allowed", width=640),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),
             "free_mb": tables.size("Free"),
         },
         key="hand_targets",
-        alt="Every node, whether it may take the replica, and why not",
+        alt="Nodes with permission to receive the replica and the reason",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     return None if target is None else RequestedMove(config.gpid, move, source, str(target))

@@ -28,7 +28,7 @@ from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
 from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
-from dashboard.queries.pegasus.balance import Basis, Converged, Measure
+from dashboard.queries.pegasus.balance import Basis, Measure, PolicyRounds
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -37,9 +37,9 @@ KIND_WORDS: Final = {
 }
 POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
 _ORDER_WORDS: Final = (
-    "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
-    "first. That order cannot be read, so equal choices may differ from the real ones; counts "
-    "and the end hardly do."
+    "Between equal nodes, upstream takes the first in the order of its hash map. That order "
+    "is not readable, so single choices may differ from the actual ones; counts and final "
+    "state hardly differ."
 )
 
 
@@ -63,7 +63,7 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
 
 
 def answer(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: Converged | None, policy: str
+    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: PolicyRounds | None, policy: str
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
@@ -76,24 +76,24 @@ def answer(
     """
     level = facts.effective_level
     name = POLICY_NAMES[policy].lower()
-    head = f"Level is {level.word if level else 'unknown'}"
+    head = f"Level {level.word if level else 'unknown'}"
     if basis.obstacles:
         columns = facts.columns
         waits = not columns.is_guardian_healthy.all() or columns.is_child.any()
         why = facts.verdict().sentence if waits else basis.obstacles[0]
         return f"{head}; the {name} waits. {why}"
     if not first.plans:
-        return f"{head}; the {name} finds nothing to do."
+        return f"{head}; {name}: no changes."
     changes = changes_words(first.plans, copy_cost(first.before, first.plans, basis.sizes_mb))
-    verb = "makes" if level is FunctionLevel.LIVELY else "would make, at lively,"
-    said = f"{head}; the {name} {verb} {changes} in its next round"
+    when = "next round" if level is FunctionLevel.LIVELY else "next round at lively"
+    text = f"{head}; {name}, {when}: {changes}"
     if run is None:
-        return f"{said}."
+        return f"{text}."
     if not run.is_converged:
-        return f"{said}, and goes on without an end: see below."
+        return f"{text}; does not converge."
     if len(run.rounds) == 1:
-        return f"{said}, and is done with it."
-    return f"{said}, and {len(run.plans):,} changes in all {pluralize(len(run.rounds), 'round')}."
+        return f"{text}; converges in 1 round."
+    return f"{text}; converges after {len(run.rounds)} rounds, {len(run.plans):,} changes."
 
 
 def why_not(
@@ -103,10 +103,11 @@ def why_not(
     found = [*basis.obstacles, *disk_doubts(basis.view, options.policy)]
     level = facts.effective_level
     if level is None:
-        found.append("The effective level is unknown; only at lively the balancer acts.")
+        found.append("The effective level is unknown; the balancer acts at lively only.")
+    elif level is FunctionLevel.STEADY:
+        found.append("At level steady the balancer counts changes and executes none.")
     elif level < FunctionLevel.LIVELY:
-        counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
-        found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
+        found.append(f"At level {level.word} the balancer is off.")
     if not first.plans:
         found += nothing_words(basis.view, options)
     return found
@@ -115,9 +116,9 @@ def why_not(
 def nothing_here(basis: Basis) -> str:
     """Return what to say of a candidate without a change."""
     return (
-        "Nothing can be planned in this state: see above."
+        "Planning is not possible in this state."
         if basis.obstacles
-        else "This candidate has nothing to do here."
+        else "No changes by this candidate."
     )
 
 
@@ -126,24 +127,24 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
     found = []
     resting = int((~view.is_balanceable).sum())
     if resting:
-        found.append(f"{pluralize(resting, 'table')} in a bulk load or a split are passed over.")
+        found.append(f"{pluralize(resting, 'table')} in a bulk load or a split skipped.")
     if options.policy == "cluster":
         totals = view.replica_counts.sum(axis=0)
         gap = int(totals.max() - totals.min()) if len(totals) else 0
         found.append(
-            f"The fullest node holds {pluralize(gap, 'replica')} more than the emptiest. While "
-            "that is 1 or less the cluster policy does nothing, however uneven single tables are."
+            f"Replica gap between nodes: {gap:,}. At 1 or less, the cluster policy makes no "
+            "changes, even if single tables are unbalanced."
             if gap <= 1
-            else f"The nodes differ by {gap:,} replicas, but no copy that the policy allows helps."
+            else f"Replica gap between nodes: {gap:,}; no allowed copy reduces it."
         )
         return found
     if options.ignored_app_ids:
-        found.append(f"{pluralize(len(options.ignored_app_ids), 'table')} ignored by setting.")
+        found.append(f"{pluralize(len(options.ignored_app_ids), 'table')} ignored by the settings.")
     uneven = uneven_tables(view)
     if not uneven:
         found.append(
-            "Every node has its fair share of every table, one more or less: for the app policy "
-            "that is balanced, whatever the traffic or the size."
+            "Every node has its fair share of each table (±1), which the app policy considers "
+            "balanced, regardless of traffic and size."
         )
     elif options.only_move_primary or options.only_primary_balancer:
         switches = " and ".join(
@@ -151,7 +152,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
             for name in ("only_primary_balancer", "only_move_primary")
             if getattr(options, name)
         )
-        found.append(f"{pluralize(uneven, 'table')} uneven, but {switches} leaves no move.")
+        found.append(f"{pluralize(uneven, 'table')} unbalanced, but {switches} allows no move.")
     return found
 
 
@@ -170,38 +171,41 @@ def uneven_tables(view: ClusterView) -> int:
 
 
 def quirks(
-    options: BalanceOptions, view: ClusterView, run: Converged | None, plans: Sequence[BalancePlan]
+    options: BalanceOptions,
+    view: ClusterView,
+    run: PolicyRounds | None,
+    plans: Sequence[BalancePlan],
 ) -> list[str]:
     """Return which of the policy's known quirks matter here."""
     found = []
     kinds = {plan.kind for plan in plans}
     if options.policy == "cluster":
-        found.append(
-            "The policy starts every table with a skew of 1, not its own: tables are taken by id."
-        )
+        found.append("The policy starts each table with a skew of 1 and processes tables by ID.")
         if options.ignored_app_ids:
-            found.append("The policy does not read the list of ignored tables: they move, too.")
+            found.append(
+                "The policy does not read the list of ignored tables and moves them as well."
+            )
         if (view.max_replica_counts == 1).any():
             found.append(
-                "A table has a single replica. A real meta server may crash on it under "
-                "this policy; the simulation leaves the table out."
+                "A table has a single replica. A meta server may crash on it under this "
+                "policy; the simulation excludes the table."
             )
     if kinds - {PlanKind.MOVE_PRIMARY}:
         found.append(
-            "Disk loads are not updated while copies are planned: several may leave the same disk."
+            "Disk loads are not updated during planning: several copies may leave the same disk."
         )
     if any(
         plan.kind is PlanKind.COPY_PRIMARY and plan.target in view.members[plan.row].tolist()
         for plan in plans
     ):
         found.append(
-            "A copy of a primary names a node that serves the partition already; the "
-            "guardian discards it."
+            "The destination of a primary copy already serves the partition; the guardian "
+            "discards the copy."
         )
     if run is not None and not run.is_converged:
         found.append(
-            f"No convergence after {pluralize(len(run.rounds), 'round')}: the policy goes in "
-            "circles, or the simulation was ended, and would copy the same data again."
+            f"No convergence after {pluralize(len(run.rounds), 'round')}: the policy loops or "
+            "the simulation was stopped."
         )
     return found
 
@@ -262,7 +266,7 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
     """Return the row of doing nothing."""
     spread = count_spread(basis.view)
     return CandidateRow(
-        name="as it is",
+        name="no change",
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,
         off=off_mean(basis.view, basis, measure),
@@ -270,7 +274,7 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: Converged | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow, basis: Basis, run: PolicyRounds | None, *, measure: Measure, rate: CopyRate
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
@@ -325,10 +329,10 @@ def even_row(
 def verdict_words(plan: EvenPlan) -> str:
     """Return what came of the search."""
     said = {
-        "nothing_to_do": "within the goal already",
-        "reached": "reaches the goal",
-        "best_effort": "as near as it goes",
-        "unknown": "nothing is known of this measure",
+        "nothing_to_do": "already within target",
+        "reached": "reaches target",
+        "best_effort": "best achievable",
+        "unknown": "measure unknown",
     }[plan.verdict]
     return f"{said}; {plan.unknown_count:,} unknown" if plan.unknown_count else said
 

@@ -21,7 +21,7 @@ from dashboard.queries.pegasus import balance as queries
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
 
-ALL_TABLES: Final = "every table"
+ALL_TABLES: Final = "all tables"
 _MOST_PX: Final = 320
 _TAKEN: Final = "_balance_taken"
 
@@ -45,11 +45,11 @@ def draw_bars(
     """Draw nodes, or their disks, before and after."""
     data = changes.bars(before, after, basis, by)
     if len(before.nodes) > changes.MAX_BARS and by != "disks":
-        st.caption(f"{changes.MAX_BARS} of {len(before.nodes):,} nodes, those that change most.")
+        st.caption(f"{changes.MAX_BARS} of {len(before.nodes):,} nodes, largest changes first.")
     figures.chart(
         before_after_bars(data),
         key="balance_before_after",
-        alt=f"{by} of the nodes before and after the changes",
+        alt=f"{by} by node before and after the changes",
     )
 
 
@@ -70,7 +70,7 @@ def round_choice(rounds: int) -> int:
     )
 
 
-def table_choice(view: ClusterView, listed: changes.Listed) -> str:
+def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
     """Draw of which table moves are looked at; return its name, empty for every table."""
     tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
     names = sorted(view.app_names[table] for table in tables_)
@@ -91,12 +91,12 @@ def table_choice(view: ClusterView, listed: changes.Listed) -> str:
 
 
 def choose_moves(
-    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.Listed
+    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.PlanList
 ) -> None:
     """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
     rows = changes.moves_frame(view, basis, listed)
     if len(listed.plans) > len(rows):
-        st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
+        st.caption(f"First {len(rows):,} of {len(listed.plans):,} shown.")
     columns: dict[str, Any] = {
         "partition": tables.words("Partition"),
         "table": tables.words("Table"),
@@ -115,7 +115,7 @@ def choose_moves(
         key="_balance_moves",
         on_select="rerun",
         selection_mode="multi-row",
-        alt="Changes of the chosen rounds",
+        alt="Changes of the selected rounds",
         height=min(_MOST_PX, tables.height_of(len(rows))),
         row_height=tables.ROW_PX,
         placeholder="unknown",
@@ -128,13 +128,13 @@ def choose_moves(
     )
 
 
-def taken(listed: changes.Listed) -> changes.Listed:
+def taken(listed: changes.PlanList) -> changes.PlanList:
     """Return the moves that are ticked, all where none is."""
     of, places = st.session_state.get(_TAKEN, (None, []))
     return listed.at(places) if places and of == listed else listed
 
 
-def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) -> None:
+def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool) -> None:
     """Draw why the first changes are made: what both nodes hold, and what would be fair."""
     rows = changes.reasons_frame(view, listed, is_policy=is_policy)
     if rows.empty:
@@ -144,15 +144,15 @@ def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) 
         "table": tables.words("Table"),
         "kind": tables.words("Change"),
         "from": tables.words("From"),
-        "source_count": tables.whole(
-            "Source holds", "Before the change: primaries, or all replicas."
-        ),
+        "source_count": tables.whole("Source count", "Primaries or replicas before the change."),
         "to": tables.words("To"),
-        "target_count": tables.whole("Destination holds", "Before the change."),
-        "share": st.column_config.TextColumn(
-            "Fair share", help="Primaries of the table a node, if even.", alignment="right"
+        "target_count": tables.whole(
+            "Destination count", "Primaries or replicas before the change."
         ),
-        "because": tables.words("Because"),
+        "share": st.column_config.TextColumn(
+            "Fair share", help="Primaries of the table per node, if balanced.", alignment="right"
+        ),
+        "because": tables.words("Reason"),
     }
     if not rows["share"].any():
         del columns["share"]
@@ -160,13 +160,13 @@ def draw_reasons(view: ClusterView, listed: changes.Listed, *, is_policy: bool) 
         rows,
         columns,
         key="balance_reasons",
-        alt="Changes with what the source and the destination hold",
+        alt="Changes with the counts of source and destination",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.Listed
+    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.PlanList
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
@@ -176,30 +176,32 @@ def draw_tables(
             "table": tables.words("Table"),
             "changes": tables.whole("Changes"),
             "copied_mb": tables.copied(),
-            "primary_before": tables.words("Primaries a node", "Least to most of any node."),
+            "primary_before": tables.words("Primaries per node", "Min to max over the nodes."),
             "primary_after": tables.words("after"),
-            "replica_before": tables.words("Replicas a node", "Least to most of any node."),
+            "replica_before": tables.words("Replicas per node", "Min to max over the nodes."),
             "replica_after": tables.words("after "),
         },
         key="balance_tables",
-        alt="Tables that change, with the spread of their replicas over the nodes",
+        alt="Changed tables with primaries and replicas per node",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
 
 
 def draw_cost(
-    before: ClusterView, basis: queries.Basis, listed: changes.Listed, rate: CopyRate
+    before: ClusterView, basis: queries.Basis, listed: changes.PlanList, rate: CopyRate
 ) -> None:
     """Say what the chosen changes copy, how long that takes, and whether there is room."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)
     if not cost.copy_count:
-        st.caption("Nothing is copied: roles change.")
+        st.caption("Role changes only; no data is copied.")
         return
     took = copies.time_words(cost, basis, rate, is_in_turn=True)
     copied = copies.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
     st.caption(words.plain(f"{copied}: {took} at {rate.describe()}."))
     lacking, tightest = changes.headroom(before, basis, cost.received_mb)
     if lacking:
-        st.warning("\n".join(f"- {words.plain(one)}" for one in lacking), title="No room")
+        st.warning(
+            "\n".join(f"- {words.plain(one)}" for one in lacking), title="Not enough disk space"
+        )
     elif tightest:
         st.caption(words.plain(tightest))

@@ -13,7 +13,7 @@ from core.pegasus.plan.build import RequestedMove, requested_moves
 from core.pegasus.plan.preview import preview_pegasus
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
-from dashboard.app_pages.pegasus.balance.changes import Listed
+from dashboard.app_pages.pegasus.balance.changes import PlanList
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import figures, frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
@@ -26,11 +26,11 @@ from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 page = frame.open_page("Replica balance", PegasusPage)
 words.title("Replica balance", cluster.subtitle(page.facts))
 try:
-    with st.spinner("Reading the partitions"):
+    with st.spinner("Reading partitions"):
         basis = queries.basis(page.stored)
 except IncompleteSnapshotError as error:
-    words.answer("The balance of this cluster is unknown.")
-    words.failed(error, what="The snapshot is incomplete")
+    words.answer("Balance unknown.")
+    words.failed(error, what="Incomplete snapshot")
     st.stop()
 
 own = switches.own_dials(page)
@@ -41,7 +41,7 @@ with st.container(key="workbench"):
     left, right = st.columns([1.35, 1], gap="medium")
 with left:
     words.section("Candidates")
-    state.rename_in_address(state.PICK, {"Smallest moves": switches.EVEN})
+    state.rename_in_address(state.PICK, switches.FORMER_CANDIDATES)
     pick = st.segmented_control(
         "Candidate",
         switches.CANDIDATES,
@@ -65,7 +65,7 @@ with adjust:
     elif pick == switches.EVEN:
         evening = switches.even_run(page, measure)
     rate = switches.copy_rate(page, basis)
-compared = candidates.Compared(
+compared = candidates.CandidateComparison(
     page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
 )
 lines = candidates.lines_of(compared)
@@ -77,10 +77,10 @@ with candidates_here:
     candidates.draw_table(lines, measure, page.facts.target_ratio)
     candidates.draw_progress(compared)
 
-before, after, listed, rest_gain = basis.view, basis.view, Listed((), ()), ""
+before, after, listed, rest_gain = basis.view, basis.view, PlanList((), ()), ""
 is_known = True
 with right:
-    words.section("Nodes now and after", pick)
+    words.section("Nodes before and after", pick)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         quantity = moves.quantity_choice()
         number_here = st.container(width=170)
@@ -93,12 +93,12 @@ if pick in switches.POLICIES:
         with number_here:
             number = moves.round_choice(len(following.rounds))
         after, rounds = queries.state_after((candidate, number)), following.rounds[:number]
-    listed = Listed.of(rounds)
+    listed = PlanList.of(rounds)
 elif pick == switches.EVEN:
     found = compared.even()
     is_known = found is not None
     if found is not None:
-        after, listed, rest_gain = found.end, Listed.of([found.steps]), found.rest_gain
+        after, listed, rest_gain = found.end, PlanList.of([found.steps]), found.rest_gain
 with right:
     if is_known:
         moves.draw_bars(before, after, basis, quantity)
@@ -138,11 +138,11 @@ is_held = False
 if requested:
     with plan_tab:
         is_held = st.toggle(
-            "Hold the level at steady while the run lasts",
+            "Keep level steady during the run",
             value=True,
             key="hold",
             bind="query-params",
-            help="Pauses the balancer; the level is restored at the end of the run.",
+            help="Pauses the balancer; the level is restored when the run ends.",
         )
     plan = pegasus_plan.in_dialog(
         moves_plan_of(
@@ -152,14 +152,16 @@ if requested:
                 keep_level=is_held,
                 exclusions=tuple(page.cluster.exclusions),
                 copy_rate=rate,
-                reason=f"{pick}, chosen on the Balance page",
+                reason=f"{pick}, selected on the Balance page",
             )
         )
     )
     preview = preview_pegasus(page.snapshot, plan)
     with plan_tab:
         if len(listed.plans) > limit:
-            st.caption(f"A run here has at most {limit + 1:,} steps: the first {limit:,} moves.")
+            st.caption(
+                f"Max steps of a run: {limit + 1:,}. The plan has the first {limit:,} moves."
+            )
         pegasus_plan.draw_remarks(plan)
         with st.expander(f"Steps: {len(plan.steps):,}", icon=":material/checklist:"):
             pegasus_plan.draw_steps(preview)

@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 APP: Final = "App policy"
 CLUSTER: Final = "Cluster policy"
 EVEN: Final = "Optimizer"
-HAND: Final = "By hand"
+HAND: Final = "Manual move"
 CANDIDATES: Final = (APP, CLUSTER, EVEN, HAND)
+FORMER_CANDIDATES: Final = {"Smallest moves": EVEN, "By hand": HAND}
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
 _ORDERS: Final[dict[str, queries.Order]] = {
     "learned": "learned",
     "by name": "names",
-    "by name, backwards": "reversed",
+    "by name, descending": "reversed",
     "drawn": "drawn",
 }
 _SWITCHES: Final = {
-    "only_move_primary": "Primaries change roles with a secondary, and are never copied.",
-    "only_primary_balancer": "Secondaries are never copied.",
-    "balancer_in_turn": "One table a round.",
+    "only_move_primary": "Primaries only swap roles with a secondary; no copies of primaries.",
+    "only_primary_balancer": "No copies of secondaries.",
+    "balancer_in_turn": "One table per round.",
 }
 
 
@@ -89,7 +90,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
                 bind="query-params",
                 disabled=not is_app,
                 width=230,
-                help=f"{help_text} The cluster policy does not look at it.",
+                help=f"{help_text} Not read by the cluster policy.",
             )
             for name, help_text in _SWITCHES.items()
         }
@@ -100,7 +101,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             bind="query-params",
             disabled=is_app,
             width=230,
-            help="Not a switch of Pegasus: what the cluster policy was meant to do.",
+            help="Not a switch of Pegasus: the intended behavior of the cluster policy.",
         )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         limit = st.number_input(
@@ -111,7 +112,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             bind="query-params",
             disabled=is_app,
             width=250,
-            help="The most copies of a round. The app policy does not look at it.",
+            help="Max copies per round. Not read by the app policy.",
         )
         ignored = st.multiselect(
             "`ignored_app_list`",
@@ -120,9 +121,9 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             format_func=option,
             key="ignored_app_list",
             bind="query-params",
-            placeholder="no table is ignored",
+            placeholder="no ignored tables",
             width=250,
-            help="Tables that the app policy leaves alone. The cluster policy moves them.",
+            help="Tables ignored by the app policy. The cluster policy moves them.",
         )
         order, seed = _order()
     turned = replace(
@@ -140,6 +141,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
 
 
 def _order() -> tuple[queries.Order, int]:
+    state.rename_in_address("order", {"by name, backwards": "by name, descending"})
     chosen = st.selectbox(
         "Order of the nodes",
         list(_ORDERS),
@@ -161,13 +163,13 @@ def _order() -> tuple[queries.Order, int]:
 def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
     here = replace(own.here, policy=turned.policy)
     if turned != here:
-        st.caption("◇ What if: some switches differ from the cluster's. Nothing is set.")
+        st.caption("◇ What if: some switches differ from the cluster. Simulation only.")
     elif own.assumed:
         st.caption(
-            words.plain(f"Not reported by the cluster, so the default: {', '.join(own.assumed)}.")
+            words.plain(f"Not reported by the cluster, default used: {', '.join(own.assumed)}.")
         )
     else:
-        st.caption("These are the cluster's own switches. Turning them changes only this page.")
+        st.caption("Switches of the cluster. Changes apply to this page only.")
 
 
 def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None:
@@ -187,11 +189,11 @@ def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None
             "source": tables.words("From"),
             "target": tables.words("To"),
             "share_pct": tables.percent(
-                "Share", "Of the node orders that fit the rounds seen, those with this change."
+                "Share", "Share of the possible node orders with this change."
             ),
         },
         key="node_order_ties",
-        alt="Changes of the next round that depend on the node order, with their share",
+        alt="Changes of the next round that depend on the node order",
         height=min(300, tables.height_of(len(tied))),
     )
 
@@ -209,36 +211,36 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
             key=state.WITHIN,
             bind="query-params",
             width=250,
-            help="Max deviation from the mean, for this question only; the cluster's own target is "
+            help="Max deviation from the mean for this page; target of the cluster: "
             f"{format_band(target)} (target_percent).",
         )
         limit = st.number_input(
-            "Most changes (0: no limit)",
+            "Max changes (0: no limit)",
             min_value=0,
             value=most_here,
             key=state.MOST,
             bind="query-params",
             width=250,
-            help=f"One run of this cluster may have {most_here} steps.",
+            help=f"Max steps of a run on this cluster: {most_here}.",
         )
         may_copy = st.toggle(
-            "Replicas may be copied",
+            "Allow copies",
             value=True,
             key="may_copy",
             bind="query-params",
             width=250,
-            help="Without, only roles change, which copies nothing.",
+            help="If off, only role changes, which copy no data.",
         )
         all_moves = st.toggle(
             "All moves",
             key=state.ALL_MOVES,
             bind="query-params",
             width=250,
-            help="Keep moves that do not lower the max deviation any further.",
+            help="Includes moves that do not reduce the max deviation.",
         )
     st.caption(
-        f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
-        "first, of the copies those that help most for a megabyte."
+        f"Balances {measure} over the whole cluster: role changes first, then the copies with "
+        "the largest effect per MB."
     )
     request = EvenRequest(
         measure=queries.MEASURE_OF[measure],
@@ -260,7 +262,7 @@ def measure_choice() -> queries.Measure:
         key=state.MEASURE,
         bind="query-params",
         label_visibility="collapsed",
-        help="Unit of the max deviation.",
+        help="Measure of the max deviation.",
     )
 
 
@@ -268,7 +270,7 @@ def copy_rate(page: PegasusPage, basis: queries.Basis) -> CopyRate:
     """Draw the copy rate that times are estimated with, and return it."""
     expected = copies.expected_rate(measured_rate(page.config, page.name), basis)
     rate = st.number_input(
-        "Copy rate, MB/s",
+        "Copy rate (MB/s)",
         min_value=0.1,
         value=round(expected.mb_per_s, 1),
         format="%g",

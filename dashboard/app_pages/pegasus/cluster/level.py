@@ -52,7 +52,7 @@ def level_switch(page: PegasusPage) -> FunctionLevel | None:
                 f"Set {wanted.word} again…",
                 icon=":material/clear_all:",
                 type="tertiary",
-                help="Discards every pending proposal: stops a running round.",
+                help="Discards all pending proposals and stops the current round.",
                 on_click=_ask_again,
                 key="_set_again",
             )
@@ -109,7 +109,7 @@ class Rounds:
     """
 
     basis: queries.Basis
-    run: queries.Converged | None
+    run: queries.PolicyRounds | None
     rate: CopyRate
 
 
@@ -154,7 +154,7 @@ def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
 def _draw_lively(page: PegasusPage) -> None:
     rounds = rounds_of(page)
     if rounds is None:
-        st.caption(":material/help: The rounds are unknown: some partitions were not read.")
+        st.caption(":material/help: Rounds unknown: some partitions were not read.")
     elif rounds.run is None:
         st.fragment(partial(_wait, page), run_every=state.ticking(_LOOK_EVERY_S))()
     else:
@@ -165,17 +165,17 @@ def _wait(page: PegasusPage) -> None:
     rounds = rounds_of(page)
     if rounds is not None and rounds.run is not None:
         st.rerun()
-    st.caption(":material/progress_activity: Simulating the rounds in the background.")
+    st.caption(":material/progress_activity: Simulating rounds in the background.")
 
 
-def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
+def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
     if not run.rounds:
         obstacles = rounds.basis.obstacles
-        st.caption(words.plain(obstacles[0] if obstacles else "The balancer finds nothing to do."))
+        st.caption(words.plain(obstacles[0] if obstacles else "No changes by the balancer."))
         return
     if not run.is_converged:
         st.warning(
-            f"The rounds do not converge: {len(run.rounds):,} were simulated.",
+            f"No convergence after {len(run.rounds):,} simulated rounds.",
             icon=":material/all_inclusive:",
         )
     rows = model.rounds_frame(run, rounds.basis, rounds.rate)
@@ -188,16 +188,18 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
             rows,
             {
                 "round": tables.whole("Round"),
-                "move_primary": tables.whole("Move primary", "Roles change; nothing is copied."),
+                "move_primary": tables.whole("Move primary", "Role changes; no data is copied."),
                 "copy_primary": tables.whole("Copy primary"),
                 "copy_secondary": tables.whole("Copy secondary"),
                 "copied_mb": tables.copied(),
-                "bar": tables.deviation("Primaries after", "Of the farthest node from the mean."),
+                "bar": tables.deviation(
+                    "Primaries after", "Max deviation of primaries from the mean."
+                ),
                 "off": tables.percent("±"),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
             },
             key="level_rounds",
-            alt="Rounds of the balancer at lively, with changes, data and deviation after each",
+            alt="Rounds of the balancer at lively with changes, data and deviation",
             height=min(_MOST_PX, tables.height_of(len(rows))),
         )
     with right:
@@ -207,7 +209,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
             round_lines(model.round_lines(run)),
             key="level_round_lines",
             alt=(
-                f"Primaries per node by round: max deviation {format_band(first)} at first, "
+                f"Primaries per node by round: max deviation {format_band(first)} before, "
                 f"{format_band(last)} after {pluralize(len(run.rounds), 'round')}."
             ),
         )
@@ -216,7 +218,7 @@ def _draw_rounds(rounds: Rounds, run: queries.Converged) -> None:
 _MOST_PX: Final = 300
 
 
-def _deviations(run: queries.Converged) -> tuple[float, float]:
+def _deviations(run: queries.PolicyRounds) -> tuple[float, float]:
     """Return the max deviation of primaries before the first and after the last round."""
     ends = [view.primary_counts.sum(axis=0).astype(float) for view in (run.before, run.after)]
     return deviation(ends[0]), deviation(ends[1])
@@ -243,7 +245,7 @@ def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect
     change = action_bar.Effect(
         label="Meta function level",
         value=f"{stored} → {wanted.word}",
-        note="clears proposals" if model.may_clear(wanted) else "until a new leader",
+        note="discards proposals" if model.may_clear(wanted) else "until a new leader",
     )
     rounds = rounds_of(page) if wanted is FunctionLevel.LIVELY else None
     if rounds is None or rounds.run is None:
@@ -263,7 +265,7 @@ def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect
             note=f"{time_words(cost, rounds.basis, rounds.rate)} at "
             f"{format_mb(rounds.rate.mb_per_s)}/s"
             if cost.copy_count
-            else "roles change only",
+            else "role changes only",
         ),
         pegasus_plan.deviation_effect(*_deviations(run)),
     ]

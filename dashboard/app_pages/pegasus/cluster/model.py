@@ -22,7 +22,7 @@ from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import word_of
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis, Converged
+from dashboard.queries.pegasus.balance import Basis, PolicyRounds
 
 __all__ = [
     "change_sentences",
@@ -45,7 +45,7 @@ TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting"
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class DrawnTab:
     """What the page was drawn with the last time.
 
     Attributes:
@@ -57,7 +57,7 @@ class Followed:
     values: Mapping[str, str]
 
 
-def tab_to_open(at: str, values: Mapping[str, str], followed: Followed | None) -> str:
+def tab_to_open(at: str, values: Mapping[str, str], followed: DrawnTab | None) -> str:
     """Return the tab of a parameter that was set from outside of its tab; empty: stay.
 
     A widget in a tab sets its parameter when it is drawn, which does not request that tab: only
@@ -84,7 +84,7 @@ _ABILITIES: Final = {
     "balances": "balance",
     "deletes_replicas": "delete unused replicas",
 }
-NOT_PERSISTED: Final = "Resets to steady when another meta server becomes leader."
+NOT_PERSISTED: Final = "Resets to steady when the leader changes."
 _DOTS: Final = {True: ("●", "yes"), False: ("○", "no")}
 _DOTS_STYLE: Final = f"""<style>
 .levels {{ width: 100%; border-collapse: collapse; font-size: 0.875rem; }}
@@ -130,7 +130,9 @@ def level_note(facts: PegasusFacts) -> str:
     """Return why the effective level is not the stored one, else how long the stored one lasts."""
     stored, effective = facts.stored_level, facts.effective_level
     if stored is not None and effective is not None and stored is not effective:
-        return f"{stored.word} is stored, {effective.word} is effective: too few nodes are alive."
+        return (
+            f"Stored: {stored.word}, effective: {effective.word}, because too few nodes are alive."
+        )
     return NOT_PERSISTED
 
 
@@ -139,7 +141,7 @@ def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
     stored = facts.stored_level
     found = [] if stored is None else _differences(stored, wanted)
     if clears_proposals(wanted):
-        found.append("Every pending proposal is discarded.")
+        found.append("Discards all pending proposals.")
     return found
 
 
@@ -149,9 +151,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
     if begins:
-        found.append(f"Begins to {', '.join(begins)}.")
+        found.append(f"Enables: {', '.join(begins)}.")
     if ends:
-        found.append(f"Does not {', '.join(ends)} any more.")
+        found.append(f"Disables: {', '.join(ends)}.")
     return found
 
 
@@ -199,7 +201,7 @@ def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     ).sort_values("free_pct", kind="stable", ignore_index=True)
 
 
-def rounds_frame(run: Converged, basis: Basis, rate: CopyRate) -> pd.DataFrame:
+def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFrame:
     """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
     rows = []
     for number, (plans, spread, cost) in enumerate(
@@ -222,7 +224,7 @@ def rounds_frame(run: Converged, basis: Basis, rate: CopyRate) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def round_lines(run: Converged) -> RoundLines:
+def round_lines(run: PolicyRounds) -> RoundLines:
     """Return the primaries of the nodes by round, of those that begin farthest from the mean."""
     begin = run.before.primary_counts.sum(axis=0, dtype=np.int64)
     counts = np.array([begin, *(spread.primaries for spread in run.spreads)], dtype=np.float64)
@@ -325,7 +327,7 @@ def _origin(
 ) -> str:
     if values[setting.key] is None:
         return UNKNOWN
-    return ORIGINS.get(origins.get(setting.name, ""), "every living node")
+    return ORIGINS.get(origins.get(setting.name, ""), "all alive nodes")
 
 
 def origins_of(facts: PegasusFacts) -> dict[str, str]:
@@ -347,8 +349,8 @@ def settings_sentence(facts: PegasusFacts) -> str:
     values = values_of(facts)
     marks = [_mark(setting, values) for setting in ALL_SETTINGS]
     changed, unknown = marks.count("● changed"), marks.count("? unknown")
-    rest = f", {unknown} could not be read" if unknown else ""
-    return f"{changed} of {len(marks)} are not the compiled default{rest}."
+    rest = f", {unknown} not read" if unknown else ""
+    return f"{changed} of {len(marks)} differ from the compiled default{rest}."
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:

@@ -28,7 +28,7 @@ def follow_address() -> None:
     named = model.tab_to_open(at, values, followed)
     if named:
         st.session_state[model.TAB] = named
-    st.session_state[_FOLLOWED] = model.Followed(named or at or model.TABS[0], values)
+    st.session_state[_FOLLOWED] = model.DrawnTab(named or at or model.TABS[0], values)
 
 
 def choose(node: str) -> None:
@@ -62,7 +62,7 @@ def all_nodes(page: PegasusPage, trends: cluster.NodeTrends) -> None:
         shown,
         {name: column for name, column in columns.items() if name in shown},
         key=f"pegasus_nodes_{view}",
-        alt="All nodes with replicas, load and disks, dead ones first",
+        alt="Nodes with replicas, load and disks, dead nodes first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="nodes", moment=page.stored.taken_at)
@@ -93,7 +93,7 @@ def all_disks(page: PegasusPage) -> None:
         rows,
         {"node": tables.opener("Node", "_node_of_disk", choose), **_DISK_COLUMNS},
         key="pegasus_disks",
-        alt="Disks of all nodes, the fullest first, with their replicas",
+        alt="Disks of all nodes with replicas, fullest first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="disks", moment=page.stored.taken_at)
@@ -105,7 +105,7 @@ def _one_node(page: PegasusPage) -> None:
         "Node",
         ["", *page.facts.columns.nodes],
         key=state.NODE,
-        say=lambda name: name or "choose a node",
+        say=lambda name: name or "Select a node",
         has_label=False,
     )
     if not node:
@@ -129,7 +129,7 @@ def _server(page: PegasusPage, node: str) -> None:
 def _disks(page: PegasusPage, node: str) -> None:
     rows = model.disks_frame(page.facts, node)
     if rows.empty:
-        st.caption(":material/help: Its disks are unknown: it did not answer.")
+        st.caption(":material/help: Disks unknown: the node did not respond.")
     else:
         tables.table(rows, _DISK_COLUMNS, key="node_disks", alt=f"Disks of {node}")
     st.code(f"remote_command -l {node} server-info", language="bash")
@@ -138,7 +138,7 @@ def _disks(page: PegasusPage, node: str) -> None:
 def _tables(page: PegasusPage, node: str) -> None:
     rows = model.carried_frame(page.facts, node)
     if rows.empty:
-        st.caption(":material/inbox: No replica of any table that was read.")
+        st.caption(":material/inbox: No replicas of the tables that were read.")
         return
     tables.table(
         rows,
@@ -146,15 +146,15 @@ def _tables(page: PegasusPage, node: str) -> None:
             "table": tables.opener("Table", "_table_of_node", _open_table),
             "primaries": tables.whole("Primaries"),
             "even": st.column_config.NumberColumn(
-                "Even", format="%.1f", help="Primaries a living node, if they were even."
+                "Fair share", format="%.1f", help="Primaries per alive node, if balanced."
             ),
             "secondaries": tables.whole("Secondaries"),
-            "size_mb": tables.size("Size", "Of all its replicas."),
-            "reads": tables.whole("Reads/s", "Of its primaries."),
-            "writes": tables.whole("Writes/s", "Of its primaries."),
+            "size_mb": tables.size("Size", "Size of all replicas."),
+            "reads": tables.whole("Reads/s", "Primaries only."),
+            "writes": tables.whole("Writes/s", "Primaries only."),
         },
         key="node_tables",
-        alt=f"Tables of which {node} has replicas",
+        alt=f"Tables with replicas on {node}",
         height=min(420, tables.height_of(len(rows))),
     )
 
@@ -168,12 +168,12 @@ _SERVER_COLUMNS: Final = {
     "status": tables.words("Status"),
     "version": tables.words("Version"),
     "address": tables.words("Address"),
-    "learning": tables.whole("Learning", "Replicas that it is copying: learning_replicas."),
+    "learning": tables.whole("Learning", "Replicas being copied: learning_replicas."),
     "copy_limit": tables.words("Receive limit", "nfs.max_copy_rate_megabytes_per_disk."),
     "send_limit": tables.words("Send limit", "nfs.max_send_rate_megabytes_per_disk."),
     "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
     "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
-    "started": tables.words("Started", "The server's process, in its own words."),
+    "started": tables.words("Started", "Start time reported by the server process."),
 }
 _MOST_PX: Final = 330
 _DISK_COLUMNS: Final = {
@@ -201,12 +201,12 @@ def _overview() -> Columns:
     counts, room = _counts(), _room()
     return {
         **_deviation("primaries"),
-        "trend": tables.sparkline("Requests", "Reads and writes/s over the last 6 h."),
+        "trend": tables.sparkline("Requests", "Reads and writes/s, last 6 h."),
         "replicas": counts["replicas"],
         "primaries": counts["primaries"],
-        "size_mb": tables.size("Data", "Files of all replicas."),
+        "size_mb": tables.size("Data", "Size of the files of all replicas."),
         "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
-        "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
+        "writes": tables.whole("Writes/s", "All writes, all replicas."),
         "fullest_free_pct": room["fullest_free_pct"],
         "disk_free_pct": room["disk_free_pct"],
         "memory_mb": tables.size("Memory", "Resident: memused_res_mb, res_mem_mb."),
@@ -216,18 +216,18 @@ def _overview() -> Columns:
 def _deviation(name: str) -> Columns:
     """Return the deviation of one count from the mean, as a bar and as a number."""
     return {
-        f"{name}_bar": tables.deviation(
-            f"{name.capitalize()} vs mean", "Grey: the cluster's target band."
-        ),
+        f"{name}_bar": tables.deviation(f"{name.capitalize()} vs mean", "Grey: target band."),
         f"{name}_deviation": tables.signed_percent(
-            "Deviation", f"{name.capitalize()} against the mean of the living nodes.", width_px=80
+            "Deviation", f"{name.capitalize()} vs. mean of the alive nodes.", width_px=80
         ),
     }
 
 
 def _counts() -> Columns:
     return {
-        "replicas": tables.whole("Replicas", "replica_count, by the meta server's configuration."),
+        "replicas": tables.whole(
+            "Replicas", "replica_count, from the meta server's configuration."
+        ),
         "primaries": tables.whole("Primaries", "primary_count."),
         "secondaries": tables.whole("Secondaries", "secondary_count."),
     }
@@ -235,10 +235,8 @@ def _counts() -> Columns:
 
 def _room() -> Columns:
     return {
-        "disk_free_pct": tables.percent("Disk free", "Of all disks: disk_avl_total_ratio."),
-        "fullest_free_pct": tables.percent(
-            "Min disk free", "Of the fullest disk: disk_avl_min_ratio."
-        ),
+        "disk_free_pct": tables.percent("Disk free", "All disks: disk_avl_total_ratio."),
+        "fullest_free_pct": tables.percent("Min disk free", "Fullest disk: disk_avl_min_ratio."),
     }
 
 
@@ -255,16 +253,14 @@ def _details() -> Columns:
 def _usage() -> Columns:
     return {
         "memory_mb": tables.size("Memory", "Resident: memused_res_mb."),
-        "block_cache_mb": tables.size("Block cache", "Block cache of files: block_cache_mb."),
+        "block_cache_mb": tables.size("Block cache", "RocksDB block cache: block_cache_mb."),
         "write_buffer_mb": tables.size(
-            "Write buffers", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
+            "Write buffers", "Total of the RocksDB write buffer manager: wbm_total_mb."
         ),
-        "write_buffer_mutable_mb": tables.size(
-            "Mutable", "The part of it that is still written to: wbm_mutable_mb."
-        ),
-        "memtable_mb": tables.size("Memtables", "Of all its replicas: mem_tbl_mb."),
+        "write_buffer_mutable_mb": tables.size("Mutable", "Mutable write buffers: wbm_mutable_mb."),
+        "memtable_mb": tables.size("Memtables", "All replicas: mem_tbl_mb."),
         "index_filter_mb": tables.size(
-            "Index", "Index and filter blocks of all its replicas: mem_idx_mb."
+            "Index", "Index and filter blocks, all replicas: mem_idx_mb."
         ),
         **_room(),
     }
@@ -272,7 +268,7 @@ def _usage() -> Columns:
 
 def _queries() -> Columns:
     return {
-        "get_rate": _tenths("Get/s", "Of all its replicas: get_qps."),
+        "get_rate": _tenths("Get/s", "All replicas: get_qps."),
         "multi_get_rate": _tenths("Multi get/s", "mget_qps."),
         "batch_get_rate": _tenths("Batch get/s", "bget_qps."),
         "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
@@ -284,11 +280,11 @@ def _queries() -> Columns:
 
 def _latency() -> Columns:
     return {
-        "get_p99_ms": _hundredths("Get p99 ms", f"get_p99(ms). {_PROFILER}"),
-        "multi_get_p99_ms": _hundredths("Multi get p99 ms", f"mget_p99(ms). {_PROFILER}"),
-        "batch_get_p99_ms": _hundredths("Batch get p99 ms", f"bget_p99(ms). {_PROFILER}"),
-        "put_p99_ms": _hundredths("Put p99 ms", f"put_p99(ms). {_PROFILER}"),
-        "multi_put_p99_ms": _hundredths("Multi put p99 ms", f"mput_p99(ms). {_PROFILER}"),
+        "get_p99_ms": _hundredths("Get p99 (ms)", f"get_p99(ms). {_PROFILER}"),
+        "multi_get_p99_ms": _hundredths("Multi get p99 (ms)", f"mget_p99(ms). {_PROFILER}"),
+        "batch_get_p99_ms": _hundredths("Batch get p99 (ms)", f"bget_p99(ms). {_PROFILER}"),
+        "put_p99_ms": _hundredths("Put p99 (ms)", f"put_p99(ms). {_PROFILER}"),
+        "multi_put_p99_ms": _hundredths("Multi put p99 (ms)", f"mput_p99(ms). {_PROFILER}"),
     }
 
 
@@ -316,8 +312,8 @@ def _hundredths(label: str, help_text: str) -> Any:
     return st.column_config.NumberColumn(label, format="%,.2f", help=help_text)
 
 
-_PROFILER: Final = "By the server's profiler; unknown where it runs without one."
-_OWN: Final = "By the server's own count, which may be ahead of the meta server's."
+_PROFILER: Final = "From the server's profiler; unknown if disabled."
+_OWN: Final = "Counted by the server, possibly newer than the meta server's count."
 _VIEWS: Final[dict[str, Callable[[], Columns]]] = {
     "overview": _overview,
     "nodes -d": _details,

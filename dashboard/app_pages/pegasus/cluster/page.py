@@ -23,7 +23,7 @@ facts = page.facts
 words.title(page.name, cluster.subtitle(facts))
 past.note_newer_runs(page)
 if facts.columns.node_count == 0:
-    words.nothing("No node is in this snapshot", page.snapshot.manifest)
+    words.nothing("No nodes in this snapshot", page.snapshot.manifest)
     st.stop()
 period = Period(page.stored.taken_at - SPAN, page.stored.taken_at)
 trends = node_trends(page.config, page.cluster, period)

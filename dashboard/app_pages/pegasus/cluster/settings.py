@@ -52,7 +52,7 @@ def _list(page: PegasusPage) -> None:
             "origin": st.column_config.TextColumn("Read from", width=116),
         },
         key="server_settings",
-        alt="Settings of the servers that decide repair and balance",
+        alt="Server settings for repair and balance",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="settings", moment=page.stored.taken_at)
@@ -90,13 +90,13 @@ def _change(page: PegasusPage, *, may_plan: bool) -> None:
         )
     st.caption(words.plain(f"{setting.meaning} {setting.note}".strip()))
     if not setting.is_mutable:
-        st.caption(":material/block: Fixed while the server runs: it is in its configuration file.")
+        st.caption(":material/block: Configuration file only; requires a restart.")
         return
     value = (text or "").strip()
     if not value:
         return
     if not may_plan:
-        st.caption(":material/block: One plan at a time: choose the stored level first.")
+        st.caption(":material/block: Only one plan at a time. Reset the level selection first.")
         return
     _plan(page, setting.key, value)
 
@@ -106,7 +106,7 @@ def _plan(page: PegasusPage, key: str, value: str) -> None:
     try:
         made = server_setting_plan_of(request)
     except (InputError, UnknownNameError) as error:
-        words.failed(error, what="This value cannot be set")
+        words.failed(error, what="Invalid value")
         return
     plan = pegasus_plan.in_dialog(made)
     if not _is_of_settings(plan):
@@ -128,6 +128,6 @@ def _cluster_info(page: PegasusPage) -> None:
         st.table(
             {key: words.plain(value) for key, value in rows.items()},
             border="horizontal",
-            alt="Cluster information of the leading meta server",
+            alt="Cluster information from the leader meta server",
         )
         st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")

@@ -54,8 +54,9 @@ WIZARDS: Final = (
         wizard="migrate",
         label="Migrate primaries",
         icon="move_up",
-        explained="Moves every primary off one node to its secondaries, fewest primaries first. "
-        "No data moves, and the node keeps its replicas.",
+        explained="Moves all primaries of one node to their secondaries. No data is copied; the "
+        "node "
+        "keeps its replicas.",
         nodes="one",
         script="migrate_node.sh",
     ),
@@ -63,9 +64,10 @@ WIZARDS: Final = (
         wizard="drain",
         label="Drain",
         icon="output",
-        explained="Empties nodes one after the other: primaries move, then secondaries leave in "
-        "batches, and the guardian copies them elsewhere. Processes keep running. Afterwards the "
-        "guardian and, at lively, the balancer may use the nodes again.",
+        explained="Drains nodes one by one: moves primaries, then removes secondaries in "
+        "batches, which "
+        "the guardian copies to other nodes. Processes keep running. Afterwards, the guardian "
+        "and, at lively, the balancer can use the nodes again.",
         nodes="some",
         script="migrate_node.sh, downgrade_node.sh",
         max_under_replicated=MAX_UNDER_REPLICATED,
@@ -74,8 +76,9 @@ WIZARDS: Final = (
         wizard="offline",
         label="Take offline",
         icon="power_settings_new",
-        explained="Takes nodes out for good: each is emptied and its replicas are closed; then the "
-        "run waits until you have stopped its process, and until every partition is healthy again.",
+        explained="Decommissions nodes: drains each node and closes its replicas, then waits "
+        "until you "
+        "stop its process and all partitions are healthy.",
         nodes="some",
         script="pegasus_offline_node_list.sh",
         rate_mb_per_s=OFFLINE_RATE_MB_PER_S,
@@ -85,17 +88,19 @@ WIZARDS: Final = (
         wizard="rolling-update",
         label="Rolling update",
         icon="restart_alt",
-        explained="Node by node: empties it, waits until you have restarted its process with the "
-        "new version, lets its replicas come back, and waits until every partition is healthy.",
+        explained="Updates nodes one by one: drains the node, waits until you restart its "
+        "process with "
+        "the new version, restores its replicas and waits until all partitions are healthy.",
         nodes="all",
         script="pegasus_rolling_update.sh",
     ),
     WizardWords(
         wizard="rebalance",
-        label="Rebalance until done",
+        label="Rebalance to convergence",
         icon="balance",
-        explained="Sets the level to lively and waits until the cluster's own balancer finds "
-        "nothing left to do on several readings; then the level is put back.",
+        explained="Sets the level to lively, waits until the balancer has no more changes in "
+        "several "
+        "readings, then restores the level.",
         nodes="none",
         script="pegasus_rebalance_cluster.sh",
         rate_mb_per_s=REBALANCE_RATE_MB_PER_S,
@@ -111,12 +116,11 @@ def answer(facts: PegasusFacts, going: RunView | None) -> str:
     alive = len(facts.nodes) - len(dead)
     parts = [f"{alive} of {pluralize(len(facts.nodes), 'node')} alive"]
     if dead:
-        parts.append(f"{listed(dead)} {'is' if len(dead) == 1 else 'are'} down")
+        parts.append(f"down: {listed(dead)}")
     if empty:
-        holds = "holds" if len(empty) == 1 else "hold"
-        parts.append(f"{listed(empty)} {holds} no replica")
+        parts.append(f"without replicas: {listed(empty)}")
     if going is not None:
-        parts.append(f"run {going.run_id} is under way")
+        parts.append(f"run {going.run_id} in progress")
     return f"{'; '.join(parts)}."
 
 
@@ -164,8 +168,8 @@ def barred_words(facts: PegasusFacts) -> str:
     if not barred:
         return ""
     return (
-        f"On the black list, so that the guardian adds no secondary there: {barred}. It was set "
-        "before; a run of Trimtab puts back what it finds."
+        f"Already on the blacklist, so the guardian adds no secondaries there: {barred}. A run "
+        "restores the blacklist that it finds."
     )
 
 

@@ -22,14 +22,14 @@ if run is not None:
     view.draw_going(page, run)
 wizard, request = view.choose(page)
 if request is None:
-    st.caption(":material/touch_app: Choose a node to see the steps.")
+    st.caption(":material/touch_app: Select a node to show the steps.")
     view.draw_nodes(page)
     st.stop()
 try:
     with st.spinner("Planning"):
         plan = wizard_plan_of(request)
 except InputError as error:
-    words.failed(error, what="This cannot be planned")
+    words.failed(error, what="Could not create a plan")
     st.stop()
 line = model.command(
     wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated

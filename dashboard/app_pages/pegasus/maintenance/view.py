@@ -31,7 +31,7 @@ def going(page: PegasusPage) -> RunView | None:
     try:
         return runs.open_run(page.config, page.name)
     except OpsError as error:
-        words.failed(error, what="The journal cannot be read")
+        words.failed(error, what="Could not read the journal")
         return None
 
 
@@ -77,7 +77,7 @@ def draw_nodes(page: PegasusPage) -> None:
             "started": tables.words("Started"),
         },
         key="maintenance_nodes",
-        alt="Nodes, the dead ones first, with what they hold",
+        alt="Nodes with replicas, dead nodes first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
     barred = model.barred_words(page.facts)
@@ -92,9 +92,10 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
         The wizard, and what is requested of it; ``None``: no node is chosen yet.
     """
     labels = list(model.BY_LABEL)
+    state.rename_in_address(state.PICK, {"Rebalance until done": "Rebalance to convergence"})
     words.tell_unknown("wizard", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
-        "Wizard",
+        "Operation",
         labels,
         default=model.WIZARDS[0].label,
         required=True,
@@ -114,7 +115,7 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
                 "`only_move_primary`",
                 key="only_move_primary",
                 bind="query-params",
-                help="Primaries change roles and are never copied while the run lasts.",
+                help="During the run, primaries change roles and are not copied.",
             )
     if not nodes and one.nodes in ("one", "some"):
         return one, None
@@ -137,18 +138,18 @@ def _nodes(page: PegasusPage, one: model.WizardWords) -> tuple[str, ...]:
     dead = {node.name for node in page.facts.nodes if not node.is_alive}
     words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
     chosen = st.multiselect(
-        "Node" if one.nodes == "one" else "Nodes, in their order",
+        "Node" if one.nodes == "one" else "Nodes (in order)",
         names,
         key=state.NODE,
         bind="query-params",
         format_func=lambda name: f"{name} (down)" if name in dead else str(name),
-        placeholder="every living node" if one.nodes == "all" else "choose",
+        placeholder="all alive nodes" if one.nodes == "all" else "choose",
         select_all=one.nodes == "all",
         wrap=True,
         width=560,
     )
     if one.nodes == "one" and len(chosen) > 1:  # no limit to the choice: other wizards take many
-        st.caption("One node at a time: the first.")
+        st.caption("One node at a time. Only the first is used.")
         return tuple(chosen[:1])
     return tuple(chosen)
 
@@ -158,13 +159,13 @@ def _rate(one: model.WizardWords) -> int | None:
         return None
     return int(
         st.number_input(
-            "Copy rate, MB/s a disk (0: no limit)",
+            "Copy rate (MB/s per disk, 0: no limit)",
             min_value=0,
             value=one.rate_mb_per_s,
             key=f"rate_{one.wizard}",
             bind="query-params",
             width=230,
-            help="Of every replica server while the run lasts; then put back.",
+            help="Limit of every replica server during the run; restored afterwards.",
         )
     )
 
@@ -180,7 +181,7 @@ def _max_under_replicated(one: model.WizardWords) -> int | None:
             key=f"under_replicated_{one.wizard}",
             bind="query-params",
             width=230,
-            help="Replicas leave in batches of this size; the next batch waits until every "
-            "partition is healthy.",
+            help="Batch size of removed replicas; the next batch starts when all partitions are "
+            "healthy.",
         )
     )

@@ -178,7 +178,7 @@ def _grouped(data: MatrixData) -> go.Figure:
             ygap=1,
         )
     )
-    _dress(figure, len(names), title=f"partitions, {data.group} a column")
+    _dress(figure, len(names), title=f"partitions, {data.group} per column")
     figure.update_layout(coloraxis={"cmin": 0, "colorbar": _bar("replicas")})
     return figure
 
@@ -190,7 +190,7 @@ def _missing_texts(missing: NDArray[np.int64]) -> list[str]:
 def _missing_words(missing: int) -> str:
     if missing > 0:
         return f"{pluralize(missing, 'replica')} missing"
-    return f"{pluralize(-missing, 'replica')} too many" if missing else "nothing is missing"
+    return f"{pluralize(-missing, 'replica')} too many" if missing else "no missing replicas"
 
 
 def _texts(values: Floats, unit: str) -> NDArray[np.object_]:

@@ -27,23 +27,22 @@ from dashboard.presenters.pegasus.headline import service_words
 
 VIEWS: Final = {
     "overview": (
-        "Health as `ls -d` counts it; traffic and capacity units of primaries; size of all "
-        "replicas."
+        "Health as in `ls -d`; traffic and capacity units of primaries; size of all replicas."
     ),
     "ls -d": (
-        "Counting `ls -d` (also `app -d` and /meta/apps): write unhealthy below two replicas, "
-        "whatever writes really need."
+        "Counts of `ls -d`, `app -d` and /meta/apps: write-unhealthy below two replicas, "
+        "regardless of the actual requirement."
     ),
     "five states": (
-        "Counting of the meta server's metrics: five states, unwritable by the replicas that a "
-        "write needs."
+        "Counts of the meta server's metrics: five states, unwritable if replicas required "
+        "for writes are missing."
     ),
     "guardian": (
-        "Counting of the guardian: healthy is exactly the wanted replicas with a primary; "
-        "balancing waits for it. Pending proposals are not counted: no server lists them."
+        "Counts of the guardian: healthy means a primary and the exact number of replicas; "
+        "balancing requires it. Pending proposals are not readable and not included."
     ),
-    "app_stat": "Of primaries only, as `app_stat` sums them; requests and events a second.",
-    "app_disk": "As `app_disk`: sizes of files; a sum with an unknown part is unknown.",
+    "app_stat": "Primaries only, as in `app_stat`; requests and events per second.",
+    "app_disk": "File sizes as in `app_disk`; sums with unknown parts are unknown.",
 }
 """Sets of columns, and which counting or command they are of."""
 
@@ -150,9 +149,9 @@ def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
         ),
         KeyFigure(label="Replicas", value=f"{columns.max_replica_counts[at]:,}", note="wanted"),
         KeyFigure(
-            label="Primaries apart",
+            label="Primaries gap",
             value=f"{primary_gaps(facts)[at]:,.0f}" if is_read else UNKNOWN,
-            note="most minus fewest",
+            note="max minus min",
         ),
         KeyFigure(label="Reads", value=format_per_s(rates["read_rate"], "op")),
         KeyFigure(label="Writes", value=format_per_s(rates["write_rate"], "op")),
@@ -170,21 +169,18 @@ def answer(facts: PegasusFacts) -> str:
     total = int(columns.partition_counts.sum())
     start = f"{pluralize(columns.table_count, 'table')} with {pluralize(total, 'partition')}"
     unread = int((~columns.is_read).sum())
-    rest = f"; the partitions of {pluralize(unread, 'table')} could not be read" if unread else ""
-    ill = ~columns.is_guardian_healthy
-    if not ill.any():
-        what = "every partition that was read is healthy" if unread else "all of them healthy"
+    rest = f"; {pluralize(unread, 'table')} not read" if unread else ""
+    unhealthy = ~columns.is_guardian_healthy
+    if not unhealthy.any():
+        what = "all partitions that were read are healthy" if unread else "all healthy"
         if columns.is_child.any():
-            what = f"{int((~columns.is_child).sum()):,} of them healthy"
+            what = f"{int((~columns.is_child).sum()):,} healthy"
         more = "".join(f", {one}" for one in service_words(facts))
         return f"{start}, {what}{more}{rest}; {_uneven_words(facts)}."
-    places = np.unique(columns.part_table[ill])
+    places = np.unique(columns.part_table[unhealthy])
     names = listed([columns.app_names[at] for at in places])
-    number = int(ill.sum())
-    return (
-        f"{start}: {pluralize(number, 'partition')} {'is' if number == 1 else 'are'} not healthy, "
-        f"in {names}{rest}; {_uneven_words(facts)}."
-    )
+    number = int(unhealthy.sum())
+    return f"{start}, {number:,} unhealthy (in {names}){rest}; {_uneven_words(facts)}."
 
 
 def table_answer(facts: PegasusFacts, name: str) -> str:
@@ -196,29 +192,28 @@ def table_answer(facts: PegasusFacts, name: str) -> str:
         f"{pluralize(int(columns.max_replica_counts[at]), 'replica')}"
     )
     if not columns.is_read[at]:
-        return f"{size}; how they are could not be read."
-    ill = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
-    health = "all of them healthy" if not ill else f"{ill:,} not healthy"
+        return f"{size}; state not read."
+    unhealthy = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
+    health = f"{unhealthy:,} unhealthy" if unhealthy else "all healthy"
     led = columns.counts(primaries_only=True)[at]
     living = [int(node) for node in np.nonzero(columns.is_compared)[0]]
     if not living:
-        return f"{size}, {health}; no node is alive."
+        return f"{size}, {health}; 0 nodes alive."
     most = max(living, key=lambda node: int(led[node]))
     least = min(living, key=lambda node: int(led[node]))
     if led[most] - led[least] <= 1:
-        return f"{size}, {health}; its primaries are even over the living nodes."
+        return f"{size}, {health}; primaries balanced."
     return (
-        f"{size}, {health}; {columns.nodes[most]} leads {led[most]} of them, "
-        f"{columns.nodes[least]} leads {led[least]}."
+        f"{size}, {health}; primaries per node: min {led[least]} ({columns.nodes[least]}), "
+        f"max {led[most]} ({columns.nodes[most]})."
     )
 
 
 def _uneven_words(facts: PegasusFacts) -> str:
     uneven = int((primary_gaps(facts) > 1).sum())
     if not uneven:
-        return "primaries of every table are even over the living nodes"
-    verb = "has" if uneven == 1 else "have"
-    return f"{pluralize(uneven, 'table')} {verb} uneven primaries (nodes differ by more than one)"
+        return "primaries of all tables balanced"
+    return f"{pluralize(uneven, 'table')} with unbalanced primaries (gap above 1)"
 
 
 def primary_gaps(facts: PegasusFacts) -> Floats:
@@ -372,15 +367,15 @@ def grid_note(data: GridData) -> str:
     """Return which tables are shown."""
     if len(data.rows) < data.total_rows:
         return (
-            f"The {len(data.rows)} of {data.total_rows:,} tables that differ most between the "
-            "living nodes, the most uneven first."
+            f"{len(data.rows)} of {data.total_rows:,} tables, largest gap between alive nodes "
+            "first."
         )
-    return "Every table, the most uneven over the living nodes first."
+    return "All tables, largest gap between alive nodes first."
 
 
 MAX_ROWS: Final = 1_000
 MAX_CURES: Final = 200
-EVERY: Final = "all, in groups"
+EVERY: Final = "all, grouped"
 _MOST_GROUPS: Final = 24
 _MEASURES: Final = {
     "size_mb": "size_mb",
@@ -393,7 +388,7 @@ _MEASURES: Final = {
 _KEY_SHIFT: Final = 1 << 32
 PARTITION_VIEWS: Final = {
     "members": "Unhealthy first.",
-    "app_stat -a": "Unhealthy first. As primaries report it; requests and events a second.",
+    "app_stat -a": "Unhealthy first. Reported by primaries; requests and events per second.",
 }
 """Sets of columns of one table's partitions."""
 Rows = NDArray[np.int64]
@@ -507,13 +502,13 @@ def matrix_sentence(data: MatrixData) -> str:
     """Return the takeaway of the matrix for those who cannot see it."""
     led = data.primaries.sum(axis=1)
     if not led.size:
-        return "No node is known."
+        return "No nodes known."
     most, least = int(led.argmax()), int(led.argmin())
     lacking = int(np.maximum(data.missing, 0).sum())
     rest = f"; {pluralize(lacking, 'replica')} missing" if lacking else ""
     return (
-        f"{data.nodes[most]} leads most with {led[most]}, {data.nodes[least]} least with "
-        f"{led[least]}{rest}."
+        f"Primaries per node: min {led[least]} ({data.nodes[least]}), max {led[most]} "
+        f"({data.nodes[most]}){rest}."
     )
 
 
@@ -617,18 +612,18 @@ def lost_sentences(one: Outlook) -> list[str]:
     """Return what the meta server says, what it does next, and whom the shell would choose."""
     config = one.config
     state_text = {
-        None: "The meta server's diagnosis does not name it.",
-        "": "The meta server names it without a reason (a known fault of its own).",
-    }.get(one.reported_reason, f"The meta server says: {one.reported_reason}")
+        None: "Not in the diagnosis of the meta server.",
+        "": "The meta server lists it without a reason (known bug).",
+    }.get(one.reported_reason, f"Meta server: {one.reported_reason}")
     found = [state_text, f"Next: {one.cure.reason}"]
     if one.choice is None:
-        found.append("`ddd_diagnose` recommends no node: former members have no diagnosis.")
+        found.append("`ddd_diagnose` recommends no node: no diagnosis of former members.")
     elif one.choice.node is None:
         found.append(f"`ddd_diagnose` recommends no node. {one.choice.reason}")
     else:
         found.append(f"`ddd_diagnose` recommends {one.choice.node}: {one.choice.reason}")
     if config.last_drops:
-        found.append(f"Last drops, the latest last: {', '.join(config.last_drops)}.")
+        found.append(f"Last drops, latest last: {', '.join(config.last_drops)}.")
     return found
 
 

@@ -18,14 +18,14 @@ names = sorted(facts.columns.app_names)
 past.note_newer_runs(page)
 if not names:
     words.answer(model.answer(facts))
-    words.nothing("No table is in this snapshot", page.snapshot.manifest)
+    words.nothing("No tables in this snapshot", page.snapshot.manifest)
     st.stop()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     table = choice.selected(
         "Table",
         ["", *names],
         key=state.TABLE,
-        say=lambda name: name or "every table",
+        say=lambda name: name or "all tables",
         has_label=False,
     )
     if table:
@@ -33,7 +33,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
             "Partition",
             key=state.PARTITION,
             bind="query-params",
-            placeholder="every partition",
+            placeholder="all partitions",
             width=150,
             label_visibility="collapsed",
         )

@@ -52,7 +52,7 @@ def tables_by_node(page: PegasusPage) -> None:
     figures.chart(
         table_grid(data),
         key="pegasus_grid",
-        alt=f"{data.label} by table and node; most uneven: {data.rows[0] if data.rows else 'none'}",
+        alt=f"{data.label} by table and node; largest gap: {data.rows[0] if data.rows else 'none'}",
     )
 
 
@@ -61,7 +61,7 @@ def members_of(page: PegasusPage, table: str) -> None:
     columns = page.facts.columns
     count = int(columns.partition_counts[columns.app_names.index(table)])
     stretches = model.windows(count)
-    st.caption("P primary, s secondary; a last row, if any, what is missing.")
+    st.caption("P: primary, s: secondary; the last row shows missing replicas.")
     window = stretches[0]
     if len(stretches) > 1:
         window = (
@@ -91,13 +91,13 @@ def all_tables(page: PegasusPage) -> None:
             bind="query-params",
         )
         contains = st.text_input(
-            "Name contains, or id",
+            "Name or ID",
             key=state.CONTAINS,
             bind="query-params",
             live=tables.TYPING_PAUSE,
             width=160,
         )
-        only = st.selectbox("Only", model.ONLY, key=state.ONLY, bind="query-params", width=120)
+        only = st.selectbox("Filter", model.ONLY, key=state.ONLY, bind="query-params", width=120)
         sort = st.selectbox(
             "Order", list(model.SORTS), key=state.SORT, bind="query-params", width=120
         )
@@ -113,8 +113,8 @@ def all_tables(page: PegasusPage) -> None:
     )
     st.caption(
         words.coded(
-            f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
-            f"tables are shown ({found.total:,} in all)."
+            f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} "
+            f"matching tables shown ({found.total:,} total)."
         )
     )
     tables.table(
@@ -143,16 +143,16 @@ def partition_list(page: PegasusPage, table: str) -> None:
         rows = model.unhealthy_rows(facts)
     if not len(rows):
         st.caption(
-            ":material/help: There is no such partition, or it was not read."
+            ":material/help: Unknown partition, or partition not read."
             if table
-            else ":material/check_circle: None: the guardian has nothing to do."
+            else ":material/check_circle: None: no pending guardian actions."
         )
         _shell(table, [])
         return
     shown, found = model.partitions_frame(facts, rows)
     is_single = bool(table) and len(rows) == 1
     if len(rows) > len(shown):
-        st.caption(f"{len(shown):,} of {len(rows):,} are shown.")
+        st.caption(f"{len(shown):,} of {len(rows):,} shown.")
     if (_chosen_columns() if table else "members") == "members":
         _partition_table(shown, of_one_table=bool(table))
     else:
@@ -194,7 +194,7 @@ def _operation_table(rows: pd.DataFrame, table: str) -> None:
             **operation_columns("size_mb"),
         },
         key="pegasus_operations",
-        alt=f"Partitions of {table} with their operations, unhealthy first",
+        alt=f"Partitions of {table} with operations, unhealthy first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
 
@@ -203,19 +203,21 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     columns = {
         "gpid": tables.words("Partition"),
         "table": tables.opener("Table", "_partition_table", choose, is_pinned=False),
-        "state": tables.words("State", "Counting of the meta server's metrics: five states."),
-        "guardian": tables.words("Guardian", "Healthy, unhealthy or dead, as the guardian counts."),
-        "replicas": tables.words("Replicas", "Held of wanted."),
-        "next": tables.words("Next cure", "What the guardian sends next; later: after its wait."),
+        "state": tables.words("State", "Five states as in the meta server's metrics."),
+        "guardian": tables.words(
+            "Guardian", "Healthy, unhealthy or dead, as counted by the guardian."
+        ),
+        "replicas": tables.words("Replicas", "Actual of expected."),
+        "next": tables.words("Next action", "Next guardian action; later: after its delay."),
         "primary": tables.words("Primary"),
         "secondaries": st.column_config.TextColumn("Secondaries", width=230),
         "last_drops": st.column_config.TextColumn(
-            "Last drops", width=170, help="Nodes that left, the latest last."
+            "Last drops", width=170, help="Removed nodes, latest last."
         ),
-        "ballot": tables.whole("Ballot", "Grows with every change of the configuration."),
-        "size_mb": tables.size("Size", "Of the primary."),
-        "read_rate": tables.whole("Reads/s", "Of the primary."),
-        "write_rate": tables.whole("Writes/s", "Of the primary."),
+        "ballot": tables.whole("Ballot", "Increases with each configuration change."),
+        "size_mb": tables.size("Size", "Primary only."),
+        "read_rate": tables.whole("Reads/s", "Primary only."),
+        "write_rate": tables.whole("Writes/s", "Primary only."),
     }
     if of_one_table:
         del columns["table"]
@@ -226,20 +228,20 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
         rows,
         columns,
         key="pegasus_partitions",
-        alt="Partitions with state, members and the guardian's next cure, unhealthy first",
+        alt="Partitions with state, members and next guardian action, unhealthy first",
         height=min(_MOST_PX, tables.height_of(len(rows))),
         missing="",
         selection="single-row" if is_reasoned else None,
     )
     if is_reasoned:
         row = rows.iloc[picked[0] if picked else 0]
-        st.caption(words.plain(f"{row['gpid']}: {row['reason'] or 'nothing to cure.'}"))
+        st.caption(words.plain(f"{row['gpid']}: {row['reason'] or 'no action.'}"))
 
 
 def _lost(lost: Sequence[Outlook]) -> None:
     words.section(
         f"{pluralize(len(lost), 'partition')} without any replica",
-        "Who held it, who should lead it again, and why.",
+        "Former members, recommended primary and reason.",
     )
     for one in lost[:_MAX_LOST]:
         with st.container(border=True):
@@ -254,7 +256,7 @@ def _lost(lost: Sequence[Outlook]) -> None:
                             "Dropped (UTC)", format="YYYY-MM-DD HH:mm:ss"
                         ),
                         "alive": tables.words("Alive"),
-                        "collected": tables.words("Collected", "It reported its replicas."),
+                        "collected": tables.words("Collected", "Replica list was read."),
                         "ballot": tables.whole("Ballot"),
                         "committed": tables.whole("Committed", "Last committed decree."),
                         "prepared": tables.whole("Prepared", "Last prepared decree."),
@@ -263,11 +265,11 @@ def _lost(lost: Sequence[Outlook]) -> None:
                     alt=f"Former members of {one.config.gpid}",
                 )
     if len(lost) > _MAX_LOST:
-        st.caption(f"{len(lost) - _MAX_LOST:,} more: see the reasons in the list above.")
+        st.caption(f"{len(lost) - _MAX_LOST:,} more in the list above.")
 
 
 def _shell(table: str, lost: Sequence[str]) -> None:
-    with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
+    with st.expander("Pegasus shell", icon=":material/terminal:"):
         st.code("\n".join(model.shell_lines(table, lost)), language="bash")
 
 
@@ -280,25 +282,27 @@ def table_columns(view: str, open_table: Callable[[str], None]) -> Columns:
         "table": tables.opener("Table", f"_open_table_{view}", open_table),
         "app_id": tables.whole("Id"),
         "partitions": tables.whole("Partitions"),
-        "replica_count": tables.whole("Replicas", "Wanted of every partition."),
+        "replica_count": tables.whole("Replicas", "Expected per partition."),
     }
     return head | _VIEWS[view]()
 
 
 def _overview() -> Columns:
     return {
-        "worst": tables.words("Worst state", "Of the five states, with how many are in it."),
-        "unhealthy": tables.whole("Unhealthy", "As `ls -d` counts."),
+        "worst": tables.words(
+            "Worst state", "Worst of the five states and its number of partitions."
+        ),
+        "unhealthy": tables.whole("Unhealthy", "As in `ls -d`."),
         "unwritable": tables.whole(
-            "Unwritable", "They take no write now, for whatever reason; `ls -d` does not show it."
+            "Unwritable", "Partitions that accept no writes; not shown by `ls -d`."
         ),
         "primary_gap": tables.whole(
-            "Primaries gap", "Between the living nodes with most and fewest."
+            "Primaries gap", "Max minus min primaries over the alive nodes."
         ),
-        "reads": tables.whole("Reads/s", "Of primaries."),
-        "writes": tables.whole("Writes/s", "Of primaries."),
-        "size_all_mb": tables.size("Size", "Of all replicas."),
-        "marks": tables.words("Now"),
+        "reads": tables.whole("Reads/s", "Primaries only."),
+        "writes": tables.whole("Writes/s", "Primaries only."),
+        "size_all_mb": tables.size("Size", "All replicas."),
+        "marks": tables.words("Actions"),
     }
 
 
@@ -324,17 +328,17 @@ def _states() -> Columns:
 
 def _guardian() -> Columns:
     return {
-        "guardian_ill": tables.whole("Not healthy", "Balancing waits until there is none."),
+        "guardian_ill": tables.whole("Not healthy", "Balancing requires 0."),
         "primary_gap": tables.whole(
-            "Primaries gap", "Between the living nodes with most and fewest."
+            "Primaries gap", "Max minus min primaries over the alive nodes."
         ),
     }
 
 
 def _app_stat() -> Columns:
     return {
-        "reads": tables.whole("Reads/s", "GET, MGET, BGET and SCAN together."),
-        "writes": tables.whole("Writes/s", "PUT, MPUT, DEL, MDEL, INCR, CAS and CAM together."),
+        "reads": tables.whole("Reads/s", "Sum of GET, MGET, BGET and SCAN."),
+        "writes": tables.whole("Writes/s", "Sum of PUT, MPUT, DEL, MDEL, INCR, CAS and CAM."),
         **operation_columns("size_primary_mb"),
     }
 
@@ -350,7 +354,7 @@ def operation_columns(size: str) -> Columns:
         "read_cu": _tenths("RCU/s", "Read capacity units: RCU."),
         "write_cu": _tenths("WCU/s", "Write capacity units: WCU."),
         **{name: _tenths(label, text) for name, (label, text) in _EVENTS.items()},
-        size: tables.size("Files", "Of the primaries: file_mb."),
+        size: tables.size("Files", "Primaries only: file_mb."),
         "sst_files": tables.whole("Files", "file_num."),
         "memtable_mb": tables.size("Memtables", "mem_tbl_mb."),
         "index_filter_mb": tables.size("Index", "Index and filter blocks: mem_idx_mb."),
@@ -376,26 +380,26 @@ _OPERATIONS: Final = {
     "scan_rate": ("Scan/s", "SCAN."),
 }
 _EVENTS: Final = {
-    "expired_rate": ("Expired/s", "Values read past their time: expire."),
-    "filtered_rate": ("Filtered/s", "Values that a scan's filter left out: filter."),
-    "abnormal_rate": ("Abnormal/s", "Reads that were too long or too large: abnormal."),
-    "delayed_rate": ("Delayed/s", "Writes that throttling held up: delay."),
-    "rejected_rate": ("Rejected/s", "Writes that throttling refused: reject."),
+    "expired_rate": ("Expired/s", "Reads of expired values: expire."),
+    "filtered_rate": ("Filtered/s", "Values excluded by scan filters: filter."),
+    "abnormal_rate": ("Abnormal/s", "Reads above the time or size limit: abnormal."),
+    "delayed_rate": ("Delayed/s", "Writes delayed by throttling: delay."),
+    "rejected_rate": ("Rejected/s", "Writes rejected by throttling: reject."),
 }
-_SINCE: Final = "Since the replicas were opened; unknown while nothing was looked up."
+_SINCE: Final = "Since the replicas were opened; unknown without lookups."
 _RATIOS: Final = {
-    "cache_hit_ratio": ("Cache hits", f"Of lookups in the block cache: hit_rate. {_SINCE}"),
+    "cache_hit_ratio": ("Cache hits", f"Block cache hit rate: hit_rate. {_SINCE}"),
     "seek_negative_ratio": (
-        "Seeks spared",
-        f"That the bloom filter answered with no: seek_n_rate. {_SINCE}",
+        "Seeks avoided",
+        f"Seeks avoided by the bloom filter: seek_n_rate. {_SINCE}",
     ),
     "point_negative_ratio": (
-        "Point lookups spared",
-        f"That the bloom filter answered with no: point_n_rate. {_SINCE}",
+        "Point lookups avoided",
+        f"Point lookups avoided by the bloom filter: point_n_rate. {_SINCE}",
     ),
     "point_fp_ratio": (
         "False positives",
-        f"A yes of the bloom filter, and nothing was there: point_fp_rate. {_SINCE}",
+        f"False positives of the bloom filter: point_fp_rate. {_SINCE}",
     ),
 }
 
@@ -404,7 +408,7 @@ def _app_disk() -> Columns:
     return {
         "size_primary_mb": tables.size("Primaries", "disk_used_for_primary_replicas(MB)."),
         "size_all_mb": tables.size("All replicas", "disk_used_for_all_replicas(MB)."),
-        "sizes_known": tables.words("Sizes known", "Replicas of which a size was read."),
+        "sizes_known": tables.words("Sizes known", "Replicas with known size."),
     }
 
 

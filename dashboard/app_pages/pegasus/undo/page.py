@@ -18,7 +18,7 @@ from dashboard.services import config_option
 page = frame.open_page("Undo", PegasusPage)
 run_id = state.text(state.UNDO)
 if not run_id:
-    words.answer("Choose the run to undo under Runs.")
+    words.answer("Select the run to undo under Runs.")
     st.button("Open Runs", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 st.button(
@@ -32,17 +32,17 @@ st.button(
 try:
     view = runs.find(page.config, run_id)
     if view is None:
-        words.answer(f"The journal knows no run {run_id}.")
+        words.answer(f"Run {run_id} is not in the journal.")
         st.stop()
     if is_too_early(page, view):
         st.stop()
     request = request_of(page, view, count_moved, "partition")
     plan = undo_plan_of(request)
 except PlanConflictError as error:
-    words.failed(error, what="This run cannot be taken back")
+    words.failed(error, what="This run cannot be undone")
     st.stop()
 except OpsError as error:
-    words.failed(error, what="The undo cannot be planned")
+    words.failed(error, what="Could not plan the undo")
     st.stop()
 words.title(f"Undo run {run_id}", view.reason)
 plan = pegasus_plan.in_dialog(plan)

@@ -32,31 +32,32 @@ def _bundles(subject: Subject, given: Given, _: None) -> Result:
     return Result(
         answer=model.bundles_answer(advice, present),
         figures=model.bundles_figures(advice, present),
-        title="How even the brokers can be",
+        title="Achievable balance",
         chart=count_lines(
             advice.tried,
             within=given["within_pct"] / 100,
             advised=advice.bundles,
             present=present,
         ),
-        alt=f"Busiest broker at best by number of bundles; advised: {advice.bundles}",
+        alt="Min deviation of the busiest broker by number of bundles; recommended: "
+        f"{advice.bundles}",
         basis=model.basis_words(advice, count),
         tabs={"Why": partial(_reasons, advice)},
     )
 
 
 def _reasons(advice: BundleAdvice) -> None:
-    st.caption("The largest of the minimums, within the limits. Select one for what it means.")
+    st.caption("Highest minimum within the limits. Select a row for details.")
     picked = tables.table(
         model.reasons_table(advice),
         {
             "name": tables.words("Reason"),
             "bound": tables.words("Bound"),
             "bundles": tables.whole("Bundles"),
-            "formula": tables.words("Arithmetic"),
+            "formula": tables.words("Calculation"),
         },
         key="advisor_reasons",
-        alt="Reasons for the number of bundles",
+        alt="Bounds of the number of bundles",
         missing="",
         selection="single-row",
     )
@@ -100,8 +101,8 @@ def _lookups(subject: Subject, given: Given, _: None) -> Result:
         chart=pressure_bars(facts.clients_of[owned], pace_per_min=pace),
         alt=found.sentence,
         basis=f"Live: {pluralize(facts.producers or 0, 'producer')} and "
-        f"{pluralize(facts.consumers or 0, 'consumer')} on {pluralize(found.bundles, 'bundle')}. "
-        "Assumed: each looks its topic up once.",
+        f"{pluralize(facts.consumers or 0, 'consumer')} on "
+        f"{pluralize(found.bundles, 'bundle')}. Assumption: one lookup per client.",
         tabs={"Why": partial(_pressure, found, [facts.bundles[row] for row in owned])},
     )
 
@@ -109,11 +110,11 @@ def _lookups(subject: Subject, given: Given, _: None) -> Result:
 def _pressure(found: UnloadPressure, bundles: list[str]) -> None:
     words.notes(model.pressure_words(found))
     st.caption(
-        "pulsar-admin namespaces unload without a bundle closes every topic at the same moment; a "
-        "plan goes bundle by bundle, at a pace, and each step is checked."
+        "`pulsar-admin namespaces unload` without a bundle closes all topics at once. A plan "
+        "unloads bundle by bundle with a rate limit and checks each step."
     )
     st.button(
-        "Preview unload, bundle by bundle",
+        "Preview unload",
         icon=":material/swap_horiz:",
         on_click=frame.unload_link,
         args=(bundles,),

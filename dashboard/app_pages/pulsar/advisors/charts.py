@@ -65,7 +65,7 @@ def count_lines(
             x=at,
             y=[one.reachable_ratio * _PERCENT for one in tried],
             mode="lines+markers",
-            name="busiest broker at best",
+            name="busiest broker",
             line={"color": ACCENT, "width": 2},
             customdata=[one.per_broker for one in tried],
             hovertemplate="<b>%{x} bundles</b>, %{customdata:.1f} per broker<br>"
@@ -77,7 +77,7 @@ def count_lines(
             x=at,
             y=[one.step_ratio * _PERCENT for one in tried],
             mode="lines",
-            name="what a move of one bundle changes",
+            name="change per bundle move",
             line={"color": SERIES[1], "width": 1.4, "dash": "dash"},
             hovertemplate="<b>%{x} bundles</b><br>a move changes %{y:.1f}% of a broker"
             "<extra></extra>",
@@ -110,8 +110,8 @@ def tally_bars(data: Tally) -> go.Figure:
     held = list(data.held)[: MAX_TALLY + 1]
     figure = go.Figure()
     for values, name, color in (
-        (data.bundles, "this name", ACCENT),
-        (data.after, "after the splits", SERIES[1]),
+        (data.bundles, "this topic", ACCENT),
+        (data.after, "after splits", SERIES[1]),
     ):
         if len(values):
             figure.add_trace(
@@ -123,7 +123,7 @@ def tally_bars(data: Tally) -> go.Figure:
                     text=[f"{value:,}" if value else "" for value in list(values)[: len(held)]],
                     textposition="outside",
                     cliponaxis=False,
-                    hovertemplate="%{y:,} bundles hold %{x}<extra>" + name + "</extra>",
+                    hovertemplate="%{y:,} bundles with %{x}<extra>" + name + "</extra>",
                 )
             )
     figure.add_trace(
@@ -133,11 +133,11 @@ def tally_bars(data: Tally) -> go.Figure:
             mode="markers",
             name="random names, expected",
             marker={"symbol": "line-ew-open", "size": 22, "color": LINE, "line": {"width": 2.5}},
-            hovertemplate="%{y:.1f} bundles hold %{x}<extra>random names</extra>",
+            hovertemplate="%{y:.1f} bundles with %{x}<extra>random names</extra>",
         )
     )
     styled(figure, height=_HEIGHT_PX, legend=True)
-    figure.update_xaxes(dtick=1, title_text="partitions in a bundle")
+    figure.update_xaxes(dtick=1, title_text="partitions per bundle")
     figure.update_yaxes(rangemode="tozero", title_text="bundles", tickformat=",d")
     return figure
 
@@ -149,7 +149,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
     bundles = round(curve[0].unevenness / curve[0].bundle_share)
     figure = go.Figure()
     lines = (
-        ("this name", [one.bundle_share for one in curve], ACCENT, "solid"),
+        ("this topic", [one.bundle_share for one in curve], ACCENT, "solid"),
         ("random names", [one.expected_worst / one.partitions for one in curve], LINE, "dash"),
         ("evenly", [max(1 / one.partitions, 1 / bundles) for one in curve], NEAR, "dot"),
     )
@@ -162,7 +162,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
                 name=name,
                 line={"color": color, "width": 2 if dash == "solid" else 1.5, "dash": dash},
                 customdata=[
-                    one.worst if name == "this name" else one.expected_worst for one in curve
+                    one.worst if name == "this topic" else one.expected_worst for one in curve
                 ],
                 hovertemplate="<b>%{x} partitions</b><br>fullest bundle: %{y:.1f}% of the traffic"
                 + ("<br>%{customdata:.3g} partitions" if name != "evenly" else "")
@@ -195,7 +195,7 @@ def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int)
         go.Bar(
             x=names,
             y=[worst for _, worst, _ in counts],
-            name="this name",
+            name="this topic",
             marker_color=[ACCENT if count == bundles else NEUTRAL for count, _, _ in counts],
             text=[str(worst) for _, worst, _ in counts],
             textposition="outside",
@@ -215,7 +215,7 @@ def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int)
     )
     styled(figure, height=_HEIGHT_PX - 20, legend=True)
     figure.update_xaxes(type="category", title_text="even bundles")
-    figure.update_yaxes(rangemode="tozero", title_text="in the fullest bundle")
+    figure.update_yaxes(rangemode="tozero", title_text="fullest bundle")
     return figure
 
 
@@ -237,9 +237,10 @@ def stall_lines(
                     [one.silent, f"{one.queue:,}" if one.queue else "no limit", 100 * one.hit_ratio]
                     for one in found
                 ],
-                hovertemplate="<b>%{x} partitions</b>, %{customdata[0]} on the bad broker<br>"
-                "held up after %{y:.3g} s<br>queue: %{customdata[1]}<br>"
-                "%{customdata[2]:.1f}% of producers<extra>" + name + "</extra>",
+                hovertemplate="<b>%{x} partitions</b>, %{customdata[0]} on the bad "
+                "broker<br>blocked after "
+                "%{y:.3g} s<br>queue: %{customdata[1]}<br>%{customdata[2]:.1f}% of "
+                "producers<extra>" + name + "</extra>",
             )
         )
     styled(figure, height=_HEIGHT_PX + 10, legend=True)
@@ -257,7 +258,7 @@ def stall_lines(
             )
         )
     figure.update_xaxes(type="log", title_text="partitions", dtick="D2")
-    figure.update_yaxes(type="log", ticksuffix=" s", title_text="until it is held up")
+    figure.update_yaxes(type="log", ticksuffix=" s", title_text="time to block")
     return figure
 
 
@@ -279,7 +280,7 @@ def pressure_bars(clients: Floats, *, pace_per_min: float) -> go.Figure:
             width=0.8 / pace_per_min,
             name="bundle by bundle",
             marker_color=ACCENT,
-            hovertemplate="after %{x:.1f} min<br><b>%{y:,.0f}</b> clients look up<extra></extra>",
+            hovertemplate="after %{x:.1f} min<br><b>%{y:,.0f}</b> client lookups<extra></extra>",
         )
     )
     figure.add_trace(
@@ -287,17 +288,17 @@ def pressure_bars(clients: Floats, *, pace_per_min: float) -> go.Figure:
             x=[0],
             y=[whole],
             mode="markers+text",
-            name="the whole namespace at once",
+            name="whole namespace at once",
             marker={"color": FAR, "size": 12, "symbol": "diamond"},
             text=[f"  {whole:,.0f} at once"],
             textposition="middle right",
-            hovertemplate="<b>%{y:,.0f}</b> clients look up at once<extra></extra>",
+            hovertemplate="<b>%{y:,.0f}</b> client lookups at once<extra></extra>",
         )
     )
     styled(figure, height=_HEIGHT_PX, legend=True)
     figure.add_hrect(y0=0, y1=float(known.max(initial=0.0)), fillcolor=FAINT, line_width=0)
     figure.update_xaxes(ticksuffix=" min", title_text="since the start")
-    figure.update_yaxes(rangemode="tozero", title_text="clients that look up", tickformat=",d")
+    figure.update_yaxes(rangemode="tozero", title_text="client lookups", tickformat=",d")
     return figure
 
 
@@ -377,7 +378,7 @@ def filling_lines(data: Filling) -> go.Figure:
                 mode="lines",
                 name=name,
                 line={"color": SERIES[rank], "width": 2, "dash": ("solid", "dash", "dot")[rank]},
-                hovertemplate="after %{x:,.1f} min<br><b>%{y:.1f}%</b> of its bound<extra>"
+                hovertemplate="after %{x:,.1f} min<br><b>%{y:.1f}%</b> of the bound<extra>"
                 + name
                 + "</extra>",
             )
@@ -410,7 +411,7 @@ def disk_bars(data: DiskPicture) -> go.Figure:
         go.Bar(
             x=names,
             y=gigabytes,
-            name="with the present topics",
+            name="current topics",
             marker_color=ACCENT,
             customdata=data.uneven.ledgers,
             hovertemplate="%{x}<br><b>%{y:.2f} GB</b>, %{customdata:,} ledgers<extra></extra>",
@@ -435,7 +436,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
     parts = (
         ("minor compaction", 0.0, minor, ACCENT),
         ("major compaction", minor, major, NEAR),
-        ("stays for good", major, 100.0, FAR),
+        ("never rewritten", major, 100.0, FAR),
     )
     for name, low, high, color in parts:
         rows = (data.live >= low) & (data.live <= high)
@@ -455,7 +456,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
     styled(figure, height=_STORAGE_HEIGHT_PX, legend=True)
     figure.add_vline(x=data.marked, line={"color": LINE, "width": 1.6})
     figure.update_xaxes(ticksuffix="%", range=[0, 100], title_text="live data in an entry log")
-    figure.update_yaxes(ticksuffix="%", range=[0, 100], title_text="dead data in it")
+    figure.update_yaxes(ticksuffix="%", range=[0, 100], title_text="dead data")
     return figure
 
 
@@ -468,12 +469,12 @@ def life_bars(phases: Sequence[Phase]) -> go.Figure:
     figure = go.Figure()
     for one in phases:
         until = shown_end if one.ends is None else one.ends
-        text = "without end" if one.ends is None else span(until - one.begins)
+        text = "unlimited" if one.ends is None else span(until - one.begins)
         figure.add_trace(
             go.Bar(
                 x=[until - one.begins],
                 base=[one.begins],
-                y=["a message"],
+                y=["message"],
                 orientation="h",
                 name=one.name,
                 marker={"color": _COLORS[one.name], "line": {"width": 1, "color": LINE}},

@@ -60,7 +60,7 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
             help=_help(knob),
         )
         value = begin if given is None else given
-        mark = "◇ yours; " if value != begin else ""
+        mark = "◇ custom; " if value != begin else ""
         st.caption(f"{mark}{words.plain(origin)}")
     return value
 
@@ -144,16 +144,16 @@ def topics_button(subject: Subject) -> None:
             icon=":material/cloud_download:",
             disabled=not addresses,
             key="_advisor_topics",
-            help="Read from the owners of its bundles: where topics lie and what each carries.",
+            help="Topics with hash and traffic, read from the owner brokers.",
         )
         st.caption(words.plain(_told(subject, len(addresses))), width="content")
     if not is_clicked:
         return
     try:
-        with st.spinner(f"Asking {pluralize(len(addresses), 'broker')}", show_time=True):
+        with st.spinner(f"Querying {pluralize(len(addresses), 'broker')}", show_time=True):
             topics = queries.read_topics(page.cluster, addresses, facts.namespace)
     except (RemoteError, InputError) as error:
-        words.failed(error, what="The topics could not be read")
+        words.failed(error, what="Could not read the topics")
         return
     state.keep_topics(page.name, facts.namespace, state.ReadTopics(topics, services.now()))
     st.rerun()
@@ -163,12 +163,12 @@ def _told(subject: Subject, brokers: int) -> str:
     if subject.topics is not None and subject.read_at is not None:
         return (
             f"{pluralize(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
-            f"{len(subject.partitioned):,} of them partitioned. "
+            f"{len(subject.partitioned):,} partitioned. "
             f"{read_words(subject.read_at, services.now())}"
         )
     if not brokers:
-        return "No broker with a known address owns a bundle of it, so its topics cannot be read."
-    return f"Its topics were not read; {pluralize(brokers, 'broker')} would be queried."
+        return "Topics are not readable: no owner broker with a known address."
+    return f"Topics not fetched; {pluralize(brokers, 'broker')} to query."
 
 
 def topic_choice(subject: Subject) -> PartitionedTopic | None:
@@ -177,10 +177,10 @@ def topic_choice(subject: Subject) -> PartitionedTopic | None:
         return None
     names = ["", *(one.topic for one in subject.partitioned[:500])]
     chosen = choice.selected(
-        "Rates of",
+        "Rate source",
         names,
         key=state.OF,
-        say=lambda name: name or "the namespace's average",
+        say=lambda name: name or "namespace average",
         width=460,
     )
     return subject.topic(chosen)

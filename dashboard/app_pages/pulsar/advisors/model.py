@@ -51,8 +51,8 @@ EXAMPLE_TOPIC: Final = "persistent://acme/orders/search-raw"
 """A name whose partitions fall as those of the hot topic in the vivo report did."""
 
 EXAMPLE_WORDS: Final = (
-    "vivo reported a hot topic of 30 partitions over 180 bundles: 4 of them fell into one bundle, "
-    "and balancing moved bundles about 200 times a day. With 120 partitions it was about 10 times."
+    "vivo reported a hot topic of 30 partitions over 180 bundles: 4 partitions fell into one "
+    "bundle, and balancing moved approx. 200 bundles per day. With 120 partitions, approx. 10."
 )
 
 
@@ -64,10 +64,10 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
     if not present:
         return advice.sentence
     if present == advice.bundles:
-        return f"{advice.sentence} It has exactly that."
+        return f"{advice.sentence} Current number: the same."
     if present > advice.bundles:
-        return f"{advice.sentence} It has {present}: enough, and bundles are never merged."
-    return f"{advice.sentence} It has {present}, {advice.bundles - present} too few."
+        return f"{advice.sentence} Current number: {present}, sufficient. Bundles are never merged."
+    return f"{advice.sentence} Current number: {present}, {advice.bundles - present} too few."
 
 
 def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
@@ -77,13 +77,13 @@ def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
     deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
     return [
         KeyFigure(
-            label="Advised",
+            label="Recommended",
             value=pluralize(advice.bundles, "bundle"),
-            note="even" if advice.is_even else "not even with any number",
+            note="even" if advice.is_even else "not achievable",
             status="ok" if advice.is_even else "warning",
         ),
         KeyFigure(
-            label="Present",
+            label="Current",
             value=f"{present:,}" if present else UNKNOWN,
             note=f"{missing:,} too few" if present and missing > 0 else "enough" if present else "",
             status="" if not present else "warning" if missing > 0 else "ok",
@@ -115,10 +115,10 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
     """Return what the topics are that the curve is computed from."""
     if advice.is_assumed:
         return (
-            "The topics are assumed uniform and random. Fetch the topics to compute "
-            "with their real places and loads."
+            "Assumption: uniform, randomly placed topics. Fetch the topics to use their "
+            "actual hashes and loads."
         )
-    return f"Computed from the real places and loads of {pluralize(topics or 0, 'topic')}."
+    return f"Calculated from the hashes and loads of {pluralize(topics or 0, 'topic')}."
 
 
 # -- partitions over bundles -----------------------------------------------------------------------
@@ -129,10 +129,14 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
     before = surgery.before
     bundles = before.boundaries.size - 1
     share = before.worst / partitions
-    luck = "as a random name would" if before.worst <= np.ceil(expected) else "worse than chance"
+    luck = (
+        "as expected for a random name"
+        if before.worst <= np.ceil(expected)
+        else "worse than expected"
+    )
     return (
-        f"{pluralize(partitions, 'partition')} over {pluralize(bundles, 'bundle')}: the fullest "
-        f"bundle gets {before.worst} of them, {format_ratio(share)} of the topic's traffic, "
+        f"{pluralize(partitions, 'partition')} over {pluralize(bundles, 'bundle')}: fullest "
+        f"bundle {before.worst} partitions, {format_ratio(share)} of the topic's traffic, "
         f"{share * bundles:.1f} times the mean bundle; {luck} ({expected:.1f} expected)."
     )
 
@@ -148,16 +152,16 @@ def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[K
             note=f"{expected:.1f} expected",
             status="ok" if worst <= np.ceil(expected) else "warning",
         ),
-        KeyFigure(label="Its traffic", value=format_ratio(share), note="of the topic"),
+        KeyFigure(label="Traffic share", value=format_ratio(share), note="of the topic"),
         KeyFigure(
-            label="Times the mean",
+            label="Times mean",
             value=f"{share * (surgery.before.boundaries.size - 1):.1f}",
             note=f"of {pluralize(surgery.before.boundaries.size - 1, 'bundle')}",
         ),
         KeyFigure(
             label="Splits",
             value=f"{len(surgery.cuts):,}",
-            note=f"then at most {surgery.after.worst}",
+            note=f"max {surgery.after.worst} after",
         ),
     ]
 
@@ -199,7 +203,7 @@ def counts_table(counts: Sequence[CountAdvice], partitions: int) -> pd.DataFrame
         [
             {
                 "partitions": one.partitions,
-                "mark": "◆ chosen" if one.partitions == partitions else "",
+                "mark": "◆ selected" if one.partitions == partitions else "",
                 "worst": one.worst,
                 "expected": one.expected_worst,
                 "share": one.bundle_share * _PERCENT,
@@ -217,8 +221,8 @@ def owners_words(owners: Mapping[str, int]) -> str:
     name, highest = next(iter(owners.items()))
     total = sum(owners.values())
     return (
-        f"With the present owners {name} serves most of them, {highest} of {total}; "
-        f"{pluralize(len(owners), 'broker')} serve at least one."
+        f"Current owners: {name} serves the most partitions ({highest} of {total}); brokers "
+        f"with partitions: {len(owners)}."
     )
 
 
@@ -228,9 +232,9 @@ def need_words(need: PartitionNeed, partitions: int) -> str:
         return ""
     each, limit = format_bytes_per_s(need.bytes_per_s), format_bytes_per_s(need.limit_bytes_per_s)
     if need.is_enough:
-        return f"One partition carries {each}, within the {limit} of a bundle: splits can help."
+        return f"Traffic per partition: {each}, below the bundle limit {limit}. Splits can help."
     return (
-        f"One partition alone carries {each}, over the {limit} that a bundle may: no split helps. "
+        f"Traffic per partition: {each}, above the bundle limit {limit}. Splits do not help. "
         f"The topic needs {pluralize(need.least, 'partition')} or more, not {partitions}."
     )
 
@@ -292,15 +296,15 @@ def thin_ring(data: RingData, limit: int = 1_024) -> RingData:
 def lookups_figures(found: UnloadPressure) -> list[KeyFigure]:
     """Return the lookups of an unload at once, and bundle by bundle."""
     return [
-        KeyFigure(label="At once", value=f"{found.at_once:,}", note="lookups at one moment"),
+        KeyFigure(label="At once", value=f"{found.at_once:,}", note="concurrent lookups"),
         KeyFigure(
             label="One by one",
             value=f"{found.worst_clients:,}",
-            note="at one moment, at most",
+            note="max concurrent",
         ),
         KeyFigure(label="Mean rate", value=f"{found.per_s:,.1f}/s", note="lookups"),
         KeyFigure(
-            label="Takes",
+            label="Duration",
             value=seconds(found.minutes * 60),
             note=pluralize(found.bundles, "bundle"),
         ),
@@ -312,13 +316,13 @@ def pressure_words(found: UnloadPressure) -> list[str]:
     per_bundle = found.clients / found.bundles if found.bundles else 0.0
     worst = found.worst_bundle.rpartition("/")[2]
     remarks_found = [
-        f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} lookups at one moment.",
-        f"One by one: {per_bundle:,.0f} clients a bundle, {found.worst_clients:,} in {worst}.",
-        f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f} a second.",
+        f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} concurrent lookups.",
+        f"One by one: {per_bundle:,.0f} clients per bundle, {found.worst_clients:,} in {worst}.",
+        f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f}/s.",
     ]
     if found.unknown_bundles:
         unknown = pluralize(found.unknown_bundles, "bundle")
-        remarks_found.append(f"The clients of {unknown} are unknown and not counted.")
+        remarks_found.append(f"Unknown clients of {unknown} are not included.")
     return remarks_found
 
 
@@ -336,9 +340,9 @@ VIVO: Final[Mapping[str, Number]] = {
 
 CURVE: Final = tuple(sorted({*range(1, 33), *np.geomspace(33, 1000, 40).astype(int).tolist()}))
 _CLOSES: Final = {
-    "delay": "its delay is over",
-    "messages": "it has as many messages as it may",
-    "bytes": "it is as large as it may be",
+    "delay": "delay reached",
+    "messages": "max messages reached",
+    "bytes": "max size reached",
 }
 
 
@@ -365,10 +369,10 @@ def load_of(given: Mapping[str, Number]) -> ProducerLoad:
 def answer(load: ProducerLoad, found: RoutedStall) -> str:
     """Return what may wait and what a bad broker does, in one sentence."""
     queue = (
-        f"{load.queue:,} messages may wait for each of {pluralize(load.partitions, 'partition')}, "
-        f"{seconds(buffered_s(load))} of its traffic"
+        f"{load.queue:,} pending messages for each of "
+        f"{pluralize(load.partitions, 'partition')}, {seconds(buffered_s(load))} of its traffic"
         if load.queue
-        else f"only the client's memory limits what waits for {load.partitions:,} partitions"
+        else f"pending messages of {load.partitions:,} partitions limited by client memory only"
     )
     return f"{queue[0].upper()}{queue[1:]}; {_stall_words(found)}."
 
@@ -378,9 +382,9 @@ def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> li
     after = found.stall.blocked_after_s
     return [
         KeyFigure(
-            label="Queue of a partition",
+            label="Queue per partition",
             value=f"{load.queue:,}" if load.queue else "no limit",
-            note=f"lasts {seconds(buffered_s(load))}" if load.queue else "but memory",
+            note=f"lasts {seconds(buffered_s(load))}" if load.queue else "except memory",
         ),
         KeyFigure(
             label="Batch",
@@ -389,11 +393,11 @@ def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> li
             status="warning" if batch.messages < 2 else "",
         ),
         KeyFigure(
-            label="Held up after",
+            label="Blocked after",
             value="never" if after is None else seconds(after),
             note="by a bad broker",
         ),
-        KeyFigure(label="Producers", value=format_ratio(found.hit_ratio), note="that it holds up"),
+        KeyFigure(label="Producers", value=format_ratio(found.hit_ratio), note="blocked"),
     ]
 
 
@@ -419,13 +423,12 @@ def _stall_words(found: RoutedStall) -> str:
     stall = found.stall
     broker = f"a bad broker with {pluralize(found.silent, 'partition')}"
     if stall.blocked_after_s is None:
-        return f"{broker} never fills a queue, but messages to it fail or wait"
-    full = "a queue is" if stall.by == "queue" else "the client's memory is"
-    who = (
-        "the producer" if found.hit_ratio == 1 else f"{format_ratio(found.hit_ratio)} of producers"
+        return f"{broker} never fills a queue, but its messages fail or wait"
+    full = "queue" if stall.by == "queue" else "client memory"
+    return (
+        f"{broker} blocks {format_ratio(found.hit_ratio)} of producers after "
+        f"{seconds(stall.blocked_after_s)} ({full} full)"
     )
-    verb = "holds up"
-    return f"{broker} {verb} {who} after {seconds(stall.blocked_after_s)}, when {full} full"
 
 
 def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFrame:
@@ -439,49 +442,49 @@ def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFra
     )
     rows = [
         (
-            "Queue of a partition",
+            "Queue per partition",
             f"{load.queue:,} messages" if load.queue else "no limit",
             queue_formula,
         ),
         (
-            "It lasts, unacknowledged",
+            "Time to full queue",
             seconds(buffered_s(load)) if load.queue else "until memory is full",
             f"{load.queue:,} / ({load.msgs_per_s:,.0f} / {load.partitions} msg/s)",
         ),
         (
-            "A batch has",
+            "Batch size",
             f"{batch.messages:,.1f} messages",
             f"sent when {_CLOSES[batch.closes_by]}, after {seconds(batch.wait_s)}",
         ),
         (
-            "Batches sent",
+            "Batch rate",
             f"{batch.per_s:,.0f} a second",
             f"{load.msgs_per_s:,.0f} / {batch.messages:,.1f}",
         ),
         *_stall_rows(load, found),
     ]
     if stall.timeouts_before:
-        rows.append(("Messages fail before", seconds(load.send_timeout_s), "sendTimeout"))
+        rows.append(("Send timeout", seconds(load.send_timeout_s), "sendTimeout"))
     return pd.DataFrame(rows, columns=["what", "value", "formula"])
 
 
 def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, str]]:
     stall = found.stall
     if stall.blocked_after_s is None:
-        return [("Held up after", "never", "no queue and no memory limit")]
+        return [("Blocked after", "never", "no queue and no memory limit")]
     megabytes = stall.waiting_bytes / 1024**2
     return [
         (
-            "Held up after",
+            "Blocked after",
             seconds(stall.blocked_after_s),
-            f"{stall.waiting_messages:,.0f} messages for a bad partition, {megabytes:,.1f} MiB",
+            f"{stall.waiting_messages:,.0f} pending messages, {megabytes:,.1f} MiB",
         ),
         (
-            "Goes on at",
+            "Remaining throughput",
             format_ratio(stall.left_ratio),
-            f"messages go in turn: one full queue of {load.partitions} holds up the rest"
+            f"round-robin: one full queue of {load.partitions} blocks the others"
             if found.hit_ratio == 1
-            else "of those whose one partition is there",
+            else "producers with their partition on it",
         ),
     ]
 
@@ -491,27 +494,26 @@ def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
     remarks_found = []
     if load.queue and batch.messages >= load.queue:
         remarks_found.append(
-            f"A batch may hold {load.batch_messages:,} messages, but only {load.queue:,} may wait "
-            "for a partition: batches never get that full. Raise the pending messages, or lower "
-            "batchingMaxMessages."
+            f"A batch may hold {load.batch_messages:,} messages, but the queue per partition "
+            f"is {load.queue:,}. Increase the pending messages, or reduce batchingMaxMessages."
         )
     if load.max_pending_across and load.max_pending and load.queue < load.max_pending:
         remarks_found.append(
-            f"maxPendingMessages is {load.max_pending:,}, but the common limit leaves "
-            f"{load.queue:,} for each partition: more partitions make every queue shorter. Clients "
-            "must be restarted to change it."
+            f"maxPendingMessages is {load.max_pending:,}, but the limit across partitions "
+            f"leaves {load.queue:,} per partition. More partitions shorten every queue. A "
+            "change requires a client restart."
         )
     if load.queue and load.memory_limit_bytes:
         whole = load.queue * load.partitions * load.message_bytes
         if whole > load.memory_limit_bytes:
             remarks_found.append(
-                f"All queues together would hold {whole / 1024**2:,.0f} MiB, the client's memory "
-                f"limit is {load.memory_limit_bytes / 1024**2:,.0f} MiB: memory may be full first."
+                f"All queues together: {whole / 1024**2:,.0f} MiB, the client's memory limit "
+                f"is {load.memory_limit_bytes / 1024**2:,.0f} MiB, which may be reached first."
             )
     if batch.messages < 2:
         remarks_found.append(
-            "Batches hold one message: the delay is too short for the rate of one partition. Every "
-            "message is an entry of its own."
+            "Batches have one message, because the delay is too short for the rate of one "
+            "partition. Each message is one entry."
         )
     return remarks_found
 
@@ -519,7 +521,7 @@ def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
 # -- ledgers, disks, retention ---------------------------------------------------------------------
 
 _MIB_BYTES: Final = 1024**2
-_CAUSES: Final = {"entries": "its entries", "size": "its size", "age": "its age"}
+_CAUSES: Final = {"entries": "entries", "size": "size", "age": "age"}
 _POINTS: Final = 81
 
 
@@ -562,19 +564,17 @@ def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | N
 def rollover_answer(found: Rollover | None) -> str:
     """Return when the next ledger begins, in one sentence."""
     if found is None:
-        return "Never: nothing is written, and an empty ledger is not rolled over."
+        return "Never: no writes, and an empty ledger is not rolled over."
     held = ""
     if found.held_by_minimum:
-        held = (
-            "; it is full earlier, but the least age keeps it open and it grows beyond its bounds"
-        )
+        held = "; other bounds are reached earlier, but the min age keeps the ledger open"
     late = ""
     if found.latest_minutes > found.age_minutes:
-        late = f" (up to {found.latest_minutes:,.0f} min: the timer may be 5% late)"
+        late = f" (up to {found.latest_minutes:,.0f} min with the timer tolerance of 5%)"
     return (
-        f"The next ledger begins in {found.in_minutes:,.1f} min, at an age of "
-        f"{found.age_minutes:,.1f} min{late}, by {_CAUSES[found.cause]}: {found.entries:,.0f} "
-        f"entries and {found.size_bytes / _MIB_BYTES:,.0f} MiB{held}."
+        f"Next rollover in {found.in_minutes:,.1f} min, at an age of {found.age_minutes:,.1f} "
+        f"min{late}, by {_CAUSES[found.cause]}: {found.entries:,.0f} entries and "
+        f"{found.size_bytes / _MIB_BYTES:,.0f} MiB{held}."
     )
 
 
@@ -585,24 +585,22 @@ def ledger_figures(
     dead = KeyFigure(
         label="Dead data",
         value=format_ratio(1 - compaction.major_threshold),
-        note="of the disk, at most",
+        note="max share of the disk",
     )
     if found is None:
-        return [KeyFigure(label="Next ledger", value="never", note="nothing is written"), dead]
+        return [KeyFigure(label="Next ledger", value="never", note="no writes"), dead]
     return [
         KeyFigure(
             label="Next ledger", value=span(found.in_minutes), note=f"by {_CAUSES[found.cause]}"
         ),
         KeyFigure(
-            label="Age then",
+            label="Age at rollover",
             value=span(found.age_minutes),
-            note="held by the least age"
-            if found.held_by_minimum
-            else f"of {span(rule.max_minutes)}",
+            note="delayed by min age" if found.held_by_minimum else f"of {span(rule.max_minutes)}",
             status="warning" if found.held_by_minimum else "",
         ),
         KeyFigure(
-            label="Size then",
+            label="Size at rollover",
             value=f"{found.size_bytes / _MIB_BYTES:,.0f} MiB",
             note=f"{found.entries:,.0f} entries",
         ),
@@ -632,7 +630,7 @@ def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number
         [
             {
                 "bound": name,
-                "mark": "◆ ends it" if name == found.cause else "",
+                "mark": "◆ first" if name == found.cause else "",
                 "minutes": minutes[name] if np.isfinite(minutes[name]) else None,
                 "full": full[name] * 100,
                 "formula": formulas[name],
@@ -688,18 +686,19 @@ def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
     """
     fate = fate_of_log(rule, live_ratio)
     stays = (
-        f"Logs with {format_ratio(rule.major_threshold)} live data or more are never rewritten: up "
-        f"to {format_ratio(1 - rule.major_threshold)} of the disk may hold dead data for good."
+        f"Logs with {format_ratio(rule.major_threshold)} live data or more are never "
+        f"rewritten, so up to {format_ratio(1 - rule.major_threshold)} of the disk may be dead "
+        "data."
     )
     if fate.within_s is None:
-        return f"A log with {format_ratio(live_ratio)} of live data stays as it is. {stays}"
+        return f"A log with {format_ratio(live_ratio)} of live data is not rewritten. {stays}"
     when = format_age(fate.within_s)
     if fate.action == "deleted":
-        return f"A log without live data is deleted, within {when} or sooner. {stays}"
+        return f"A log without live data is deleted, within {when}. {stays}"
     return (
         f"A log with {format_ratio(live_ratio)} of live data is rewritten by {fate.action} "
-        f"compaction within {when}: {format_ratio(fate.freed_ratio)} of it comes back, for "
-        f"{format_ratio(fate.rewritten_ratio)} written again. {stays}"
+        f"compaction within {when}: {format_ratio(fate.freed_ratio)} freed, "
+        f"{format_ratio(fate.rewritten_ratio)} rewritten. {stays}"
     )
 
 
@@ -750,12 +749,13 @@ def retention_answer(phases: Sequence[Phase], held: str) -> str:
     """
     last = phases[-1]
     if last.ends is None:
-        verb = "is never deleted" if last.name == "kept" else "stays in the backlog"
-        return f"A message {verb}: {last.why}."
+        if last.name == "kept":
+            return f"Messages are never deleted: {last.why}."
+        return f"Messages stay in the backlog: {last.why}."
     first = phases[0].ends or 0.0
     return (
-        f"A message is backlog for {span(first)} and gone after {span(last.ends)} at the latest; "
-        f"until then {held}."
+        f"Messages are backlog for {span(first)} and are deleted after {span(last.ends)} at the "
+        f"latest; until then {held}."
     )
 
 
@@ -766,21 +766,21 @@ def retention_figures(
     first, last = phases[0].ends, phases[-1].ends
     size = None if last is None else last * 60 * bytes_per_s
     return [
-        KeyFigure(label="Backlog for", value="no end" if first is None else span(first)),
+        KeyFigure(label="Backlog for", value="unlimited" if first is None else span(first)),
         KeyFigure(
-            label="Gone after",
+            label="Deleted after",
             value="never" if last is None else span(last),
-            note="at the latest",
+            note="max",
             status="warning" if last is None else "",
         ),
         KeyFigure(
-            label="Topic holds",
-            value="no end" if size is None else format_bytes(size),
-            note="at most",
+            label="Topic size",
+            value="unlimited" if size is None else format_bytes(size),
+            note="max",
         ),
         KeyFigure(
             label="On the bookies",
-            value="no end" if size is None else format_bytes(size * rule.copies),
+            value="unlimited" if size is None else format_bytes(size * rule.copies),
             note=pluralize(rule.copies, "copy"),
         ),
     ]
@@ -793,7 +793,7 @@ def phases_table(phases: Sequence[Phase]) -> pd.DataFrame:
             {
                 "phase": one.name,
                 "from": span(one.begins),
-                "until": "without end" if one.ends is None else span(one.ends),
+                "until": "unlimited" if one.ends is None else span(one.ends),
             }
             for one in phases
         ]

@@ -29,7 +29,7 @@ CALCULATORS: dict[str, Calculator[Any]] = {
 page = frame.open_page("Calculators", PulsarPage)
 movable = page.reading.movable
 if movable.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", page.reading.snapshot.manifest)
+    words.nothing("No bundles in this snapshot", page.reading.snapshot.manifest)
     st.stop()
 namespaces = page.reading.namespaces
 words.tell_unknown("namespace", state.unknown_in_address(state.NAMESPACE, namespaces), namespaces)
@@ -50,7 +50,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         bind="query-params",
         width=280,
         label_visibility="collapsed",
-        help="The one with most traffic first.",
+        help="Busiest first.",
     )
 words.title(f"Calculators: {chosen.title}", namespace or namespaces[0])
 chosen.show(Subject.of(page, namespace or namespaces[0]))

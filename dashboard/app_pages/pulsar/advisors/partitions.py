@@ -50,7 +50,7 @@ def _compute(subject: Subject, given: Given, topic: str) -> Result:
         figures=model.spread_figures(surgery, found.expected, request.partitions),
         title="Partitions per bundle",
         chart=tally_bars(model.tally(surgery, request.partitions)),
-        alt=f"Bundles by partitions; the fullest holds {surgery.before.worst}",
+        alt=f"Bundles by number of partitions; max {surgery.before.worst}",
         basis=f"{_basis(subject, request)} {owners}".strip(),
         warnings=[text] if text and not need.is_enough else [],
         tabs={
@@ -74,13 +74,13 @@ def _topic(subject: Subject) -> str:
     if named == assumed and offered:  # real ones were read meanwhile
         named = st.session_state[state.TOPIC] = offered[0]
     chosen = st.selectbox(
-        "Topic, without -partition-N",
+        "Topic (without -partition-N)",
         list(dict.fromkeys([*([named] if named else []), *offered, assumed])),
         format_func=option,
         key=state.TOPIC,
         bind="query-params",
         accept_new_options=True,
-        help="Any name: where its partitions fall follows from it, before the topic is made.",
+        help="Any name; the topic does not have to exist.",
     )
     topic = str(chosen or assumed).strip()
     try:
@@ -94,10 +94,10 @@ def _examples() -> None:
     with st.container(horizontal=True, gap="small"):
         for partitions, about in (
             (30, model.EXAMPLE_WORDS),
-            (120, "Four times the partitions, the same bundles."),
+            (120, "Four times the partitions, same bundles."),
         ):
             st.button(
-                f"As vivo, {partitions} over 180",
+                f"vivo: {partitions} over 180",
                 icon=":material/lightbulb:",
                 type="tertiary",
                 key=f"_vivo_over_{partitions}",
@@ -125,7 +125,7 @@ def _request(
     page, even = subject.page, int(given["even"])
     namespace = parse_topic_name(topic).namespace
     if even < 0:
-        raise InputError(f"{even} bundles cannot be.", hint="0 takes the namespace's own.")
+        raise InputError(f"Invalid number of bundles: {even}.", hint="0: bundles of the namespace.")
     facts = None
     if not even:
         facts = queries.facts((page.stored, namespace))
@@ -134,8 +134,8 @@ def _request(
             raise UnknownNameError.of("namespace", namespace, known, place="this snapshot")
         if facts.boundaries is None:
             raise IncompleteSnapshotError(
-                f"The bundles of {namespace} are not all known in this snapshot.",
-                hint="Give a number of even bundles instead.",
+                f"Some bundles of {namespace} are unknown in this snapshot.",
+                hint="Specify a number of even bundles instead.",
             )
     bounds: Sequence[int] = (
         facts.boundaries.tolist() if facts and facts.boundaries is not None else ()
@@ -153,11 +153,11 @@ def _request(
 
 def _basis(subject: Subject, request: queries.SpreadRequest) -> str:
     real = subject.topic(request.topic) is not None
-    whose = f"{request.even} even bundles, assumed" if request.even else "the namespace's own, live"
-    what = "a topic of the cluster" if real else "any name: the cluster is not contacted"
+    whose = f"{request.even} even bundles, assumed" if request.even else "of the namespace, live"
+    what = "exists on the cluster" if real else "any name, cluster not queried"
     text = f"Bundles: {whose}. Topic: {request.topic}, {what}."
     if request.topic == model.EXAMPLE_TOPIC and request.even == model.EXAMPLE["even"]:
-        return f"{text} {model.EXAMPLE_WORDS} The name is ours, chosen to fall like theirs."
+        return f"{text} {model.EXAMPLE_WORDS} The example name reproduces that distribution."
     return text
 
 
@@ -171,7 +171,7 @@ def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None
             alt="Share of the traffic in the fullest bundle by number of partitions",
         )
     with right:
-        words.section("Even bundles", "Coloured: as many as here.")
+        words.section("Even bundles", "Highlighted: number of this cluster.")
         figures.chart(
             bundle_count_bars(found.by_bundles, bundles=found.bundles),
             key="advisor_bundle_counts",
@@ -182,15 +182,17 @@ def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None
         {
             "partitions": tables.whole("Partitions"),
             "mark": tables.words(""),
-            "worst": tables.whole("In the fullest", "By the real hashes."),
+            "worst": tables.whole("Fullest bundle", "From the actual hashes."),
             "expected": st.column_config.NumberColumn(
-                "Random names", format="%.1f", help="Expected in the fullest bundle."
+                "Random names", format="%.1f", help="Expected max per bundle."
             ),
-            "share": tables.percent("Traffic there", "Of the topic; partitions are assumed equal."),
-            "unevenness": st.column_config.NumberColumn("Times the mean", format="%.1f"),
+            "share": tables.percent(
+                "Traffic share", "Share of the topic in the fullest bundle, for equal partitions."
+            ),
+            "unevenness": st.column_config.NumberColumn("Times mean", format="%.1f"),
         },
         key="advisor_partition_counts",
-        alt="Numbers of partitions side by side",
+        alt="Comparison of partition counts",
     )
 
 
@@ -207,25 +209,24 @@ def _splits(
         tables.table(
             rows,
             {
-                "range": tables.words("Cut"),
-                "at": tables.words("At"),
-                "held": tables.whole("Partitions in it"),
+                "range": tables.words("Split"),
+                "at": tables.words("Position"),
+                "held": tables.whole("Partitions"),
                 "left": tables.whole("Below"),
                 "right": tables.whole("Above"),
             },
             key="advisor_cuts",
-            alt="Splits that would spread the partitions",
+            alt="Splits that distribute the partitions",
             height=min(240, tables.height_of(len(rows))),
         )
     _rings(request, surgery)
     if not surgery.cuts:
         return
     if facts is None:
-        st.caption("Even bundles are assumed: there is nothing to plan on the cluster.")
+        st.caption("No plan for assumed even bundles.")
     elif subject.topic(request.topic) is None:
         st.info(
-            "A split cannot be undone, so it is planned only for a topic that was read from the "
-            "cluster: fetch the topics of its namespace.",
+            "Splits are irreversible. To plan splits, fetch the topics of the namespace first.",
             icon=":material/info:",
         )
     else:
@@ -239,12 +240,12 @@ def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
         with column:
             bundles = spread.boundaries.size - 1
             worst = pluralize(spread.worst, "partition")
-            st.caption(f"{pluralize(bundles, 'bundle')} {moment}: at most {worst} in one")
+            st.caption(f"{pluralize(bundles, 'bundle')} {moment}: max {worst} per bundle")
             ring = model.thin_ring(model.spread_ring(spread, wanted=request.wanted))
             figures.chart(
                 by_crowding(namespace_ring(ring, height=_RING_PX)),
                 key=f"advisor_ring_{moment.partition(' ')[0]}",
-                alt=f"Ring {moment}: at most {spread.worst} partitions in a bundle",
+                alt=f"Ring {moment}: max {spread.worst} partitions per bundle",
             )
 
 
@@ -264,7 +265,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
             )
         )
     except OpsError as error:
-        words.failed(error, what="The splits cannot be planned")
+        words.failed(error, what="Could not plan the splits")
         return
     plan, preview = in_dialog() or (plan, preview)
     moves_plan.draw_remarks(plan)
@@ -272,9 +273,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
         return
     dialog = moves_plan.dialog_of(page, plan, preview, sentence=surgery.verdict)
     effects = [
-        action_bar.Effect(
-            label="Splits", value=f"{len(preview.others):,}", note="cannot be undone"
-        ),
+        action_bar.Effect(label="Splits", value=f"{len(preview.others):,}", note="irreversible"),
         action_bar.Effect(
             label="Fullest bundle",
             value=pluralize(surgery.after.worst, "partition"),
@@ -282,7 +281,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
         ),
     ]
     moves_plan.draw_bar(page, dialog, key="cuts", effects=effects)
-    with st.expander("The brokers' own lines", icon=":material/terminal:"):
+    with st.expander("REST requests", icon=":material/terminal:"):
         st.code("\n".join(other.command for other in preview.others), language="bash")
 
 

@@ -36,26 +36,26 @@ class _Choices(NamedTuple):
 def _choices(subject: Subject) -> _Choices:
     topic = topic_choice(subject)
     routing = st.segmented_control(
-        "Routing of messages without a key",
+        "Message routing",
         list(ROUTINGS),
         default=ROUTINGS[0],
         required=True,
         key="messageRoutingMode",
         bind="query-params",
-        help="messageRoutingMode: in turn round all partitions, or all to one that the "
-        "producer picked when it began.",
+        help="messageRoutingMode for messages without a key: round-robin, or one partition per "
+        "producer.",
     )
     with st.container(horizontal=True, gap="small"):
         for partitions in (30, 120):
             st.button(
-                f"As vivo, {partitions} partitions",
+                f"vivo: {partitions} partitions",
                 icon=":material/lightbulb:",
                 type="tertiary",
                 on_click=inputs.preset,
                 args=({**model.VIVO, "partitions": partitions},),
                 key=f"_vivo_{partitions}",
-                help="Of its report: 2,000 and 40,000 pending messages, 200 MiB, batches of "
-                "50 µs, 2,000 messages or 5 MiB.",
+                help="As reported: 2,000 and 40,000 pending messages, 200 MiB, batches of 50 µs, "
+                "2,000 messages or 5 MiB.",
             )
     return _Choices(topic, str(routing))
 
@@ -70,12 +70,12 @@ def _compute(_: Subject, given: Given, choices: _Choices) -> Result:
     return Result(
         answer=model.answer(load, found),
         figures=model.producer_figures(load, batch, found),
-        title="Time until one bad broker holds up a producer",
+        title="Time until one bad broker blocks a producer",
         chart=chart,
-        alt="Time until one bad broker holds up a producer, by number of partitions",
-        basis=f"Of {int(given['brokers'])} brokers one is bad; partitions are spread evenly."
+        alt="Time until one bad broker blocks a producer, by number of partitions",
+        basis=f"1 of {int(given['brokers'])} brokers is bad; partitions are evenly distributed."
         if chart is not None
-        else "No queue and no memory limit: messages fail by sendTimeout, or wait without end.",
+        else "No queue and no memory limit: messages fail by sendTimeout or wait indefinitely.",
         warnings=model.remarks(load, batch),
         tabs={"Why": partial(_why, model.comes_to(load, batch, found))},
     )
@@ -87,14 +87,15 @@ def _why(rows: pd.DataFrame) -> None:
         {
             "what": tables.words("Quantity"),
             "value": tables.words("Value"),
-            "formula": tables.words("Arithmetic"),
+            "formula": tables.words("Calculation"),
         },
         key="advisor_producer",
-        alt="What the settings come to",
+        alt="Effect of the settings",
     )
     st.caption(
-        "In turn, every producer is held up; with a single partition only those whose partition is "
-        "there, but sooner. With blockIfQueueFull=false (the default) a full queue fails the send."
+        "Round-robin blocks all producers; a single partition blocks only producers with that "
+        "partition, but sooner. With blockIfQueueFull=false (default), a full queue fails the "
+        "send."
     )
 
 

@@ -80,7 +80,7 @@ class Calculator(Generic[Chosen]):
             try:
                 result = self.compute(subject, given, chosen)
             except OpsError as error:
-                words.failed(error, what="That cannot be computed")
+                words.failed(error, what="Calculation failed")
                 return
             _show(result, self.title)
 

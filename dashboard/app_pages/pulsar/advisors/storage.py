@@ -49,10 +49,10 @@ def _ledgers(subject: Subject, given: Given, _: PartitionedTopic | None) -> Resu
     return Result(
         answer=model.rollover_answer(found),
         figures=model.ledger_figures(rule, found, compaction),
-        title="How a ledger fills",
+        title="Ledger growth",
         chart=None if found is None else filling_lines(model.filling(rule, found, given)),
         alt=model.rollover_answer(found),
-        basis="Grey: the least age. Closed at the first bound after it.",
+        basis="Grey: min age. Rollover at the first bound after it.",
         tabs={
             **({} if found is None else {"Why": partial(_bounds, rule, found, given)}),
             "Disks": partial(_disks, disks, directories),
@@ -67,29 +67,29 @@ def _bounds(rule: RolloverRule, found: Rollover, given: Given) -> None:
         {
             "bound": tables.words("Bound"),
             "mark": tables.words(""),
-            "minutes": st.column_config.NumberColumn("Reached after min", format="%,.1f"),
-            "full": tables.percent("At the end"),
-            "formula": tables.words("Arithmetic"),
+            "minutes": st.column_config.NumberColumn("Reached after (min)", format="%,.1f"),
+            "full": tables.percent("Value at rollover"),
+            "formula": tables.words("Calculation"),
         },
         key="advisor_bounds",
         alt="Bounds of a ledger",
         missing="never",
     )
     st.caption(
-        "closed = (entries ≥ most entries, or size ≥ most size, or age ≥ longest age) and "
-        "age > least age; checked after each entry, and by a timer for the age."
+        "Rollover if (entries ≥ max entries, size ≥ max size or age ≥ max age) and age > min "
+        "age; checked after each entry, and by a timer for the age."
     )
 
 
 def _disks(found: DiskPicture | None, directories: int) -> None:
     if found is None:
-        st.info("No topic is known from this snapshot.", icon=":material/info:")
+        st.info("No topics in this snapshot.", icon=":material/info:")
         return
     st.markdown(words.plain(disks_words(found, directories)))
     figures.chart(disk_bars(found), key="advisor_disks", alt=disks_words(found, directories))
     st.caption(
-        "Live: topics and traffic of every bundle of the cluster. Assumed: equal topics in a "
-        "bundle, one ledger each, numbered by chance, all on one bookie."
+        "Live: topics and traffic of every bundle of the cluster. Assumption: equal topics "
+        "per bundle, one ledger each with a random number, all on one bookie."
     )
 
 
@@ -115,10 +115,10 @@ def _retention(_: Subject, given: Given, _topic: PartitionedTopic | None) -> Res
     return Result(
         answer=answer,
         figures=model.retention_figures(phases, rule, bytes_per_s),
-        title="The life of a message",
+        title="Message lifetime",
         chart=life_bars(phases),
         alt=answer,
-        basis="From its publishing; each phase at its longest.",
+        basis="From publishing; max duration of each phase.",
         warnings=contradictions(
             rule,
             consumed_after_minutes=after,
@@ -130,16 +130,16 @@ def _retention(_: Subject, given: Given, _topic: PartitionedTopic | None) -> Res
 
 
 def _phases(phases: Sequence[Phase]) -> None:
-    st.caption("Select one for what it means.")
+    st.caption("Select a row for details.")
     picked = tables.table(
         model.phases_table(phases),
         {
             "phase": tables.words("Phase"),
             "from": tables.words("From"),
-            "until": tables.words("Until at the latest"),
+            "until": tables.words("Until (max)"),
         },
         key="advisor_phases",
-        alt="Phases of a message's life",
+        alt="Phases of a message",
         selection="single-row",
     )
     for row in picked:

@@ -121,7 +121,8 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     found = [
         Preset(
             title="Every strategy",
-            help="Each shedding strategy with the cluster's own settings, the optimizer, and none.",
+            help="All shedding strategies with the cluster's settings, the optimizer, and no "
+            "shedding.",
             shedding=sheddings,
             placement=(RECORDED,),
         ),
@@ -137,7 +138,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
             0,
             Preset(
                 title=f"Settings of {effective}",
-                help="The active strategy at several "
+                help="Active strategy with several values of "
                 f"{' and '.join(one.key for one in offered[:2])}.",
                 shedding=(effective, NO_SHEDDING),
                 placement=(RECORDED,),
@@ -147,7 +148,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     found.append(
         Preset(
             title="Fewer moves",
-            help="Strategies that compare brokers, moving several shares of the gap a round.",
+            help="Relative-load strategies with several shares of the gap per round.",
             shedding=tuple(dict.fromkeys((effective or RECORDED, *_COMPARING))),
             placement=(RECORDED,),
             keys=(_SHARE,),

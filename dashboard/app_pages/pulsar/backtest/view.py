@@ -41,8 +41,8 @@ class PulsarBacktest:
     """Pulsar; see :class:`dashboard.app_pages.backtest.system.BacktestPages`."""
 
     grid: GridSystem = model.GRID
-    values_label = "Settings to try"
-    target_caption = "The first is what one large operator reached and reported."
+    values_label = "Settings"
+    target_caption = "First target: reported by one large operator."
 
     def subjects(self, page: PulsarPage | None) -> int:
         """Return how many bundles the cluster has."""
@@ -90,7 +90,7 @@ class PulsarBacktest:
         """Draw the plan that sets the settings, and the link to try them under Settings."""
         with st.container(border=True):
             st.button(
-                "See what they would do at once, under Settings",
+                "Preview under Settings",
                 icon=":material/settings:",
                 type="tertiary",
                 on_click=_open_settings,
@@ -99,7 +99,7 @@ class PulsarBacktest:
             try:
                 setting_plan.draw_plan(page, typed(wanted))
             except OpsError as error:
-                words.failed(error, what="These changes cannot be planned")
+                words.failed(error, what="Could not create a plan")
 
 
 def _open_settings(cluster: str, options: list[str]) -> None:

@@ -257,9 +257,7 @@ def key_figures(
                 note=f"limit {format_ratio(limit)}",
                 status="unknown" if np.isnan(value) else "bad" if value > limit else "ok",
                 trend=known_points(found.cpu if name == "cpu" else found.limiting),
-                help="Limits the broker: the largest weighted resource."
-                if name == limiting
-                else "",
+                help="Highest weighted resource usage." if name == limiting else "",
             )
         )
     figures.append(
@@ -303,7 +301,7 @@ def _latency(snapshot: PulsarSnapshot, row: int) -> list[KeyFigure]:
             value=format_ms(float(p99[row])),
             note=f"all brokers {format_ms(median)}",
             status="warning" if p99[row] > 3 * median and known.size > 2 else "",
-            help="99 of 100 publishes take at most so long; next to it the median of all brokers.",
+            help="p99 publish latency of this broker and the median of all brokers.",
         )
     ]
 
@@ -423,8 +421,8 @@ def describe_chart(
 ) -> str:
     """Return what the chart shows, in a sentence."""
     return (
-        f"Usage of {broker} over the {span}: {format_ratio(measures.usage.value_of(broker))} "
-        f"now, limited by {resource_name(limiting)}; the fleet's mean is "
+        f"Usage of {broker}, {span}: {format_ratio(measures.usage.value_of(broker))} now, "
+        f"limited by {resource_name(limiting)}; the fleet's mean is "
         f"{format_ratio(measures.usage.mean)}, the overload limit {format_ratio(limit)}."
     )
 

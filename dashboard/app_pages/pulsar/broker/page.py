@@ -31,18 +31,18 @@ named = state.text(state.BROKER)
 if named and named not in names:
     words.failed(
         UnknownNameError.of("broker", named, names, place="this snapshot"),
-        what="No such broker",
+        what="Unknown broker",
     )
     st.session_state[state.BROKER] = None
 if not names:
-    words.nothing("No broker is in this snapshot", snapshot.manifest)
+    words.nothing("No brokers in this snapshot", snapshot.manifest)
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
     broker = st.selectbox(
         "Broker",
         names,
         index=None,
-        placeholder="Choose a broker",
+        placeholder="Select a broker",
         format_func=option,
         key=state.BROKER,
         bind="query-params",
@@ -51,7 +51,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     actions = st.container(horizontal=True, horizontal_alignment="right")
 if broker is None:
-    words.answer("Choose a broker.")
+    words.answer("Select a broker.")
     st.stop()
 row = model.row_number(snapshot, broker)
 assert row is not None  # noqa: S101  # the chooser offers the snapshot's own names
@@ -92,7 +92,7 @@ with left:
         alt=model.describe_chart(broker, measures, limiting, limit, span),
     )
 with right:
-    words.section("Resources", "* gives the usage")
+    words.section("Resources", "* determines the usage")
     tables.table(
         model.resources(snapshot, settings, row),
         {
@@ -103,7 +103,7 @@ with right:
             "weight": st.column_config.TextColumn("Weight", alignment="right"),
         },
         key="broker_resources",
-        alt=f"Resources of {broker} with their limits and weights",
+        alt=f"Resources of {broker} with limits and weights",
     )
 
 mine = model.bundles_of(reading.movable, broker)
@@ -135,7 +135,7 @@ with actions:
         type="primary",
         icon=":material/swap_horiz:",
         disabled=not mine.num_rows,
-        help="Preview the unload of the selected bundles, else of the hottest.",
+        help="Preview an unload of the selected or hottest bundles.",
         on_click=frame.unload_link,
         args=(chosen or mine["bundle"].slice(0, 1).to_pylist(),),
     )

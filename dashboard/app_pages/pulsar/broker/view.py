@@ -45,7 +45,7 @@ def bundles_tab(
         entries: Saved snapshots of the last hours, oldest first.
     """
     if mine.num_rows == 0:
-        st.info("It owns no bundle that can move.", icon=":material/inbox:")
+        st.info("No movable bundles.", icon=":material/inbox:")
         return []
     hottest = mine["bundle"].slice(0, _MAX_DETAILED).to_pylist()
     rows = model.bundle_rows(
@@ -71,18 +71,18 @@ def bundles_tab(
             ),
             "throughput": tables.megabytes("Traffic", width_px=88),
             "trend": tables.sparkline(
-                "Trend", "Traffic of the hottest bundles over the saved snapshots."
+                "Trend", "Traffic of the hottest bundles in saved snapshots."
             ),
             "clients": tables.whole("Clients", width_px=62),
             "likely": tables.words(
-                "Likely destination", "If it were unloaded, by the loads of now."
+                "Likely destination", "Most probable destination for an unload now."
             ),
             "action": st.column_config.ButtonColumn(
                 "", on_click=unload, key="_broker_unload", width=84
             ),
         },
         key="broker_bundles",
-        alt=f"Bundles of {broker}, the hottest first",
+        alt=f"Bundles of {broker}, hottest first",
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
         selection="multi-row",
         names=names,
@@ -107,7 +107,8 @@ def latency_tab(page: PulsarPage, broker: str) -> None:
     facts = metric_facts(page.reading.snapshot, broker)
     if not facts:
         st.info(
-            "No metrics of this broker. Name a source under [clusters.prometheus] in trimtab.toml.",
+            "No metrics of this broker. Configure a source under [clusters.prometheus] in "
+            "trimtab.toml.",
             icon=":material/query_stats:",
         )
         return
@@ -138,7 +139,7 @@ def events_tab(
                 "mark": tables.words("Flapping"),
             },
             key="broker_moves",
-            alt=f"Bundles that {broker} gained or lost",
+            alt=f"Bundles gained or lost by {broker}",
             height=tables.height_of(min(len(moves), _IN_SIGHT)),
         )
     if reported := model.reported_moves(page.reading.snapshot, row):
@@ -162,9 +163,9 @@ def events_tab(
 def settings_tab(page: PulsarPage, broker: str, row: int) -> None:
     """Show the settings that differ from other brokers', and the addresses."""
     differing = model.own_settings(page.reading.settings, broker)
-    words.section("Settings that differ", "" if len(differing) else "None.")
+    words.section("Different settings", "" if len(differing) else "None.")
     if len(differing):
-        tables.grid(differing, hide_index=True, key="broker_settings", alt="Settings that differ")
+        tables.grid(differing, hide_index=True, key="broker_settings", alt="Different settings")
     found = model.facts(page.reading.snapshot, row)
     facts = {name: words.plain(text) for name, text in found.items()}
     st.table(facts, border="horizontal", alt=f"Facts about {broker}")

@@ -348,10 +348,10 @@ DRAINED_BAND: Final = "○ drained"
 BANDS: Final = (
     DRAINED_BAND,
     "? unknown",
-    "▲▲ far over",
-    "▲ over",
-    "▼▼ far under",
-    "▼ under",
+    "▲▲ far above",
+    "▲ above",
+    "▼▼ far below",
+    "▼ below",
     "● within",
 )
 """Every word of :func:`band_words`."""
@@ -362,13 +362,13 @@ def band_words(deviations: Floats, tolerance_ratio: float) -> list[str]:
     return [
         "? unknown"
         if not np.isfinite(value)
-        else "▲▲ far over"
+        else "▲▲ far above"
         if value > 2 * tolerance_ratio
-        else "▲ over"
+        else "▲ above"
         if value > tolerance_ratio
-        else "▼▼ far under"
+        else "▼▼ far below"
         if value < -2 * tolerance_ratio
-        else "▼ under"
+        else "▼ below"
         if value < -tolerance_ratio
         else "● within"
         for value in deviations.tolist()
@@ -441,7 +441,7 @@ def key_figures(
             trend=[
                 float((one.max() / one.mean() - 1) * 100) for one in over if one.size and one.mean()
             ],
-            help="Traffic of the busiest broker against the mean of all.",
+            help="Traffic of the busiest broker vs. mean.",
         ),
         KeyFigure(
             label="Highest usage",
@@ -449,7 +449,7 @@ def key_figures(
             note=f"limit {format_ratio(limit)} · {limiting}",
             status="unknown" if usage.maximum is None else "bad" if usage.maximum > limit else "ok",
             trend=[float(one.max() * 100) for one in used if one.size],
-            help=f"Weighted maximum over the resources of {usage.worst or 'a broker'}.",
+            help=f"Highest weighted resource usage of {usage.worst or 'a broker'}.",
         ),
         KeyFigure(
             label="Mean usage",
@@ -469,8 +469,7 @@ def key_figures(
             note=""
             if owned is None
             else f"{counts.unassigned:,} unassigned · mean {measures.bundle_count.mean or 0:,.0f}",
-            help="Assigned bundles, and their mean per broker; heartbeat and SLA bundles are not "
-            "among them.",
+            help="Assigned bundles and mean per broker, without heartbeat and SLA bundles.",
         ),
         KeyFigure(
             label="Clients",

@@ -33,7 +33,7 @@ registered = set(reading.brokers) & set(liveness_of(snapshot, settings).dead)
 words.title("Brokers", model.subtitle(measures, len(registered)))
 
 if snapshot.brokers.num_rows == 0:
-    words.nothing("No broker is in this snapshot", snapshot.manifest)
+    words.nothing("No brokers in this snapshot", snapshot.manifest)
     st.stop()
 
 numbers = st.container()
@@ -67,8 +67,8 @@ note.caption(words.plain(model.heatmap_note(data, total=snapshot.brokers.num_row
 figures.chart(
     broker_heatmap(data),
     key="brokers_heatmap",
-    alt=f"{measure.label} of each broker over the last {window}; "
-    f"the hottest now is {data.rows[0] if data.rows else 'unknown'}.",
+    alt=f"{measure.label} of each broker over the last {window}; highest now: "
+    f"{data.rows[0] if data.rows else 'unknown'}.",
 )
 
 about = [one for one in reading.findings if one.subject_kind in ABOUT]

@@ -56,24 +56,24 @@ def brokers_tab(
             "band": tables.status(
                 "Band",
                 model.BANDS,
-                f"{measure.label} against the target band of {format_band(target)}.",
+                f"{measure.label} vs. target band {format_band(target)}.",
             ),
             "bar": tables.deviation(f"{measure.label} vs mean", "Grey: the target band."),
             "deviation": tables.signed_percent(
                 f"{measure.label} deviation",
-                f"{measure.label} against the mean of all brokers.",
+                f"{measure.label} vs. mean of all brokers.",
                 width_px=120,
             ),
-            "trend": tables.sparkline("Trend", f"{measure.label} over the chosen window."),
-            "usage": tables.percent("Usage", "Weighted maximum of the resources.", width_px=66),
+            "trend": tables.sparkline("Trend", f"{measure.label} over the selected window."),
+            "usage": tables.percent("Usage", "Highest weighted resource usage.", width_px=66),
             "limiting": tables.words(
-                "Usage of", "The resource that gives the weighted maximum.", width_px=88
+                "Top resource", "Resource with the highest weighted usage.", width_px=88
             ),
             "throughput": tables.megabytes("Traffic", "In plus out.", width_px=96),
-            "bundles": tables.whole("Bundles", "Owned bundles that can move.", width_px=66),
+            "bundles": tables.whole("Bundles", "Owned movable bundles.", width_px=66),
         },
         key="brokers_table",
-        alt=f"All brokers by {measure.label}, the highest first",
+        alt=f"All brokers by {measure.label}, highest first",
         height=tables.height_of(min(len(rows), _IN_SIGHT)),
     )
     tables.downloads(
@@ -85,7 +85,9 @@ def brokers_tab(
 
 
 def _state() -> tables.Column:
-    return tables.words("State", "Alive or not, and why; loads of the dead are unknown.")
+    return tables.words(
+        "State", "Alive or not, with the reason; loads of dead brokers are unknown."
+    )
 
 
 def _broker(key: str) -> tables.Column:
@@ -115,15 +117,15 @@ def resources_tab(
             "bandwidth_in": tables.percent("NIC in", width_px=66),
             "bandwidth_out": tables.percent("NIC out", width_px=70),
             "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
-            "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
-            "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
+            "short_rate": tables.rate("Short", "Short-term average of the leader."),
+            "long_rate": tables.rate("Long", "Long-term average of the leader."),
             "clients": tables.whole("Clients", "Producers and consumers.", width_px=66),
             "topics": tables.whole("Topics", width_px=62),
-            "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
+            "report_age_s": tables.seconds("Report", "Age of the load report."),
             "state": _state(),
         },
         key="brokers_resources",
-        alt="All brokers with their resources and load reports",
+        alt="All brokers with resources and load reports",
         height=height,
     )
     if not source:
@@ -131,13 +133,13 @@ def resources_tab(
     words.section("Metrics")
     columns = metrics.columns()
     if rows[list(columns)].isna().all(axis=None):
-        st.caption("The brokers' metrics could not be read: no broker has a value.")
+        st.caption("Could not read broker metrics.")
     else:
         tables.table(
             rows,
             {"broker": _broker("_open_metrics"), **columns},
             key="brokers_metrics",
-            alt="All brokers with their latency and heap",
+            alt="All brokers with latency and heap",
             height=height,
         )
     counted = counted_and_seen(
@@ -149,7 +151,7 @@ def resources_tab(
 def over_time_tab(page: PulsarPage, data: HeatmapData) -> None:
     """Show the chart as a table: a row a broker; the download has every moment."""
     if not data.times:
-        st.caption("No snapshot of this time is saved.")
+        st.caption("No saved snapshots in this window.")
         return
     rows = model.over_time_rows(data)
     unit = model.unit_of(data)

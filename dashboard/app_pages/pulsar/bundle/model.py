@@ -58,11 +58,11 @@ def subtitle(row: Row, service: Service | None = None) -> str:
     owner = row["owner"]
     is_refused = service is not None and service.is_served is False
     where = (
-        f"owner on record {owner}, not served"
+        f"owner {owner}, not served"
         if owner and is_refused
         else f"on {owner}"
         if owner
-        else "unassigned until a client looks it up"
+        else "unassigned until the next lookup"
         if row["owner_source"]
         else "owner unknown"
     )
@@ -70,7 +70,7 @@ def subtitle(row: Row, service: Service | None = None) -> str:
     share = (upper - lower) / float(0xFFFFFFFF)
     parts = [where, f"{format_ratio(share)} of the hash range"]
     if row["is_broker_bound"]:
-        parts.append("belongs to its broker")
+        parts.append("system bundle of its broker")
     return " · ".join(parts)
 
 
@@ -130,7 +130,7 @@ def key_figures(
             label="If unloaded",
             value="unknown" if likely is None else format_ratio(likely[1]),
             note="" if likely is None else f"to {likely[0]}",
-            help="Most likely destination, with the loads of now.",
+            help="Most probable destination for an unload now.",
         ),
     ]
 
@@ -184,20 +184,20 @@ def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -
     if exposed is None:
         return ""
     source = BrokerMetrics(snapshot).source
-    text = f"Metrics: what {exposed['broker']} exposes of it"
+    text = f"Metrics from {exposed['broker']}"
     if source in METRICS_FROM:
-        text += f", read from {METRICS_FROM[source]}"
-    return f"{text}." if exposed["broker"] == owner else f"{text}, which does not own it now."
+        text += f", source: {METRICS_FROM[source]}"
+    return f"{text}." if exposed["broker"] == owner else f"{text}, which is not the current owner."
 
 
 def samples_note(row: Row) -> str:
     """Return how many samples stand behind the averages."""
     short, long = _number(row["short_samples"]), _number(row["long_samples"])
     if short is None or long is None:
-        return "The leader holds no averages of this bundle: only the hottest are written."
+        return "No stored averages: the leader stores the hottest bundles only."
     return (
-        f"{pluralize(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
-        "placement uses the long one."
+        f"{pluralize(int(short), 'sample')} in the short-term average, {int(long):,} in the "
+        "long-term average; placement uses the long-term average."
     )
 
 
@@ -271,8 +271,8 @@ def topics_note(topics: pa.Table) -> str:
     if total <= 0 or topics.num_rows < 2:
         return f"{pluralize(topics.num_rows, 'topic')}."
     top = float(np.nanmax(traffic)) / total
-    tail = " A split cannot divide one topic." if top > 0.5 else ""
-    return f"{pluralize(topics.num_rows, 'topic')}; the hottest carries {format_ratio(top)}.{tail}"
+    tail = " A single topic cannot be split." if top > 0.5 else ""
+    return f"{pluralize(topics.num_rows, 'topic')}; hottest topic: {format_ratio(top)}.{tail}"
 
 
 def _column(table: pa.Table, name: str) -> Floats:

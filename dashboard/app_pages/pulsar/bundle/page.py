@@ -31,10 +31,10 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     try:
         parts = model.children_of(snapshot.bundles, name)
     except InputError as error:
-        words.failed(error, what="That is not a bundle")
+        words.failed(error, what="Invalid bundle name")
         return
     if parts:
-        words.answer(f"{name} was split: its range is now {len(parts)} bundles.")
+        words.answer(f"{name} was split into {len(parts)} bundles.")
         for part in parts[:16]:
             st.button(
                 words.plain(part), key=f"_part_{part}", on_click=frame.bundle_link, args=(part,)
@@ -45,7 +45,7 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     if not known:
         kind, sought, known = "namespace", namespace, reading.namespaces
     unknown = UnknownNameError.of(kind, sought, known, place="this snapshot")
-    words.failed(unknown, what=f"No such {kind}")
+    words.failed(unknown, what=f"Unknown {kind}")
 
 
 SPAN = timedelta(hours=6)
@@ -65,7 +65,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     actions = st.container(horizontal=True, horizontal_alignment="right")
 if not name:
-    words.answer("Name a bundle, or open one from the Bundles page.")
+    words.answer("Enter a bundle, or open one from the Bundles page.")
     st.stop()
 row = model.find_row(reading.bundles, name.strip())
 if row is None:
@@ -98,9 +98,9 @@ with actions:
         type="primary",
         icon=":material/swap_horiz:",
         disabled=is_bound or is_refused or not owner,
-        help="It belongs to its broker and never moves."
+        help="System bundle of its broker; not movable."
         if is_bound
-        else "An unload or a split of it did not end: its owner refuses another one."
+        else "A previous unload or split has not finished; the owner rejects a new one."
         if is_refused
         else None,
         on_click=frame.unload_link,
@@ -127,7 +127,7 @@ with left:
     figures.chart(
         history_lines(times, series, "bytes/s", events=model.events_of(moves), height=260),
         key="bundle_history",
-        alt=f"Traffic of {bundle} over the {span}, in and out; a triangle marks a new owner",
+        alt=f"Traffic of {bundle}, {span}, in and out; triangles mark owner changes",
     )
 read = state.topics_of(page.name, bundle)
 with right:
@@ -138,7 +138,7 @@ with right:
         figures.chart(
             namespace_ring(ring, height=260),
             key="bundle_ring",
-            alt=f"Hash ring of {namespace}, with {bundle} framed",
+            alt=f"Hash ring of {namespace}, {bundle} highlighted",
         )
 
 load, shedding, split, topics, events = st.tabs(

@@ -77,10 +77,10 @@ def topics_tab(page: PulsarPage, bundle: str, owner: str) -> None:
             state.keep_topics(page.name, bundle, state.ReadTopics(topics, services.now()))
             st.rerun()
         except (RemoteError, InputError) as error:
-            words.failed(error, what="The topics could not be read")
+            words.failed(error, what="Could not read the topics")
     read = state.topics_of(page.name, bundle)
     if read is None:
-        st.caption("Topics are not part of a snapshot: the owner is asked for them.")
+        st.caption("Topics are not part of a snapshot. They are read from the owner broker.")
         return
     st.caption(f"{model.topics_note(read.table)} {read_words(read.read_at, services.now())}")
     rows = model.topics_table(read.table)
@@ -88,7 +88,7 @@ def topics_tab(page: PulsarPage, bundle: str, owner: str) -> None:
         rows,
         {
             "topic": tables.words("Topic"),
-            "hash": tables.words("Hash", "CRC-32 of the full name: its place on the ring."),
+            "hash": tables.words("Hash", "CRC-32 of the full name: position on the hash ring."),
             "traffic": tables.megabytes("Traffic"),
             "rate": tables.rate("Rate"),
             "producers": tables.whole("Producers"),

@@ -151,7 +151,7 @@ def load_of(bundles: pa.Table) -> Load:
 
 def subtitle(load: Load) -> str:
     """Return how many bundles there are, and where the traffic is."""
-    half = f"{load.half:,} carry half of the traffic" if load.half else "no traffic reported"
+    half = f"{load.half:,} with half of the traffic" if load.half else "no traffic reported"
     return f"{load.counts.text} · {half}"
 
 
@@ -177,7 +177,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
             value=format_ratio(most / load.carried) if load.carried else "unknown",
             note=format_bytes_per_s(most),
             status="warning" if is_too_hot else "",
-            help=f"{name}: share of the traffic of all bundles; the mean broker has "
+            help=f"{name}: share of the traffic of all bundles; mean per broker: "
             f"{format_bytes_per_s(mean_broker)}."
             if name
             else "",
@@ -192,7 +192,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
             value=f"{load.counts.unassigned:,}",
             note=f"{load.counts.unclear:,} unknown" if load.counts.unclear else "all owners known",
             status="unknown" if load.counts.unclear else "",
-            help="Bundles without an owner: the first lookup of a topic assigns them.",
+            help="Bundles without an owner; the next lookup assigns them.",
         ),
         KeyFigure(
             label="Clients",
@@ -203,7 +203,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
+class BundleSelection:
     """What the selected bundles carry together.
 
     Attributes:
@@ -221,11 +221,11 @@ class Picked:
     owners: int
 
 
-def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> Picked:
+def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> BundleSelection:
     """Return the sums over some rows of the table."""
     some = rows.iloc[list(at)]
     traffic = float(some["throughput"].sum()) * 1e6
-    return Picked(
+    return BundleSelection(
         bundles=tuple(some["bundle"]),
         traffic=traffic,
         clients=float((some["producers"] + some["consumers"]).sum()),

@@ -35,7 +35,7 @@ movable = reading.movable
 load = queries.load_of(page.stored)
 words.title("Bundles", model.subtitle(load))
 if movable.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    words.nothing("No bundles in this snapshot", reading.snapshot.manifest)
     st.stop()
 
 namespaces = reading.namespaces
@@ -50,7 +50,7 @@ if RING_OF in st.query_params and state.GROUP not in st.query_params:
 left, right = frame.columns([0.34, 0.66], key="bundles")
 with left:
     group = st.segmented_control(
-        "Picture",
+        "Chart",
         [*GROUPS, RING],
         default="by broker",
         required=True,
@@ -73,7 +73,7 @@ with left:
             figures.chart(
                 namespace_ring(ring, height=CHART_PX - 80),
                 key="bundles_ring",
-                alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
+                alt=f"Hash ring of {ring_of} with bundle owners",
             )
     else:
         data, note = queries.treemap((page.stored, GROUPS.get(str(group), "owner")))
@@ -102,6 +102,7 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
         bind="query-params",
         width=165,
     )
+    state.rename_in_address(state.OWNER, {"not owned": NOT_OWNED})
     owner = st.selectbox(
         "Owner",
         ["", NOT_OWNED, *reading.brokers],
@@ -135,7 +136,7 @@ with right:
         rows,
         {
             "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
-            "owner": tables.words("Owner", "unknown: the ownership was not readable."),
+            "owner": tables.words("Owner", "unknown: ownership not readable."),
             "throughput": tables.megabytes(
                 "Traffic", "In plus out, from the last load report.", width_px=88
             ),

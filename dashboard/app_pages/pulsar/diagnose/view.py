@@ -44,14 +44,14 @@ class PulsarDiagnose:
                     state.PICK: active_shedding_strategy(manager, settings).name,
                 },
                 icon=":material/balance:",
-                help="Open Rebalance with this change: moves, destinations and cost.",
+                help="Open Rebalance with this change.",
             ),
             NextPage(
                 label="Plan fix",
                 page="settings",
                 params={state.SET: changes},
                 icon=":material/tune:",
-                help="Open Settings with this change: preview, plan of the dynamic part.",
+                help="Open Settings with this change.",
             ),
         )
 
@@ -68,7 +68,7 @@ class PulsarDiagnose:
             st.button(
                 "Simulate all clusters…",
                 type="tertiary",
-                help="Every pair of strategies on every cluster, as a background job.",
+                help="Background job: all strategy pairs on all clusters.",
                 on_click=state.go,
                 args=("jobs",),
                 kwargs={state.KIND: "what_if"},

@@ -30,9 +30,7 @@ EDITOR: Final = "Edit policy"
 FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
 """Columns of the matrix that are no brokers."""
 
-ROLES_NOTE: Final = (
-    "Secondary: serves only with fewer primaries than min_limit. Shared: primary of no policy."
-)
+ROLES_NOTE: Final = "Secondary: active below min_limit primaries. Shared: primary of no policy."
 MAX_COLUMNS: Final = 40
 UNREADABLE: Final = "unreadable"
 """What a cell of a policy shows that Trimtab cannot evaluate."""
@@ -65,7 +63,7 @@ def key_figures(
             label="Misplaced",
             value=pluralize(misplaced, "bundle"),
             status="bad" if misplaced else "ok",
-            note="brokers may not serve them" if misplaced else "all on allowed brokers",
+            note="on brokers that are not allowed" if misplaced else "all on allowed brokers",
         ),
         KeyFigure(
             label="Conflicts",
@@ -142,11 +140,11 @@ def matrix_note(serving: Serving) -> str:
     classes = serving.broker_classes
     total = len(serving.view.brokers)
     text = (
-        f"{pluralize(total, 'broker')} in {pluralize(len(classes), 'column')}: one per group of "
-        "brokers with equal roles."
+        f"{pluralize(total, 'broker')} in {pluralize(len(classes), 'column')}: brokers with "
+        "equal roles are grouped."
     )
     if len(classes) > MAX_COLUMNS:
-        text += f" The first {MAX_COLUMNS} are shown; the filter finds the others."
+        text += f" First {MAX_COLUMNS} shown; use the filter for the others."
     return text
 
 
@@ -168,11 +166,11 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
         + f": {pluralize(len(row.namespaces), 'namespace')} now",
         "Primary brokers (primary)": ", ".join(policy.primary),
         "Secondary brokers (secondary)": ", ".join(policy.secondary) or "none",
-        "Fewest primaries (min_limit)": f"{policy.min_limit}, {row.primaries} there"
-        + (": too few, secondaries serve" if row.is_short else ""),
-        "Usage threshold (usage_threshold)": f"{policy.usage_threshold}%, stored; placement does "
-        "not use it",
-        "Unloads when set (unload_scope)": policy.unload_scope or "default: changed",
+        "Min primaries (min_limit)": f"{policy.min_limit}, {row.primaries} available"
+        + (": below the limit, secondaries active" if row.is_short else ""),
+        "Usage threshold (usage_threshold)": f"{policy.usage_threshold}%, stored but not used by "
+        "placement",
+        "Unload scope (unload_scope)": policy.unload_scope or "default: changed",
     }
     return facts | {f"Brokers: {role}": listed(names, 6) for role, names in sorted(by_role.items())}
 
@@ -185,9 +183,9 @@ def groups_table(spread: Spread, collisions: Sequence[Collision]) -> pd.DataFram
             "group": group,
             "namespace": member.namespace,
             "bundles": member.bundles,
-            "brokers": listed(member.brokers, 3) or "no broker",
+            "brokers": listed(member.brokers, 3) or "no brokers",
             "domains": ", ".join(member.domains) or "none",
-            "mark": "could be further apart" if member.namespace in crowded else "as it should be",
+            "mark": "can be separated further" if member.namespace in crowded else "separated",
         }
         for group in spread.view.groups
         for member in spread.members(group)
@@ -294,8 +292,8 @@ def _namespace_row(one: NamespaceChange) -> dict[str, object]:
     before, after = set(one.before), set(one.after)
     return {
         "namespace": one.namespace,
-        "before": listed(one.before, 2) or "no broker",
-        "after": listed(one.after, 2) or "no broker",
+        "before": listed(one.before, 2) or "no brokers",
+        "after": listed(one.after, 2) or "no brokers",
         "added": len(after - before),
         "dropped": len(before - after),
         "bundles": one.bundles,

@@ -21,7 +21,7 @@ DRAW = {
 page = frame.open_page("Isolation", PulsarPage)
 reading = page.reading
 if not reading.view.brokers:
-    words.nothing("No broker is in this snapshot", reading.snapshot.manifest)
+    words.nothing("No brokers in this snapshot", reading.snapshot.manifest)
     st.stop()
 found = isolation_of(page.stored)
 figures.key_figures(

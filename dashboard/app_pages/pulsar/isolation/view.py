@@ -76,7 +76,7 @@ def _fix(one: Violation) -> None:
             fix.label,
             key=f"_fix_{rank}",
             icon=":material/build:",
-            help="Add it to the changes; nothing is sent.",
+            help="Adds the fix to the changes; no request is sent.",
             on_click=take,
             args=(fix.desired, one.policy),
         )
@@ -112,7 +112,7 @@ def draw_policies(page: PulsarPage, found: Isolation) -> None:
             live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
-            placeholder="Part of a policy, namespace or broker",
+            placeholder="Policy, namespace or broker",
             label_visibility="collapsed",
             width=300,
         )
@@ -126,7 +126,7 @@ def draw_policies(page: PulsarPage, found: Isolation) -> None:
             "policy": tables.opener("Policy", "_iso_policy", _choose_policy),
             "namespaces": tables.words("Namespaces"),
             "bundles": tables.whole("Bundles"),
-            "misplaced": tables.whole("Misplaced", "Bundles on brokers that may not serve them."),
+            "misplaced": tables.whole("Misplaced", "Bundles on brokers that are not allowed."),
             **{name: tables.words(name, model.class_help(serving, name)) for name in classes},
         },
         key="isolation_matrix",
@@ -145,14 +145,12 @@ def _choose_policy(name: str) -> None:
 def _one_policy(found: Isolation) -> None:
     name = state.text(state.POLICY)
     known = [policy.name for policy in found.serving.view.policies]
-    words.section("As it is now")
+    words.section("Current")
     if fault := found.serving.view.unreadable_policies.get(name):
-        st.caption(
-            words.plain(f"Trimtab cannot read this policy: {fault}. Whom it governs is unknown.")
-        )
+        st.caption(words.plain(f"Invalid policy: {fault}. Affected namespaces are unknown."))
         return
     if name not in known:
-        st.caption("A new policy: there is nothing of it yet.")
+        st.caption("New policy.")
         return
     facts = model.policy_facts(found.serving, name)
     st.table(
@@ -171,7 +169,7 @@ def _one_namespace(page: PulsarPage, found: Isolation) -> None:
                 "Namespace",
                 key=state.NAMESPACE,
                 bind="query-params",
-                placeholder="tenant/namespace: who may serve it?",
+                placeholder="tenant/namespace",
                 label_visibility="collapsed",
                 width=300,
             )
@@ -182,7 +180,7 @@ def _one_namespace(page: PulsarPage, found: Isolation) -> None:
         if name in view.namespace_index:
             st.markdown(words.plain(who_serves(found.serving, name)))
             st.button(
-                "Its bundles",
+                "Bundles",
                 icon=":material/donut_small:",
                 type="tertiary",
                 on_click=_bundles_of,
@@ -191,7 +189,7 @@ def _one_namespace(page: PulsarPage, found: Isolation) -> None:
             return
     place = f"the snapshot of {page.name}"
     unknown = UnknownNameError.of("namespace", name, view.namespaces, place=place)
-    words.failed(unknown, what="No such namespace")
+    words.failed(unknown, what="Unknown namespace")
 
 
 def _bundles_of(name: str) -> None:
@@ -203,12 +201,13 @@ def draw_groups(page: PulsarPage, found: Isolation) -> None:
     note = (
         "Members are separated by failure domain, then by broker."
         if found.spread.by_domain
-        else "Members are separated by broker: failureDomainsEnabled is off, or no domain is known."
+        else "Members are separated by broker: failureDomainsEnabled is off, or there are no "
+        "domains."
     )
     st.caption(note)
     rows = model.groups_table(found.spread, found.collisions)
     if rows.empty:
-        st.caption("No namespace is in a group.")
+        st.caption("No namespaces in a group.")
     else:
         tables.table(
             rows,
@@ -221,7 +220,7 @@ def draw_groups(page: PulsarPage, found: Isolation) -> None:
                 "mark": tables.words("State"),
             },
             key="isolation_groups",
-            alt="Members of anti-affinity groups and where they lie",
+            alt="Members of anti-affinity groups with brokers and domains",
             height=min(420, tables.height_of(len(rows))),
         )
         tables.downloads(rows, cluster=page.name, what="groups", moment=page.stored.taken_at)
@@ -234,26 +233,23 @@ def _edit_member(namespace: str) -> None:
 
 def draw_domains(page: PulsarPage, found: Isolation) -> None:
     """Draw the failure domains with what they carry, and the form that changes one."""
-    st.caption(
-        "Brokers that fail together. They only play a part in anti-affinity, and there only with "
-        "failureDomainsEnabled."
-    )
+    st.caption("Brokers that fail together. Used by anti-affinity if failureDomainsEnabled is on.")
     rows = model.domains_table(found.serving, found.domains)
     if rows.empty:
-        st.caption("No failure domain is set.")
+        st.caption("No failure domains.")
     else:
         tables.table(
             rows,
             {
                 "domain": tables.opener("Domain", "_domain_row", edit_domain),
                 "brokers": tables.words("Brokers"),
-                "count": tables.whole("In it"),
-                "registered": tables.whole("Registered", "Of those, known to the cluster now."),
+                "count": tables.whole("Brokers"),
+                "registered": tables.whole("Registered", "Brokers registered in the cluster."),
                 "traffic": tables.megabytes("Traffic"),
-                "share": tables.percent("Of the fleet"),
+                "share": tables.percent("Traffic share"),
             },
             key="isolation_domains",
-            alt="Failure domains and their brokers",
+            alt="Failure domains with brokers",
             height=min(330, tables.height_of(len(rows))),
         )
     domain_form(page, found)
@@ -281,7 +277,7 @@ def planned(page: PulsarPage) -> ChangeAnswer | None:
         answer = change_of(ask())
         return change_of(ask(with_unloads=True)) if _wants_unloads(answer.change) else answer
     except OpsError as error:
-        words.failed(error, what="These changes cannot be planned")
+        words.failed(error, what="Could not create a plan")
         return None
 
 
@@ -289,11 +285,11 @@ def _wants_unloads(change: PolicyOutlook) -> bool:
     if change.impact is None or not change.impact.astray or change.plan.errored:
         return False
     return st.checkbox(
-        f"Also unload {pluralize(len(change.impact.astray), 'bundle')} that would be misplaced",
+        f"Unload misplaced bundles ({len(change.impact.astray)})",
         key=state.UNLOADS,
         bind="query-params",
-        help="Brokers leave them where they are. The policy is set first, so that the leader "
-        "places them by it; one after the other.",
+        help="Brokers do not unload these bundles. The plan sets the policy first, then unloads "
+        "them one by one.",
     )
 
 
@@ -348,8 +344,8 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
     if impact is None or not impact.changes:
         return
     more = len(impact.changes) - model.MAX_ROWS
-    note = f"The first {model.MAX_ROWS} of {len(impact.changes):,}." if more > 0 else ""
-    words.section("Who may serve what, before and after", note)
+    note = f"First {model.MAX_ROWS} of {len(impact.changes):,}." if more > 0 else ""
+    words.section("Eligible brokers, before and after", note)
     rows = model.namespace_table(impact)
     tables.table(
         rows,
@@ -357,14 +353,14 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
             "namespace": tables.words("Namespace"),
             "before": tables.words("Before"),
             "after": tables.words("After"),
-            "added": tables.whole("Added", "Brokers that may serve it afterwards and not now."),
-            "dropped": tables.whole("Dropped", "Brokers that may serve it now and not afterwards."),
+            "added": tables.whole("Added", "Newly eligible brokers."),
+            "dropped": tables.whole("Removed", "Brokers no longer eligible."),
             "bundles": tables.whole("Bundles"),
-            "misplaced": tables.whole("Must move", "Bundles on brokers that may not have them."),
-            "staying": tables.whole("Stay", "Neither have to move nor are unloaded."),
+            "misplaced": tables.whole("Must move", "Bundles on brokers that are not eligible."),
+            "staying": tables.whole("Unchanged", "Bundles that neither move nor are unloaded."),
         },
         key="isolation_impact",
-        alt="Namespaces whose candidates change",
+        alt="Namespaces with changed candidates",
         height=min(330, tables.height_of(len(rows))),
     )
 
@@ -372,14 +368,16 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
 def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
     if change.course is None:
         return
-    words.section("Where they are expected", course_note(change))
+    words.section("Expected destinations", course_note(change))
     rows = model.destinations(change.course, overload_limit(settings))
     columns = {
         "broker": tables.words("Broker"),
-        "limit": tables.words("Limit", "Expected usage over the overload limit is marked."),
-        "leave": tables.whole("Leave", "Bundles that are unloaded from it."),
+        "limit": tables.words("Limit", "▲: expected usage above the overload limit."),
+        "leave": tables.whole("Unloaded", "Bundles unloaded from the broker."),
         "come": st.column_config.NumberColumn(
-            "Come, expected", format="%.1f", help="Bundles, by placement's own odds."
+            "Gained (expected)",
+            format="%.1f",
+            help="Expected number of bundles, from placement probabilities.",
         ),
         "before": tables.megabytes("Traffic now"),
         "after": tables.megabytes("Expected"),
@@ -392,11 +390,11 @@ def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
         rows,
         columns,
         key="isolation_course",
-        alt="What each broker is expected to lose and to get",
+        alt="Expected change of bundles and load by broker",
         height=min(330, tables.height_of(len(rows))),
     )
     if not change.course.is_exact:
-        st.caption("Sampled: there are too many ways in which it may end.")
+        st.caption("Sampled, because there are too many possible results.")
 
 
 # -- the forms -------------------------------------------------------------------------------------
@@ -436,7 +434,7 @@ def _chosen(label: str, known: list[str], key: str) -> str:
         label, [new, *known], format_func=option, key=key, bind="query-params", width=260
     )
     if chosen in (None, new):
-        return (st.text_input("Its name", key=f"_{key}_name", width=260) or "").strip()
+        return (st.text_input("Name", key=f"_{key}_name", width=260) or "").strip()
     return str(chosen)
 
 
@@ -474,9 +472,9 @@ def _expressions(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str,
         "secondary": hosts,
     }
     labels = {
-        "namespaces": ("Namespaces", "Regular expressions over tenant/namespace, matched whole."),
-        "primary": ("Primary brokers", "Over the host of a broker, without its port."),
-        "secondary": ("Secondary brokers", "Serve while fewer primaries than min_limit are there."),
+        "namespaces": ("Namespaces", "Regular expressions for tenant/namespace (full match)."),
+        "primary": ("Primary brokers", "Regular expressions for broker hosts, without port."),
+        "secondary": ("Secondary brokers", "Active below min_limit primaries."),
     }
     return {
         key: st.multiselect(
@@ -488,7 +486,7 @@ def _expressions(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str,
             accept_new_options=True,
             select_all=False,
             help=labels[key][1],
-            placeholder="Choose, or write a regular expression",
+            placeholder="Select or enter a regular expression",
         )
         for key in _LISTS
     }
@@ -498,7 +496,7 @@ def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any
     with st.container(horizontal=True, vertical_alignment="bottom"):
         entered: dict[str, Any] = {
             "min_limit": st.number_input(
-                "Fewest primaries (min_limit)",
+                "Min primaries (min_limit)",
                 min_value=0,
                 max_value=100_000,
                 value=fields["min_limit"],
@@ -506,18 +504,18 @@ def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any
                 width=190,
             ),
             "usage_threshold": st.number_input(
-                "usage_threshold, %",
+                "usage_threshold (%)",
                 min_value=0,
                 max_value=100,
                 value=fields["usage_threshold"],
                 key=f"_iso_usage_{at}",
                 width=160,
-                help="Stored; placement does not use it.",
+                help="Stored, but not used by placement.",
             ),
         }
         if has_scope(page.reading.view):
             scope = st.selectbox(
-                "Unload when set (unload_scope)",
+                "Unload scope (unload_scope)",
                 [_NOT_SAID, *SCOPES],
                 index=[_NOT_SAID, *SCOPES].index(fields["unload_scope"] or _NOT_SAID)
                 if fields["unload_scope"] in ("", *SCOPES)
@@ -525,7 +523,7 @@ def _numbers(page: PulsarPage, at: str, fields: dict[str, Any]) -> dict[str, Any
                 key=f"_iso_scope_{at}",
                 width=220,
                 help="\n\n".join(f"{key}: {text}." for key, text in SCOPE_WORDS.items())
-                + "\n\ndefault: as changed.",
+                + "\n\ndefault: changed.",
             )
             entered["unload_scope"] = "" if scope in (None, _NOT_SAID) else scope
     return entered
@@ -540,14 +538,14 @@ def _advise_ports(entered: dict[str, Any]) -> None:
     ]
     for old, new in wrong:
         st.warning(
-            words.plain(f"{old} names a port, which placement never compares: write {new}."),
+            words.plain(f"{old} contains a port, which placement ignores. Use {new}."),
             icon=":material/warning:",
         )
 
 
 def group_form(page: PulsarPage) -> None:
     """Draw the form that puts a namespace into a group, or takes it out."""
-    words.section("Change a namespace's group")
+    words.section("Change anti-affinity group")
     stored = policies_of(page.reading.snapshot, "anti_affinity")
     view = page.reading.view
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -558,7 +556,7 @@ def group_form(page: PulsarPage) -> None:
             key=state.NAMESPACE,
             bind="query-params",
             index=None,
-            placeholder="Choose a namespace",
+            placeholder="Select a namespace",
             width=300,
         )
         held = stored.get(namespace or "")
@@ -569,7 +567,7 @@ def group_form(page: PulsarPage) -> None:
             format_func=option,
             key=f"_group_{namespace or ''}",
             accept_new_options=True,
-            placeholder="Choose, or write a new one",
+            placeholder="Select or enter a group",
             width=240,
         )
         _submit("anti_affinity", namespace or "", (group or "").strip(), is_new=held is None)
@@ -579,7 +577,7 @@ def group_form(page: PulsarPage) -> None:
 
 def domain_form(page: PulsarPage, found: Isolation) -> None:
     """Draw the form of a failure domain."""
-    words.section("Change a domain")
+    words.section("Change domain")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _chosen("Domain", list(found.domains), state.DOMAIN)
     held = list(found.domains.get(name, ()))
@@ -593,8 +591,8 @@ def domain_form(page: PulsarPage, found: Isolation) -> None:
         key=f"_domain_brokers_{name if name in found.domains else ''}",
         accept_new_options=True,
         select_all=False,
-        help="host:port, as brokers call themselves; one that is in another domain is not offered.",
-        placeholder="Choose brokers",
+        help="host:port as registered; brokers of other domains are not listed.",
+        placeholder="Select brokers",
     )
     with st.container(horizontal=True):
         is_new = name not in found.domains
@@ -605,12 +603,12 @@ def domain_form(page: PulsarPage, found: Isolation) -> None:
 
 def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
     st.button(
-        "Preview new" if is_new else "Preview change",
+        "Preview" if is_new else "Preview change",
         icon=":material/preview:",
         type="primary",
         key=f"_submit_{kind}",
         disabled=not name or not value,
-        help=None if name and value else "Choose or name it first",
+        help=None if name and value else "Select or enter a name first",
         on_click=_add,
         args=(DesiredPolicy(kind, name, value),),
     )

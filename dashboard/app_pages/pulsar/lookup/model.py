@@ -100,9 +100,9 @@ def from_tables(found: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
     """Return whether a topic is among topics that were read with their load."""
     for table in tables:
         if pc.index(table["topic"], found.topic).as_py() >= 0:
-            return TopicState("yes", "loaded by its owner", "ok")
+            return TopicState("yes", "loaded by the owner", "ok")
     if not found.topic.startswith("persistent://"):
-        return TopicState("not checked", "exists only while it is loaded", "unknown")
+        return TopicState("not checked", "exists only while loaded", "unknown")
     return TopicState("not checked", "not in the snapshot", "unknown")
 
 
@@ -132,7 +132,7 @@ def steps(found: TopicLookup, state: TopicState) -> list[KeyFigure]:
     namespace, _, name = found.topic.partition("://")[2].rpartition("/")
     return [
         KeyFigure(label="1. Topic", value=name, note=namespace),
-        KeyFigure(label="2. Hash", value=f"0x{found.hash:08x}", note="of the whole name"),
+        KeyFigure(label="2. Hash", value=f"0x{found.hash:08x}", note="of the full name"),
         KeyFigure(label="3. Bundle", value=low, note=f"to {high}, contains the hash"),
         KeyFigure(
             label="4. Owner",
@@ -148,7 +148,7 @@ def _serves(found: TopicLookup) -> str:
     """Return what its owner does for it."""
     service = found.service
     if found.owner and service is not None and not service.is_served:
-        return "does not serve it" if service.is_served is False else "may not serve it"
+        return "not served" if service.is_served is False else "not allowed to serve it"
     return found.owner_service_url or _no_owner(found)
 
 
@@ -163,5 +163,5 @@ def _status(found: TopicLookup) -> Status:
 
 def _no_owner(found: TopicLookup) -> str:
     if found.owner:
-        return "serves it"
-    return "the next lookup assigns it" if found.is_owner_known else "owner unknown"
+        return "serving"
+    return "assigned by the next lookup" if found.is_owner_known else "owner unknown"

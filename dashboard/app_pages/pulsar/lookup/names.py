@@ -81,9 +81,9 @@ def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) ->
         icon=":material/cloud_download:",
         key="_check_topic",
         disabled=address is None,
-        help="Reads the topic names of the namespace from a broker; nothing is loaded or assigned."
+        help="Reads the topic names from a broker without loading or assigning topics."
         if address
-        else "No broker of this snapshot reports a web address.",
+        else "No broker in this snapshot reports a web address.",
     )
     read = _stored().get((page.name, namespace))
     is_entered = bool(st.session_state.pop(_ENTERED, False))
@@ -97,7 +97,7 @@ def draw_failure(page: PulsarPage, namespace: str) -> None:
     """Draw why the names of a namespace could not be read; nothing where they were."""
     failed = cast("Mapping[tuple[str, str], OpsError]", st.session_state.get(_FAILED, {}))
     if (error := failed.get((page.name, namespace))) is not None:
-        words.failed(error, what="The topic names could not be read")
+        words.failed(error, what="Could not read the topic names")
 
 
 def _read(page: PulsarPage, address: str, namespace: str) -> None:

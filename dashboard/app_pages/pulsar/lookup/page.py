@@ -56,7 +56,7 @@ def draw_topics(namespace: str) -> None:
             "partitions": tables.whole("Partitions"),
         },
         key="lookup_topics",
-        alt=f"Topics of {namespace}; a click looks one up",
+        alt=f"Topics of {namespace}; click a topic to look it up",
         height=min(560, tables.height_of(max(len(rows), 1))),
         missing="",
     )
@@ -72,9 +72,9 @@ def draw_placement(bundle: str) -> None:
             strategy=None if strategy in (None, ACTIVE) else strategy,
         )
     except OpsError as error:
-        words.failed(error, what="This bundle cannot be placed")
+        words.failed(error, what="Could not place this bundle")
         return
-    words.section("Placement candidates", f"If {bundle} were looked up unassigned now.")
+    words.section("Placement candidates", f"For a lookup of {bundle} while unassigned.")
     placement_panel(placement, key="lookup")
 
 
@@ -97,7 +97,7 @@ if topic and not listed:
     try:
         found = lookup_topic(reading.snapshot, topic)
     except OpsError as error:
-        words.failed(error, what="This topic cannot be looked up")
+        words.failed(error, what="Could not look up this topic")
 if found is not None and not state.text(state.PLACE):
     st.session_state[state.PLACE] = found.bundle
     st.session_state[LOOKED_UP] = (topic, found.bundle)
@@ -113,8 +113,10 @@ if listed:
     draw_topics(listed)
 elif found is None:
     if not topic and not bundle:
-        words.answer("Enter a topic for its bundle and owner, or a bundle for its placement.")
-        st.caption("Bundle, owner and placement come from the snapshot; nothing is assigned.")
+        words.answer(
+            "Enter a topic to show its bundle and owner, or a bundle to show its placement."
+        )
+        st.caption("Results are from the snapshot; no bundle is assigned.")
     if bundle:
         draw_placement(bundle)
 else:
@@ -158,7 +160,7 @@ else:
                 figures.chart(
                     namespace_ring(ring),
                     key="lookup_ring",
-                    alt=f"The topic's hash points into {found.bundle}",
+                    alt=f"The topic hash is in bundle {found.bundle}",
                 )
     if steps_tab.open:
         with steps_tab:

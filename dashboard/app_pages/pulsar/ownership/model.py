@@ -34,7 +34,7 @@ LEADER: Final = "Leader"
 DEATH: Final = "Broker failure"
 VIEWS: Final = (OWNERS, SESSIONS, SPREAD, LEADER, DEATH)
 
-WRONG_ONLY: Final = "what is wrong"
+WRONG_ONLY: Final = "problems"
 MOST: Final = 2_000
 MOST_DRAINED: Final = 200
 _MB: Final = 1e6
@@ -72,8 +72,7 @@ def key_figures(
             label="Assigned",
             value=f"{counts.assigned:,}",
             note=f"and {bound:,} heartbeat/SLA" if bound else "",
-            help="Bundles with an owner, as on every page. Heartbeat and SLA bundles belong to one "
-            "broker each and are not among them.",
+            help="Bundles with an owner, without heartbeat and SLA bundles.",
         ),
         KeyFigure(
             label="Unassigned",
@@ -83,20 +82,20 @@ def key_figures(
         KeyFigure(
             label="Unknown",
             value=f"{unknown:,}",
-            note="owner not read" if unknown else "all are known",
+            note="owner not read" if unknown else "all known",
             status="unknown" if unknown else "",
         ),
         KeyFigure(
             label="Sessions",
             value=f"{sessions.num_rows:,}" if sessions.num_rows else UNKNOWN_TEXT,
-            note=f"{strange} not registered" if strange else "all of registered brokers",
+            note=f"{strange} not registered" if strange else "all registered",
             status="bad" if strange else "ok" if sessions.num_rows else "unknown",
         ),
         KeyFigure(
             label="Leader",
             value=leader or "none",
             status="ok" if leader else "bad",
-            note="decides the balance",
+            note="runs the balancer",
         ),
     ]
 
@@ -191,10 +190,10 @@ def sessions_table(sessions: pa.Table, taken_at: datetime) -> pd.DataFrame:
 
 def _role(row: dict[str, object]) -> str:
     if row["orphaned"]:
-        return "✖ broker gone"
+        return "✖ broker missing"
     if not row["is_registered"]:
-        return "✖ not its owner's own" if row["stale"] else "✖ not registered"
-    return "★ leads" if row["leads"] else "● registered"
+        return "✖ session of another broker" if row["stale"] else "✖ not registered"
+    return "★ leader" if row["leads"] else "● registered"
 
 
 def sessions_answer(found: Ownership) -> str:
@@ -202,17 +201,15 @@ def sessions_answer(found: Ownership) -> str:
     table = found.sessions
     known = table.filter(pc.is_valid(table["session_id"]))
     if not known.num_rows:
-        return "Sessions are unknown; what each broker owns is listed by its name."
+        return "Sessions unknown; owned bundles are listed by broker name."
     busiest = max(known.to_pylist(), key=lambda row: row["bundles"])
     old = known.filter(pc.invert(known["is_registered"])).num_rows
     of_none = (
-        "each belongs to a registered broker"
-        if not old
-        else (f"{old} of them {'is' if old == 1 else 'are'} no registered broker's own")
+        f"{old} not owned by a registered broker" if old else "all owned by registered brokers"
     )
     return (
         f"{pluralize(known.num_rows, 'session')}; {of_none}. Largest: {busiest['broker']}, "
-        f"{pluralize(busiest['bundles'], 'bundle')} without an owner if it ends."
+        f"{pluralize(busiest['bundles'], 'bundle')} (unassigned if the session ends)."
     )
 
 
@@ -234,8 +231,8 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
         length = None if lead.since is None else (ended - lead.since).total_seconds()
         rows.append(
             {
-                "broker": lead.broker or "none, or unknown",
-                "since": stamp(lead.since) if lead.since else "before the record",
+                "broker": lead.broker or "none or unknown",
+                "since": stamp(lead.since) if lead.since else "before recording",
                 "until": stamp(lead.until) if lead.until else "now",
                 "length": "unknown" if length is None else format_age(length),
             }
@@ -260,7 +257,7 @@ def landing_table(death: BrokerDeath) -> pd.DataFrame:
     )
     rows = [
         {
-            "to": row["to"] or "✖ no broker may take them",
+            "to": row["to"] or "✖ no eligible broker",
             "bundles": row["bundle_count"],
             "clients": row["clients_sum"],
             "traffic": row["throughput_sum"] / _MB,
@@ -290,7 +287,7 @@ def groups_table(death: BrokerDeath) -> pd.DataFrame:
         [
             {
                 "group": row["group"],
-                "room": "● has room" if row["has_room"] else "✖ no room",
+                "room": "● sufficient" if row["has_room"] else "✖ insufficient",
                 "left": f"{row['brokers_left']} of {row['brokers_before']}",
                 "bundles": row["bundles"],
                 "unassigned": row["unassigned"],
@@ -321,9 +318,9 @@ def to_drain(death: BrokerDeath) -> tuple[list[str], str]:
     """Return the bundles to unload before the broker is stopped, and what the button says."""
     names = death.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:
-        return names, f"Preview: drain it first ({pluralize(len(names), 'bundle')})"
+        return names, f"Preview drain ({pluralize(len(names), 'bundle')})"
     return names[:MOST_DRAINED], (
-        f"Preview: drain its {MOST_DRAINED} hottest of {len(names):,} bundles first"
+        f"Preview drain ({MOST_DRAINED} hottest of {len(names):,} bundles)"
     )
 
 

@@ -21,7 +21,7 @@ PANELS = {
 page = frame.open_page("Ownership", PulsarPage)
 snapshot = page.reading.snapshot
 if snapshot.bundles.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", snapshot.manifest)
+    words.nothing("No bundles in this snapshot", snapshot.manifest)
     st.stop()
 found = queries.ownership(page.stored)
 figures.key_figures(

@@ -17,12 +17,12 @@ from dashboard import state
 from dashboard.app_pages.pulsar.ownership import model, queries
 from dashboard.components import choice, findings, frame, tables, words
 from dashboard.components.pulsar.page import PulsarPage
-from dashboard.presenters.findings import Listed
+from dashboard.presenters.findings import FindingRow
 
 FINDINGS_IN_SIGHT: Final = 4
 
 
-def findings_of(page: PulsarPage) -> list[Listed]:
+def findings_of(page: PulsarPage) -> list[FindingRow]:
     """Return the findings on ownership."""
     found = findings.of_cluster(page)
     return [one for one in found if (one.links.action(one.finding) or ("", ""))[1] == "ownership"]
@@ -33,6 +33,7 @@ def bundles(page: PulsarPage) -> None:
     found, taken_at = queries.ownership(page.stored), page.stored.taken_at
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
+        state.rename_in_address(state.STATE, {"what is wrong": model.WRONG_ONLY})
         words.tell_unknown("state", state.unknown_in_address(state.STATE, options), options)
         chosen = st.selectbox(
             "State",
@@ -56,9 +57,9 @@ def bundles(page: PulsarPage) -> None:
     if not count:
         st.success(
             f"Owners, sessions and states of {BundleCounts.of(page.reading.movable).text}: no "
-            f"problem. {page.reading.cluster_verdict.elsewhere(('serving',))}".rstrip()
+            f"problems. {page.reading.cluster_verdict.elsewhere(('serving',))}".rstrip()
             if (chosen or model.WRONG_ONLY) == model.WRONG_ONLY and not contains
-            else "No bundle fits this choice.",
+            else "No matching bundles.",
             icon=":material/check_circle:",
         )
         return
@@ -70,13 +71,17 @@ def bundles(page: PulsarPage) -> None:
             "state": tables.words("State"),
             "owner": tables.words("Owner"),
             **(
-                {"claimant": tables.words("Also claimed by", "Its report also names the bundle.")}
+                {
+                    "claimant": tables.words(
+                        "Also claimed by", "Broker with the bundle in its load report."
+                    )
+                }
                 if has_claims
                 else {}
             ),
-            "held": tables.words("Held for", "Since its znode was created."),
+            "held": tables.words("Owned for", "Time since the creation of the znode."),
             **(
-                {"unserved": tables.words("Not served for", "Since its state changed.")}
+                {"unserved": tables.words("Not served for", "Time since the state changed.")}
                 if rows["unserved"].notna().any()
                 else {}
             ),
@@ -84,11 +89,11 @@ def bundles(page: PulsarPage) -> None:
             "clients": tables.whole("Clients", "Producers and consumers.", width_px=62),
         },
         key="owned_bundles",
-        alt="Bundles in the chosen state, with owner and session",
+        alt="Bundles in the selected state with owner and session",
         height=min(420, tables.height_of(len(rows))),
     )
     if count > len(rows):
-        st.caption(f"{len(rows):,} of {count:,} are shown; the command line has them all.")
+        st.caption(f"{len(rows):,} of {count:,} shown. Use the command line for all bundles.")
     tables.downloads(rows, cluster=page.name, what="ownership", moment=taken_at)
 
 
@@ -103,15 +108,15 @@ def sessions(page: PulsarPage) -> None:
             "broker": tables.opener("Broker", "_session_broker", frame.broker_link),
             "what": tables.words("Role"),
             "session": tables.words("Session"),
-            "age": tables.words("Age, at least", "Of the oldest znode that lives with it."),
-            "bundles": tables.whole("Bundles", "Go the moment it ends."),
+            "age": tables.words("Min age", "Age of the oldest ephemeral znode of the session."),
+            "bundles": tables.whole("Bundles", "Unassigned when the session ends."),
             "traffic": tables.megabytes("Traffic"),
             "clients": tables.whole("Clients"),
             "orphaned": tables.whole("Orphaned"),
             "stale": tables.whole("Stale"),
         },
         key="ownership_sessions",
-        alt="Sessions with their broker, age and what hangs on them",
+        alt="Sessions with broker, age and owned bundles",
         height=min(520, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="sessions", moment=taken_at)
@@ -132,22 +137,25 @@ def spread(page: PulsarPage) -> None:
         rows,
         {
             "namespace": tables.opener("Namespace", "_spread_namespace", open_bundles),
-            "mark": tables.words("Spread", "Few: far below the expected number."),
+            "mark": tables.words("Spread", "Few: far fewer brokers than expected."),
             "owned": tables.whole("Bundles", "Assigned bundles."),
             "brokers_used": tables.whole("Brokers used"),
             "expected_used": st.column_config.NumberColumn(
                 "Expected",
                 format="%.1f",
-                help="m (1 - (1 - 1/m)^b): brokers that b bundles placed at random would use.",
+                help="m (1 - (1 - 1/m)^b): expected number of brokers for b randomly placed "
+                "bundles.",
             ),
-            "brokers_allowed": tables.whole("May serve it", "m: what isolation policies leave."),
-            "hottest": tables.words("Most traffic on"),
+            "brokers_allowed": tables.whole(
+                "Eligible brokers", "m: eligible by isolation policies."
+            ),
+            "hottest": tables.words("Busiest broker"),
             "hottest_pct": tables.percent("Traffic share"),
-            "fullest_pct": tables.percent("Bundle share", "On the broker with most of them."),
+            "fullest_pct": tables.percent("Bundle share", "Share on the busiest broker."),
             "traffic": tables.megabytes("Traffic"),
         },
         key="ownership_spread",
-        alt="Namespaces with the brokers that serve them, the crowded first",
+        alt="Namespaces with their brokers, most concentrated first",
         height=min(520, tables.height_of(len(rows))),
         missing="no traffic",
     )
@@ -160,7 +168,7 @@ def leader(page: PulsarPage) -> None:
     try:
         history = queries.leaders(page.config, page.cluster, page.stored)
     except SnapshotError as error:
-        words.failed(error, what="The record of leaders cannot be read")
+        words.failed(error, what="Could not read the leader history")
         return
     st.caption(words.plain(history.sentence))
     left, right = st.columns([0.5, 0.5], gap="medium")
@@ -171,17 +179,17 @@ def leader(page: PulsarPage) -> None:
                 rows,
                 {
                     "broker": tables.opener("Leader", "_lead_broker", frame.broker_link),
-                    "since": tables.words("From, UTC"),
-                    "until": tables.words("Until, UTC"),
-                    "length": tables.words("For"),
+                    "since": tables.words("From (UTC)"),
+                    "until": tables.words("Until (UTC)"),
+                    "length": tables.words("Duration"),
                 },
                 key="ownership_leads",
-                alt="Leaders, the newest first",
+                alt="Leaders, newest first",
                 height=min(420, tables.height_of(len(rows))),
             )
-        st.caption("A change is seen when the next minute is recorded; two within one look as one.")
+        st.caption("Resolution: one minute; two changes within a minute appear as one.")
     with right:
-        st.markdown("**What each change costs**")
+        st.markdown("**Cost of a leader change**")
         words.notes(change_costs(reading.settings, reading.snapshot.manifest.load_manager))
 
 
@@ -200,7 +208,7 @@ def failure(page: PulsarPage) -> None:
             "Failed broker",
             names,
             key=state.BROKER,
-            say=lambda name: f"{name} (leads)" if name == leader else name,
+            say=lambda name: f"{name} (leader)" if name == leader else name,
         )
         st.button(
             "Open broker",
@@ -212,7 +220,7 @@ def failure(page: PulsarPage) -> None:
     try:
         death = queries.death((page.stored, broker))
     except OpsError as error:
-        words.failed(error, what="This cannot be simulated")
+        words.failed(error, what="Simulation failed")
         return
     st.markdown(words.plain(death.sentence))
     left, right = st.columns(2, gap="medium")
@@ -238,7 +246,7 @@ def _landing(death: BrokerDeath) -> None:
     words.section("Destinations")
     rows = model.landing_table(death)
     if not len(rows):
-        st.caption("It owns no bundle that others could serve.")
+        st.caption("No bundles that other brokers can serve.")
         return
     tables.table(
         rows,
@@ -249,7 +257,7 @@ def _landing(death: BrokerDeath) -> None:
             "traffic": tables.megabytes("Traffic"),
         },
         key="ownership_landing",
-        alt="Brokers that take the bundles, the most traffic first",
+        alt="Destinations of the bundles, most traffic first",
         height=min(400, tables.height_of(len(rows))),
     )
     bundles, label = model.to_drain(death)
@@ -261,8 +269,8 @@ def _landing(death: BrokerDeath) -> None:
         args=(bundles,),
     )
     st.caption(
-        "Stopping it in order costs each bundle an unload, well under a second as a rule, instead "
-        f"of {death.session_s:g} s without an owner."
+        "A graceful shutdown unloads each bundle, usually in less than 1 s, instead of "
+        f"{death.session_s:g} s without an owner."
     )
 
 
@@ -270,9 +278,9 @@ def _hot(death: BrokerDeath) -> None:
     rows = model.hot_table(death)
     line = format_ratio(HOT_THRESHOLD)
     if not len(rows):
-        st.caption(f"No broker is at {line} or more afterwards.")
+        st.caption(f"No brokers at {line} usage or more afterwards.")
         return
-    words.section("Hot afterwards", f"Usage of {line} and more.")
+    words.section("Overloaded brokers", f"Usage of {line} or more after the failure.")
     tables.table(
         rows,
         {
@@ -283,7 +291,7 @@ def _hot(death: BrokerDeath) -> None:
             "traffic": tables.megabytes("Gained"),
         },
         key="ownership_hot",
-        alt="Brokers that are hot afterwards",
+        alt="Overloaded brokers after the failure",
         height=min(300, tables.height_of(len(rows))),
     )
 
@@ -292,19 +300,19 @@ def _groups(death: BrokerDeath) -> None:
     rows = model.groups_table(death)
     if not len(rows):
         return
-    words.section("Isolation groups", "That lose the broker, or a bundle.")
+    words.section("Isolation groups", "Groups that lose the broker or a bundle.")
     tables.table(
         rows,
         {
             "group": tables.words("Group"),
-            "room": tables.words("Room"),
+            "room": tables.words("Capacity"),
             "left": tables.words("Brokers left"),
             "bundles": tables.whole("Bundles to place"),
             "unassigned": tables.whole("Unassigned"),
             "coolest": tables.percent("Min usage"),
         },
         key="ownership_groups",
-        alt="Isolation groups that the loss touches",
+        alt="Isolation groups affected by the failure",
         height=min(300, tables.height_of(len(rows))),
     )
 
@@ -320,7 +328,7 @@ def _each(page: PulsarPage, death: BrokerDeath) -> None:
             "traffic": tables.megabytes("Traffic"),
         },
         key="ownership_dead_bundles",
-        alt="Each bundle of the broker and where it lands",
+        alt="Bundles of the broker with destinations",
         height=min(420, tables.height_of(len(rows))),
     )
     tables.downloads(rows, cluster=page.name, what="broker_death", moment=page.stored.taken_at)

@@ -27,15 +27,15 @@ _TOLERANCE: Final = "5"
 
 _FACTS: Final = (
     (
-        "Upstream: ResourceQuotaCalculatorImpl, share = mine + (limit - total) * mine / total, in "
-        "single precision, truncated, at least 1. PIP-82 gives the same, not truncated."
+        "Upstream: ResourceQuotaCalculatorImpl, share = own + (limit - total) * own / total, "
+        "single precision, truncated, min 1. PIP-82: the same, not truncated."
     ),
     (
-        "Shares follow the last reports: a change within the tolerance is reported after at most "
-        "five intervals, a drop to zero alone is not."
+        "Shares follow the last reports. Changes within the tolerance are reported after at "
+        "most five intervals; a drop to zero alone is not reported."
     ),
-    "The last report of a failed broker still counts.",
-    "Brokers compute shares of dispatch too, and discard them: only publishers are throttled.",
+    "The last report of a failed broker remains included.",
+    "Brokers compute dispatch shares as well but do not apply them; only publishers are throttled.",
 )
 
 
@@ -50,7 +50,7 @@ def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
         st.markdown(words.plain(model.calculated_answer(rows, limit)))
         _table(rows)
     except OpsError as error:
-        words.failed(error, what="This cannot be calculated")
+        words.failed(error, what="Calculation failed")
     words.notes(_FACTS)
     _course(page, limit)
 
@@ -64,11 +64,11 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
 
 def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
     if not limits.groups:
-        st.caption("This cluster has no resource group; the example is that of PIP-82.")
+        st.caption("No resource groups on this cluster. Example values from PIP-82.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox(
-            "From the live cluster",
+            "Live values",
             [group.name for group in limits.groups],
             format_func=option,
             key="_calculator_group",
@@ -82,7 +82,7 @@ def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
             width=200,
         )
         st.button(
-            "Copy limit and use",
+            "Copy values",
             icon=":material/download:",
             on_click=_take,
             args=(page, name, quantity),
@@ -104,10 +104,10 @@ def _table(rows: pd.DataFrame) -> None:
             "used": tables.whole("Use"),
             "upstream": tables.whole("Share (upstream)", "-1: no limit."),
             "published": st.column_config.NumberColumn("Share (PIP-82)", format="%,.2f"),
-            "room": st.column_config.NumberColumn("Room", format="%+,.1f"),
+            "room": st.column_config.NumberColumn("Headroom", format="%+,.1f"),
         },
         key="calculator_table",
-        alt="What each broker uses and may use by both formulas",
+        alt="Use and share of each broker by both formulas",
     )
 
 
@@ -115,36 +115,36 @@ def _course(page: PulsarPage, limit: str) -> None:
     words.section("Over time", "Circles: reports. Lines: shares per interval.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         steps = _text(
-            "Client demand, PERIODS:A,B,C; …",
+            "Client demand (PERIODS:A,B,C; …)",
             state.STEPS,
             _STEPS,
             width=420,
-            help_text="Demand per broker (1/s), for a number of periods.",
+            help_text="Demand per broker (1/s) for a number of periods.",
         )
         period = _text(
             "Report interval (s)",
             state.PERIOD,
             str(period_of(page.reading.settings)),
             width=150,
-            help_text=f"{PERIOD}; filled in as on this cluster.",
+            help_text=f"{PERIOD}; default: value of this cluster.",
         )
         tolerance = _text(
             "Tolerance (%)",
             state.TOLERANCE,
             _TOLERANCE,
             width=120,
-            help_text="Smaller changes of use are not reported; 5 in brokers, not configurable.",
+            help_text="Smaller changes of use are not reported; fixed at 5 in brokers.",
         )
     try:
         data, course = model.course_data(limit, steps, period=period, tolerance=tolerance)
     except OpsError as error:
-        words.failed(error, what="This cannot be simulated")
+        words.failed(error, what="Simulation failed")
         return
     sentence = model.course_answer(data, course)
     st.markdown(words.plain(sentence))
     figures.chart(course_figure(data), key="share_course", alt=sentence)
     if len(data.brokers) > MAX_LINES:
-        st.caption(f"The first {MAX_LINES} of {len(data.brokers)} brokers are drawn.")
+        st.caption(f"First {MAX_LINES} of {len(data.brokers)} brokers are drawn.")
     tables.downloads(
         model.course_table(data, course),
         cluster=page.name,

@@ -54,19 +54,19 @@ def course_figure(data: CourseData) -> go.Figure:
     )
     minutes = np.append(data.seconds, data.seconds[-1] + _period(data)) / 60
     wanted, used = data.wanted.sum(axis=1), data.used.sum(axis=1)
-    _steps(figure, minutes, wanted, "wanted by clients", {"color": LINE, "dash": "dot"}, row=1)
-    _steps(figure, minutes, used, "gets through", {"color": LINE}, row=1)
+    _steps(figure, minutes, wanted, "client demand", {"color": LINE, "dash": "dot"}, row=1)
+    _steps(figure, minutes, used, "accepted", {"color": LINE}, row=1)
     figure.data[-1].update(fill="tozeroy", fillcolor=FAINT)
     if np.isfinite(data.limit):
         limit = np.full(len(used), data.limit)
-        _steps(figure, minutes, limit, "limit of the group", {"color": FAR, "dash": "dash"}, row=1)
+        _steps(figure, minutes, limit, "group limit", {"color": FAR, "dash": "dash"}, row=1)
     for rank, broker in enumerate(data.brokers[:MAX_LINES]):
         line = {"color": SERIES[rank % len(SERIES)]}
-        _steps(figure, minutes, data.share[:, rank], f"{broker} may", line, row=2)
+        _steps(figure, minutes, data.share[:, rank], f"{broker} share", line, row=2)
         _reports(figure, minutes, data, rank)
     styled(figure, height=_HEIGHT_PX, legend=True)
-    figure.update_yaxes(rangemode="tozero", title_text="all brokers, a second", row=1, col=1)
-    figure.update_yaxes(rangemode="tozero", title_text="share, a second", row=2, col=1)
+    figure.update_yaxes(rangemode="tozero", title_text="all brokers (1/s)", row=1, col=1)
+    figure.update_yaxes(rangemode="tozero", title_text="share (1/s)", row=2, col=1)
     figure.update_xaxes(title_text="minutes", row=2, col=1)
     return figure
 
@@ -91,7 +91,7 @@ def _steps(
             mode="lines",
             line={"width": 1.8, "shape": "hv", **line},
             name=name,
-            hovertemplate="%{x:g} min<br><b>%{y:,.0f}</b> a second<extra>" + name + "</extra>",
+            hovertemplate="%{x:g} min<br><b>%{y:,.0f}/s</b><extra>" + name + "</extra>",
         ),
         row=row,
         col=1,

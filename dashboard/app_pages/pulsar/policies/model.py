@@ -79,19 +79,21 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
             value=f"{len(at):,}",
             note=listed(sorted(at), 1) if at else "no namespace",
             status="warning" if at else "ok",
-            help="Namespaces with at least one topic at its rate limit.",
+            help="Namespaces with a topic at its rate limit.",
         ),
         KeyFigure(
             label="Max use of limit",
             value=format_ratio(full[0]) if full else UNKNOWN if rated else "none",
-            note=full[1] if full else "use is not reported" if rated else "no limit is set",
+            note=full[1] if full else "use not reported" if rated else "no limits",
             status="" if full is None else "warning" if full[0] >= _HOT else "ok",
-            help="Share of what all topics of a namespace together may carry.",
+            help="Use of the combined limit of all topics of a namespace.",
         ),
         KeyFigure(
             label="Resource groups",
             value=f"{len(limits.groups):,}",
-            note="without effect here" if has_no_effect else pluralize(len(attached), "namespace"),
+            note="no effect on this cluster"
+            if has_no_effect
+            else pluralize(len(attached), "namespace"),
             status="warning" if has_no_effect else "",
             help=sentence,
         ),
@@ -102,7 +104,7 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
         KeyFigure(
             label="Max group use",
             value="none" if worst is None else format_ratio(worst[0]),
-            note="no limit is set" if worst is None else worst[1],
+            note="no limits" if worst is None else worst[1],
             status="" if worst is None else "warning" if worst[0] >= _HOT else "ok",
         ),
     ]
@@ -204,7 +206,7 @@ def groups_table(groups: Sequence[GroupUse]) -> pd.DataFrame:
         row: dict[str, object] = {"group": group.name}
         row["namespaces"] = len(group.namespaces)
         row["members"] = listed(group.namespaces, 4) if group.namespaces else "no namespace"
-        row["note"] = "" if group.is_defined else "named by namespaces, not defined"
+        row["note"] = "" if group.is_defined else "referenced but not defined"
         for key, kind in QUANTITIES.items():
             row[f"{key}_limit"] = limit_words(group.limits[key], kind.unit)
             row[f"{key}_used"] = amount(group.used[key], kind.unit)
@@ -247,19 +249,19 @@ def shares_notes(shared: SharedLimit) -> list[str]:
     idle = int((shared.used <= 0).sum())
     notes = [
         (
-            "Each broker computes its own share of the limit, by its part of what all reported "
-            "last: upstream as ResourceQuotaCalculatorImpl counts (single precision, truncated, at "
-            "least 1), next to the formula of PIP-82."
+            "Each broker computes its share of the limit from the last usage reports of all "
+            "brokers. Upstream: ResourceQuotaCalculatorImpl (single precision, truncated, min "
+            "1). PIP-82: "
+            "the published formula."
         )
     ]
     if idle and shared.limit >= 0:
         notes.append(
-            f"{pluralize(idle, 'broker')} {'carries' if idle == 1 else 'carry'} none of it now: "
-            f"once usage is exchanged each begins with 1 {shared.quantity.unit} when a bundle "
-            "comes, until its next report."
+            f"Brokers without use: {idle}. When such a broker gets a bundle, its share is "
+            f"1 {shared.quantity.unit} until its next usage report."
         )
     if not shared.quantity.is_enforced:
-        notes.append("Brokers compute this share of dispatch and do not apply it.")
+        notes.append("Brokers compute dispatch shares but do not apply them.")
     return notes
 
 
@@ -420,13 +422,13 @@ def bound_words(bound: Bound, unit: str) -> str:
 def tenants_answer(tenants: Sequence[TenantUse]) -> str:
     """Return who has most of the fleet, and how many have no limit."""
     if not tenants:
-        return "No tenant has a namespace in this snapshot."
+        return "No tenants with namespaces in this snapshot."
     first = tenants[0]
     free = [one for one in tenants if one.bounds["publish_msgs"].limit is None]
-    limited = "every tenant is limited" if not free else f"{len(free)} of {len(tenants)} are not"
-    if free:
-        limited += " limited in the messages they publish"
-    return f"{first.name} carries {format_ratio(first.share)} of the traffic; {limited}."
+    return (
+        f"Busiest tenant: {first.name}, {format_ratio(first.share)} of the traffic. "
+        f"Tenants without a publish limit: {len(free)} of {len(tenants)}."
+    )
 
 
 # -- the calculator --------------------------------------------------------------------------------
@@ -442,9 +444,9 @@ def number(text: str, what: str) -> float:
     try:
         value = float(plain)
     except ValueError:
-        raise InputError(f"{what} is {text[:40]!r}; it is a number.") from None
+        raise InputError(f"{what} must be a number, not {text[:40]!r}.") from None
     if not math.isfinite(value):
-        raise InputError(f"{what} is {text[:40]!r}; it is a finite number.")
+        raise InputError(f"{what} must be a finite number, not {text[:40]!r}.")
     return value
 
 
@@ -472,14 +474,14 @@ def calculated(limit: str, usage: str) -> pd.DataFrame:
 def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     """Return what the shares add up to, and who would be held back."""
     if number(limit, "The limit") < 0:
-        return "No limit: nothing is throttled."
+        return "No limit, no throttling."
     together = float(rows["upstream"].sum())
     held = rows[rows["upstream"] < np.floor(rows["used"])]
     lost = float((held["used"] - held["upstream"]).sum())
-    parts = f"All brokers together allow {together:,.0f}/s"
+    parts = f"Total of all brokers: {together:,.0f}/s"
     if held.empty:
-        return f"{parts}; no broker is limited."
-    return f"{parts}; {pluralize(len(held), 'broker')} would throttle {lost:,.0f}/s."
+        return f"{parts}; no throttling."
+    return f"{parts}; {pluralize(len(held), 'broker')} throttling {lost:,.0f}/s."
 
 
 def course_data(
@@ -516,22 +518,22 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     held = course.held_back
     wanted = float(course.wanted.sum())
     if not wanted:
-        return "There is no demand."
-    parts = f"{format_ratio(float(held.sum()) / wanted)} of the demand was throttled"
+        return "No demand."
+    parts = f"Throttled: {format_ratio(float(held.sum()) / wanted)} of the demand"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
-        parts += f", most of it at {data.brokers[worst]}"
+        parts += f", most on {data.brokers[worst]}"
     sums = course.used.sum(axis=1)
     over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)
     if over.any():
         most = float(sums.max() / data.limit) if data.limit else math.inf
         parts += (
-            f"; in {pluralize(int(over.sum()), 'period')} more than the limit got through, "
-            f"{most:,.1f} times it at the worst, as brokers share out on what was reported before"
+            f"; {pluralize(int(over.sum()), 'period')} above the limit (max {most:,.1f} times), "
+            "because shares follow earlier reports"
         )
     silent = int((~course.reports).sum())
     if silent:
-        parts += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were throttled"
+        parts += f"; {silent:,} of {pluralize(course.reports.size, 'report')} suppressed"
     return f"{parts}."
 
 

@@ -57,13 +57,15 @@ def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
     columns = {
         "namespace": tables.opener("Namespace", "_limits_namespace", _change_limits),
         "state": tables.status("State", model.MARKS.values(), width_px=118),
-        "use": tables.share("Use of limit", "Share of what all its topics together may carry."),
+        "use": tables.share("Use of limit", "Use of the combined limit of all topics."),
         "limit": tables.words("Nearest limit", width_px=205),
         "msg_rate_in": tables.rate("Publish"),
         "msg_throughput_in": tables.megabytes("Publish"),
         "msg_rate_out": tables.rate("Dispatch"),
         "msg_throughput_out": tables.megabytes("Dispatch"),
-        "group": tables.words("Group", "" if holds else "Limits of groups have no effect here."),
+        "group": tables.words(
+            "Group", "" if holds else "Group limits have no effect on this cluster."
+        ),
         "topics": tables.whole("Topics"),
         "bundles": tables.whole("Bundles"),
     }
@@ -76,7 +78,7 @@ def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
         rows,
         columns,
         key="limits_table",
-        alt="Namespaces with their use and the limit that is nearest",
+        alt="Namespaces with use and nearest limit",
         height=min(_TABLE_PX, tables.height_of(max(len(rows), 1))),
         missing="",
     )
@@ -114,8 +116,8 @@ def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
         _groups_table(page, limits)
     else:
         st.info(
-            "No resource groups. The producers of all namespaces that are attached to a group "
-            "share its limit over all brokers.",
+            "No resource groups. A group limits the producers of all attached namespaces over "
+            "all brokers.",
             icon=":material/speed:",
         )
     names = [group.name for group in limits.groups]
@@ -140,17 +142,14 @@ def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
 
 _GROUP_FACTS: Final = (
     (
-        "A group limits what its namespaces publish; brokers compute the dispatch limit as well "
-        "and do not apply it."
+        "A group limits publishing of its namespaces; brokers compute the dispatch limit but "
+        "do not apply it."
     ),
     (
-        "Brokers report to each other what they used once an interval, and only when it changed by "
-        "more than 5% or five intervals have passed."
+        "Brokers exchange usage reports once per interval, if use changed by more than 5% or "
+        "five intervals have passed."
     ),
-    (
-        "A group that a namespace is attached to cannot be deleted: detach it first. One plan "
-        "can do both."
-    ),
+    ("Detach all namespaces before you delete a group. One plan can do both."),
 )
 
 
@@ -159,7 +158,7 @@ def _groups_table(page: PulsarPage, limits: policies.Limits) -> None:
     columns = {"group": tables.opener("Group", "_group_key", _choose_group)}
     for key, kind in QUANTITIES.items():
         title = kind.title.capitalize()
-        columns[f"{key}_used"] = tables.words(title, f"{kind.column}, summed over its bundles.")
+        columns[f"{key}_used"] = tables.words(title, f"{kind.column}, summed over the bundles.")
         columns[f"{key}_limit"] = tables.words("of", kind.field)
         if kind.is_enforced:
             columns[f"{key}_ratio"] = tables.percent("used")
@@ -204,13 +203,13 @@ def _attached(limits: policies.Limits, group: GroupUse) -> None:
         key=key,
         accept_new_options=True,
         select_all=False,
-        placeholder="Choose namespaces, or type a name",
-        help="A namespace is in one group at most: attaching it here detaches it elsewhere.",
+        placeholder="Select or enter namespaces",
+        help="A namespace has at most one group; attaching it here detaches it from another group.",
     )
     gone = [name for name in group.namespaces if name not in wanted]
     come = [name for name in wanted if name not in group.namespaces]
     st.button(
-        f"Add to changes: attach {len(come)}, detach {len(gone)}",
+        f"Add to changes (attach {len(come)}, detach {len(gone)})",
         icon=":material/link:",
         disabled=not (gone or come),
         key="_change_attached",
@@ -227,12 +226,10 @@ def _change_attached(group: str, come: list[str], gone: list[str]) -> None:
 
 
 def _by_broker(page: PulsarPage, group: GroupUse) -> None:
-    words.section(
-        "Each broker's share", f"Shared out again every {period_of(page.reading.settings)} s."
-    )
+    words.section("Broker shares", f"Recomputed every {period_of(page.reading.settings)} s.")
     limited = [key for key in QUANTITIES if group.limits[key] >= 0]
     quantity = choice.segmented(
-        "Limit of",
+        "Quantity",
         list(QUANTITIES),
         default=limited[0] if limited else "publish_msgs",
         key=state.QUANTITY,
@@ -241,9 +238,8 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
     shared = policies.shared_of((page.stored, group.name, quantity))
     rows = model.shares_table(shared)
     if rows.empty:
-        why = "carries anything of its namespaces now" if group.namespaces else "is concerned"
-        end = "" if group.namespaces else ": no namespace is attached to it"
-        st.caption(f"No broker {why}{end}.")
+        why = "No traffic on any broker." if group.namespaces else "No attached namespaces."
+        st.caption(why)
         words.notes(_GROUP_FACTS)
         return
     tables.table(
@@ -251,13 +247,13 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
         {
             "broker": tables.opener("Broker", "_share_broker", frame.broker_link),
             "used": tables.words("Use"),
-            "part": tables.percent("Part of use"),
-            "upstream": tables.words("Share (upstream)", "As ResourceQuotaCalculatorImpl counts."),
-            "published": tables.words("Share (PIP-82)", "The formula of the published design."),
+            "part": tables.percent("Use share"),
+            "upstream": tables.words("Share (upstream)", "ResourceQuotaCalculatorImpl."),
+            "published": tables.words("Share (PIP-82)", "Formula of PIP-82."),
             "mark": tables.words("State"),
         },
         key="shares_table",
-        alt="What each broker uses of the group's limit, and may use",
+        alt="Use and share of the group limit by broker",
         height=min(330, tables.height_of(len(rows))),
     )
     words.notes(model.shares_notes(shared))
@@ -283,10 +279,10 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw who is limited and how near, and the form of one namespace's limit."""
     rows = model.rates_table(limits.rates)
     if rows.empty:
-        st.info("No namespace has a rate limit of its own.", icon=":material/speed:")
+        st.info("No namespaces with rate limits.", icon=":material/speed:")
     else:
         _rates_table(page, rows)
-    words.section("Change a limit")
+    words.section("Change limit")
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         named = state.text(state.NAMESPACE)
@@ -297,10 +293,10 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
             key=state.NAMESPACE,
             bind="query-params",
             accept_new_options=True,
-            help="Busiest first, or type a name.",
+            help="Busiest first; or enter a name.",
         )
         kind = choice.segmented(
-            "Limit",
+            "Limit type",
             list(RATE_KINDS),
             key=state.KIND,
             say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
@@ -314,24 +310,24 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
 
 _RATE_FACTS = {
     "publish_rate": (
-        "The limit is per topic of the namespace; each partition is a topic.",
-        "A broker stops reading from a producer above the limit until the next second.",
+        "The limit applies per topic of the namespace; each partition is a topic.",
+        "Above the limit, the broker stops reading from the producer until the next second.",
     ),
     "dispatch_rate": (
-        "The limit is per topic and period, for all its subscriptions together.",
+        "The limit applies per topic and period, to all subscriptions together.",
         "Throttled messages stay in the backlog.",
     ),
     "subscription_dispatch_rate": (
-        "The limit is per subscription and period.",
+        "The limit applies per subscription and period.",
         "The topic's limit (dispatch rate) applies as well.",
     ),
     "replicator_dispatch_rate": (
-        "The limit is per topic, remote cluster and period.",
+        "The limit applies per topic, remote cluster and period.",
         "Throttled messages wait in the replicator's backlog, which counts toward retention.",
     ),
     "subscribe_rate": (
-        "The limit is per consumer and period; further attempts are refused.",
-        "It protects brokers from clients that reconnect in a loop, for example after an unload.",
+        "The limit applies per consumer and period; further attempts are rejected.",
+        "Protects brokers from clients that reconnect in a loop, for example after an unload.",
     ),
 }
 
@@ -341,12 +337,12 @@ def _rates_table(page: PulsarPage, rows: pd.DataFrame) -> None:
         rows,
         {
             "namespace": tables.opener("Namespace", "_rate_namespace", _choose_namespace),
-            "kind": tables.words("Limit of"),
+            "kind": tables.words("Limit type"),
             "state": tables.words("State"),
             "limit": tables.words("Limit"),
-            "live": tables.words("Namespace now", "Summed over its bundles."),
-            "mean": tables.words("Mean of each", "Of each topic; of each subscription at least."),
-            "holders": tables.whole("Holders", "Topics or consumers that share it."),
+            "live": tables.words("Namespace rate", "Summed over the bundles."),
+            "mean": tables.words("Mean rate", "Mean per topic; lower bound per subscription."),
+            "holders": tables.whole("Holders", "Topics or consumers with this limit."),
         },
         key="rates_table",
         alt="Rate limits of namespaces and live rates",
@@ -367,7 +363,7 @@ def _live(limits: policies.Limits, namespace: str) -> None:
     st.table(
         {name: words.plain(text) for name, text in facts.items()},
         border="horizontal",
-        alt=f"What {namespace} carries now",
+        alt=f"Current traffic of {namespace}",
     )
     st.button(
         "Open bundles",
@@ -387,13 +383,13 @@ def _bundles(namespace: str) -> None:
 
 _QUOTA_FACTS: Final = (
     (
-        "A quota limits no client. The modular load manager uses a bundle's own quota as its load "
-        "while no average of the bundle is stored: after a split, or under a new leader."
+        "Quotas do not limit clients. The modular load manager uses a bundle's quota as its "
+        "load until averages are stored, for example after a split or leader change."
     ),
-    "The default quota has no such effect; brokers return it for a bundle without one.",
-    "Reset removes a bundle's own quota; the default applies again.",
+    "The default quota has no such effect; brokers return it for bundles without a quota.",
+    "Reset removes the quota of a bundle; the default applies again.",
 )
-_EXTENSIBLE: Final = "The extensible load manager of this cluster uses no quotas."
+_EXTENSIBLE: Final = "The extensible load manager does not use quotas."
 
 
 def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
@@ -408,14 +404,13 @@ def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
     )
     if DEFAULT_QUOTA_NAME not in quotas:
         st.caption(
-            ":material/help: The default quota is not stored, or was not read: brokers use the "
-            "built-in one."
+            ":material/help: No default quota stored or read; brokers use the built-in default."
         )
     if quotas:
         _quotas_table(page, quotas)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        words.section("Change a quota")
+        words.section("Change quota")
         named = state.text(state.BUNDLE)
         name = st.selectbox(
             "Bundle",
@@ -424,7 +419,7 @@ def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
             key=state.BUNDLE,
             bind="query-params",
             accept_new_options=True,
-            help=f"{DEFAULT_QUOTA_NAME}: of every bundle without one.",
+            help=f"{DEFAULT_QUOTA_NAME}: all bundles without a quota.",
         )
         policy_form(page, "resource_quota", name or "", delete="Reset")
     with right:
@@ -447,10 +442,10 @@ def _quotas_table(page: PulsarPage, quotas: dict[str, str]) -> None:
             "msg_out": tables.rate("Out"),
             "mb_in": tables.megabytes("In"),
             "mb_out": tables.megabytes("Out"),
-            "memory": tables.whole("Memory MB"),
-            "dynamic": tables.words("Dynamic", "Only the simple load manager goes by it."),
-            "live_in": tables.rate("In now", "As its owner reports it."),
-            "live_out": tables.rate("Out now", "As its owner reports it."),
+            "memory": tables.whole("Memory (MB)"),
+            "dynamic": tables.words("Dynamic", "Used by the simple load manager only."),
+            "live_in": tables.rate("Current in", "Reported by the owner."),
+            "live_out": tables.rate("Current out", "Reported by the owner."),
         },
         key="quotas_table",
         alt="Resource quotas and live rates",
@@ -468,11 +463,11 @@ def _choose_bundle(name: str) -> None:
 
 _TENANT_FACTS: Final = (
     (
-        "Pulsar has no limit per tenant: the sum of its namespaces is shown, each rate times its "
+        "Pulsar has no tenant limits. The sum over the namespaces is shown: rate limit times "
         "topics, capped by the resource group."
     ),
-    "A namespace without rate and group is unlimited, and so is its tenant.",
-    "Storage is known for topics that were fetched on a bundle's page.",
+    "A tenant with a namespace without rate limit and group is unlimited.",
+    "Storage is known for topics fetched on a Bundle page.",
 )
 
 
@@ -484,14 +479,14 @@ def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
     rows = model.tenants_table(limits.tenants)
     columns = {
         "tenant": tables.opener("Tenant", "_tenant_key", _choose_tenant),
-        "share": tables.percent("Of the traffic", "Bytes in and out, of all tenants together."),
+        "share": tables.percent("Traffic share", "Share of the bytes in and out of all tenants."),
         "msg_rate_in": tables.rate("In"),
         "msg_rate_out": tables.rate("Out"),
         "msg_throughput_in": tables.megabytes("In"),
         "msg_throughput_out": tables.megabytes("Out"),
-        "msgs_limit": tables.words("May publish", "Limits of its namespaces together, messages."),
-        "msgs_ratio": tables.percent("used", "msg_rate_in of what it may publish."),
-        "bytes_limit": tables.words("May publish, bytes"),
+        "msgs_limit": tables.words("Publish limit", "Combined limit of the namespaces, messages."),
+        "msgs_ratio": tables.percent("used", "msg_rate_in relative to the publish limit."),
+        "bytes_limit": tables.words("Publish limit, bytes"),
         "bytes_ratio": tables.percent("used"),
         "namespaces": tables.whole("Namespaces"),
         "bundles": tables.whole("Bundles"),
@@ -506,12 +501,12 @@ def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
     if rows["silent"].any():
         columns["silent"] = tables.whole("Not reported", "Bundles without a traffic report.")
     if rows["storage"].notna().any():
-        columns["storage"] = tables.whole("Storage MB", "Of the topics that were fetched.")
+        columns["storage"] = tables.whole("Storage (MB)", "Fetched topics only.")
     tables.table(
         rows,
         columns,
         key="tenants_table",
-        alt="Tenants with their traffic and the sum of their limits",
+        alt="Tenants with traffic and combined limits",
         height=min(420, tables.height_of(len(rows))),
         missing="",
     )
@@ -526,7 +521,7 @@ def _choose_tenant(name: str) -> None:
 
 def _one_tenant(limits: policies.Limits) -> None:
     name = st.selectbox(
-        "Namespaces of",
+        "Tenant",
         [one.name for one in limits.tenants],
         format_func=option,
         key=state.TENANT,
@@ -558,7 +553,7 @@ def _namespaces(tenant: TenantUse, limits: policies.Limits) -> None:
             "limits": tables.words("Limits"),
         },
         key="tenant_namespaces",
-        alt=f"Namespaces of {tenant.name}; a click opens the bundles",
+        alt=f"Namespaces of {tenant.name}; click a row to open its bundles",
         height=min(330, tables.height_of(len(rows))),
         missing="",
     )

@@ -85,7 +85,7 @@ def strategy_in_force(page: PulsarPage) -> str:
         return active_shedding_strategy(manager, page.reading.settings).name
     except UnknownNameError as error:
         st.warning(
-            words.plain(f"{error.message} The next round of this cluster is unknown."),
+            words.plain(f"{error.message} Next round unknown."),
             icon=":material/help:",
         )
         return ""
@@ -106,7 +106,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     lines = []
     for candidate in choice.candidates:
         found = queries.decision(candidate)
-        done = found if isinstance(found, queries.Decided) else None
+        done = found if isinstance(found, queries.StrategyDecision) else None
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(
@@ -150,14 +150,14 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
     columns = {
         "candidate": tables.words("Strategy", width_px=146),
         "mark": st.column_config.TextColumn(
-            "Status", width=72, help="Active on this cluster, or adjusted on this page."
+            "Status", width=72, help="Active on the cluster or adjusted on this page."
         ),
-        "bar": tables.deviation("Max deviation", "Of any broker from the mean, at convergence."),
+        "bar": tables.deviation("Max deviation", "Max deviation from the mean at convergence."),
         "after": tables.whole("After (%)", "Max deviation from the mean at convergence."),
-        "moves": tables.whole("Moves", "In all rounds."),
-        "moved": tables.whole("MB/s", "Moved traffic; a bundle that moves twice counts twice."),
+        "moves": tables.whole("Moves", "Moves in all rounds."),
+        "moved": tables.whole("MB/s", "Moved traffic; repeated moves count each time."),
         "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
-        "rounds": st.column_config.TextColumn("Rounds", help="To convergence.", width=58),
+        "rounds": st.column_config.TextColumn("Rounds", help="Rounds to convergence.", width=58),
     }
     for name, width in (("after", 66), ("moves", 54), ("moved", 50), ("clients", 58)):
         columns[name]["width"] = width
@@ -168,7 +168,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
         column_order=list(columns),
         column_config=columns,
         key=_TABLE,
-        alt="Candidates with the moves and the effect of each",
+        alt="Candidates with moves and effect",
         height=tables.height_of(len(rows)),
         row_height=tables.ROW_PX,
         placeholder="…" if waiting else "-",
@@ -207,7 +207,7 @@ def warn_of_unpaired(candidate: queries.Candidate) -> None:
     found = candidate.unpaired_avg_shedder
     if found is not None:
         st.warning(
-            words.plain(f"{found.text} {found.hint} Choose another pair under Placed by."),
+            words.plain(f"{found.text} {found.hint} Select another placement strategy."),
             icon=":material/link_off:",
         )
 

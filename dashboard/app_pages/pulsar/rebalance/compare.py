@@ -30,7 +30,7 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
                 alt="Deviation vs. traffic moved, one line per candidate",
             )
         else:
-            st.caption("No moves, or rounds are not simulated.")
+            st.caption("No moves, or rounds not simulated.")
     with right:
         rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
         tables.table(
@@ -41,7 +41,7 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
                 "now": tables.whole("Next round", "Bundles unloaded in the next round."),
                 "one": tables.percent("1 round", "Max deviation after one round."),
                 "after": tables.percent("Converged", "Max deviation at convergence."),
-                "flaps": tables.whole("Returned", "Bundles that return to a broker they left."),
+                "flaps": tables.whole("Returned", "Bundles that return to a previous broker."),
             },
             key="compared",
             alt="Candidates round by round",
@@ -51,12 +51,12 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
             rows.assign(settings=tables.shortened(rows["settings"], 24)),
             {
                 "candidate": tables.words("Strategy", width_px=150),
-                "placement": tables.words("Placed by", width_px=168),
-                "pair": tables.words("Pair", "AvgShedder belongs in both places.", width_px=70),
-                "settings": tables.words("Settings", "Select a row for all of them."),
+                "placement": tables.words("Placement strategy", width_px=168),
+                "pair": tables.words("Pair", "AvgShedder requires both strategies.", width_px=70),
+                "settings": tables.words("Settings", "Select a row to show all settings."),
             },
             key="compared_settings",
-            alt="Candidates with their placement and settings",
+            alt="Candidates with placement strategy and settings",
             missing="-",
             selection="single-row",
         )

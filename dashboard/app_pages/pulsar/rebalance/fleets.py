@@ -93,7 +93,7 @@ def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
     if change is None:
-        return "The fleet stays as it is."
+        return "The scenario is ignored."
     return Scenario(
         snapshot=changed,
         settings=one.settings,

@@ -65,7 +65,7 @@ def draw_recompute(live: PulsarPage, page: PulsarPage) -> None:
         icon=":material/refresh:",
         type="tertiary",
         disabled=is_newest,
-        help="This is the newest snapshot." if is_newest else "Use the newest snapshot.",
+        help="Already the newest snapshot." if is_newest else "Recompute with the newest snapshot.",
         on_click=forget,
         key="_recompute",
     )

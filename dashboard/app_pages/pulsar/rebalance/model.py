@@ -12,43 +12,38 @@ _NAMED = 3
 
 
 def supposition(fleet: Fleet) -> str:
-    """Return what is supposed, for example ``2 brokers join and 10.1.0.3:8080 fails``."""
+    """Return the changes of a scenario: ``new brokers: 2 · failed brokers: 10.1.0.3:8080``."""
     parts = []
     if fleet.joining:
-        parts.append(f"{pluralize(fleet.joining, 'broker')} {_verb('join', fleet.joining)}")
+        parts.append(f"new brokers: {fleet.joining}")
     if fleet.failing:
         names = listed(list(fleet.failing), _NAMED)
-        parts.append(f"{names} {_verb('fail', len(fleet.failing))}")
+        parts.append(f"failed brokers: {names}")
     if fleet.domains:
-        word = "domain" if len(fleet.domains) == 1 else "domains"
         names = listed(list(fleet.domains), _NAMED)
-        parts.append(f"failure {word} {names} {_verb('fail', len(fleet.domains))}")
-    return " and ".join(parts)
-
-
-def _verb(verb: str, number: int) -> str:
-    return f"{verb}s" if number == 1 else verb
+        parts.append(f"failed domains: {names}")
+    return " · ".join(parts)
 
 
 def beginning(origin: Scenario) -> str:
     """Return how the changed fleet stands before anything is shed."""
     before, after = farthest(origin.before), farthest(origin.after)
     reached = (
-        "The balance is unknown."
+        "Balance unknown."
         if before is None or after is None
-        else f"The {MAX_DEVIATION} is then {format_ratio(after[0])} ({after[1]}; now "
-        f"{format_ratio(before[0])}), before anything is shed."
+        else f"Before shedding: {MAX_DEVIATION} {format_ratio(after[0])} ({after[1]}; now "
+        f"{format_ratio(before[0])})."
     )
     return f"{_placed(origin.change)} {reached}"
 
 
 def _placed(change: RoundResult) -> str:
     if not change.moves:
-        return "No bundle has to be placed again."
+        return "Reassigned bundles: 0."
     nowhere = sum(move.destination is None for move in change.moves)
-    lost = f", {pluralize(nowhere, 'bundle')} of them nowhere" if nowhere else ""
+    lost = f" Without an eligible broker: {nowhere}." if nowhere else ""
     return (
-        f"{pluralize(len(change.moves), 'bundle')} "
-        f"({format_bytes_per_s(change.moved_bytes_per_s)}, {pluralize(change.clients, 'client')}) "
-        f"are placed again{lost}."
+        f"Reassigned bundles: {len(change.moves)} "
+        f"({format_bytes_per_s(change.moved_bytes_per_s)}, {pluralize(change.clients, 'client')})."
+        f"{lost}"
     )

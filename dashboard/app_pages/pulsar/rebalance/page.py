@@ -41,7 +41,7 @@ if is_huge and not are_decided():
     until(are_decided, candidates.DECIDING)
     st.stop()
 if reading.movable.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    words.nothing("No bundles in this snapshot", reading.snapshot.manifest)
     st.stop()
 words.title("Rebalance", frozen.facts(page))
 banner_place = st.container()

@@ -116,7 +116,7 @@ class Optimization:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
+class StrategyDecision:
     """What a strategy decides.
 
     Attributes:
@@ -134,7 +134,7 @@ class Decided:
     impact: ClientImpact
 
 
-def _decided(candidate: Candidate) -> Decided:
+def _decided(candidate: Candidate) -> StrategyDecision:
     one = origin(candidate.stored, candidate.fleet)
     strategy = find_shedding_strategy(candidate.strategy)
     known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
@@ -144,7 +144,7 @@ def _decided(candidate: Candidate) -> Decided:
     numbered = enumerate(itertools.chain([first], itertools.islice(rounds, later)), 1)
     number, acting = next(((at, done) for at, done in numbered if done.moves), (0, None))
     rows = [one.view.find_bundle(move.bundle) for move in (acting.moves if acting else ())]
-    return Decided(
+    return StrategyDecision(
         strategy=strategy,
         first=first,
         acting=acting,
@@ -160,7 +160,7 @@ decided = cached(_decided, max_entries=256)
 decided_in_background = BackgroundResults(decided, max_entries=256)
 
 
-def decision(candidate: Candidate) -> Decided | str | None:
+def decision(candidate: Candidate) -> StrategyDecision | str | None:
     """Return what a strategy decides, why it failed, or ``None`` while it is computed."""
     is_huge = reading(candidate.stored).snapshot.bundles.num_rows > HUGE_BUNDLES
     try:

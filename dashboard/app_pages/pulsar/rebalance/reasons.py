@@ -33,8 +33,8 @@ def why_optimal(optimal: Proposal) -> None:
 def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decision(candidate)
-    if not isinstance(done, queries.Decided):
-        st.caption("The decision is being computed." if done is None else words.plain(done))
+    if not isinstance(done, queries.StrategyDecision):
+        st.caption("Computing the decision." if done is None else words.plain(done))
         return
     decision = done.first.decision
     st.markdown(words.plain(decision.sentence))
@@ -42,7 +42,7 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
     words.notes([*skipped[: presenter.MAX_SENTENCES], *decision.notes])
     traces = presenter.ranked(decision.trace)
     if not traces:
-        st.caption("No broker was checked.")
+        st.caption("No brokers checked.")
         return
     left, right = frame.columns([0.45, 0.55], key="why")
     with left:
@@ -54,7 +54,7 @@ def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
                 **_last_gate(),
             },
             key="why",
-            alt="Verdict of the strategy on every broker, with the last gate",
+            alt="Verdict of the strategy by broker with the last gate",
             height=min(400, tables.height_of(min(len(traces), presenter.MAX_BROKERS))),
             missing="-",
         )
@@ -80,7 +80,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     named = state.text(state.BROKER)
     chosen = st.selectbox(
-        "Gates of",
+        "Broker",
         list(by_name),
         index=list(by_name).index(named if named in by_name else first),
         format_func=option,
@@ -96,7 +96,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
             presenter.trail_table(trace),
             {**gate_columns("Gate"), "state": tables.words("State", width_px=76)},
             key="trail",
-            alt=f"Gates of {chosen} in the order in which they are checked",
+            alt=f"Gates of {chosen} in evaluation order",
             missing="-",
         )
     if trace.broker is not None:

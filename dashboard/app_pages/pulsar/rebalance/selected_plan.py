@@ -54,7 +54,7 @@ class Selection:
     def of_strategy(cls, candidate: queries.Candidate) -> Selection:
         """The first round of a strategy that moves something."""
         done = queries.decision(candidate)
-        if not isinstance(done, queries.Decided):
+        if not isinstance(done, queries.StrategyDecision):
             return cls.without_moves(candidate.strategy, is_pending=done is None)
         acting = done.acting or done.first
         return cls(
@@ -81,12 +81,12 @@ class Selection:
     @classmethod
     def without_moves(cls, name: str, *, is_pending: bool) -> Selection:
         """A candidate whose moves are being computed, or could not be."""
-        nothing = "The moves are being computed." if is_pending else "There is no plan."
+        nothing = "Computing the moves." if is_pending else "No plan."
         return cls(name=name, moves=(), reason="", nothing=nothing, is_known=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class SelectedPlan:
     """A candidate with the plan that is shown for it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Shown:
     awaited: queries.PlanRequest | None = None
 
 
-def planned(page: PulsarPage, selection: Selection) -> Shown:
+def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
     """Return the plan of a candidate, as it was edited."""
     first = queries.first_moves(page.stored, selection.moves, page.cluster.apply.max_steps)
     made, nothing, awaited = None, selection.nothing, None
@@ -127,11 +127,13 @@ def planned(page: PulsarPage, selection: Selection) -> Shown:
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         made = dialog.plan, dialog.preview
-    return Shown(selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited)
+    return SelectedPlan(
+        selection=selection, made=made, nothing=nothing, limit=len(first), awaited=awaited
+    )
 
 
 def deviations(
-    page: PulsarPage, shown: Shown | None, fleet: Fleet, measure: LoadMeasure
+    page: PulsarPage, shown: SelectedPlan | None, fleet: Fleet, measure: LoadMeasure
 ) -> tuple[Spread, Spread | None]:
     """Return the brokers' load now, and after the plan or in the scenario.
 
@@ -169,12 +171,12 @@ def draw_rest(optimal: Proposal) -> None:
         f"All {pluralize(len(optimal.moves), 'move')}",
         key=state.ALL_MOVES,
         bind="query-params",
-        help=f"The first {optimal.needed:,} reach the same max deviation as all of them.",
+        help=f"The first {optimal.needed:,} moves reach the same max deviation.",
     )
     st.caption(words.plain(optimal.rest_gain))
 
 
-def draw_plan(page: PulsarPage, shown: Shown) -> None:
+def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
     """Draw the moves of the plan, each with what may be done with it."""
     selection = shown.selection
     edits_panel()
@@ -185,11 +187,11 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
         return
     plan, preview = shown.made
     if selection.round > 1:
-        st.caption(f"Moves of round {selection.round}, the first one with moves.")
+        st.caption(f"Moves of round {selection.round}, the first round with moves.")
     if shown.limit < len(selection.moves):
         st.caption(
-            f"First {shown.limit:,} of {pluralize(len(selection.moves), 'move')}, the max of one "
-            "plan. Apply it, then recompute."
+            f"First {shown.limit:,} of {pluralize(len(selection.moves), 'move')} (plan limit). "
+            "Apply the plan, then recompute."
         )
     moves_plan.draw_remarks(plan, ("error", "warning"))
     if preview.steps:
@@ -199,8 +201,8 @@ def draw_plan(page: PulsarPage, shown: Shown) -> None:
 
 
 _EDITS: Final = (
-    ("Pin", state.PIN, "Keep the bundle on its broker and recompute the plan."),
-    ("Exclude", state.DROP, "Remove this move; the others stay."),
+    ("Pin", state.PIN, "Keep the bundle on its broker; recomputes the plan."),
+    ("Exclude", state.DROP, "Remove this move from the plan."),
 )
 """Label, list of edited bundles and help of what may be done with a move."""
 
@@ -211,14 +213,14 @@ def _draw_moves(preview: Preview) -> None:
     rows["wanted"] = wanted
     rows["pin"], rows["exclude"] = "Pin", "Exclude"
     bundles = rows["bundle"].tolist()
-    placed = tables.words("Placement", "Requested destination, or decided by the cluster.")
+    placed = tables.words("Placement", "Requested destination or placement by the cluster.")
     tables.table(
         rows,
         {
             "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
             "from": tables.words("From"),
             "to": tables.words(
-                "To", "Requested, or the most probable destination with its probability."
+                "To", "Requested or most probable destination with its probability."
             ),
             **({"wanted": placed} if len(set(wanted)) > 1 else {}),
             "traffic": tables.megabytes("Traffic"),
@@ -248,7 +250,7 @@ def _action(key: str, edit: str, bundles: list[str], help_text: str) -> tables.C
     )
 
 
-def draw_bar(page: PulsarPage, shown: Shown, settings: PulsarDialog | None) -> None:
+def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | None) -> None:
     """Draw the action bar of the plan, and of changed settings.
 
     Args:
@@ -283,8 +285,8 @@ def draw_supposed(selection: Selection) -> None:
         return
     when = f" in round {selection.round}" if selection.round > 1 else ""
     moves = pluralize(len(selection.moves), "bundle")
-    st.markdown(f"{words.plain(selection.name)} would move {moves}{when}.")
-    st.caption("Scenario: no plan to apply.")
+    st.markdown(f"{words.plain(selection.name)}: {moves}{when}.")
+    st.caption("Scenario only; no plan to apply.")
 
 
 PLACED: Final = "by placement"
@@ -355,13 +357,13 @@ def _destination(page: PulsarPage, preview: Preview) -> None:
             options,
             format_func=option,
             key=key,
-            help=f"{pluralize(len(allowed), 'eligible broker')} by policies, anti-affinity, "
-            "version and drain.",
+            help=f"{pluralize(len(allowed), 'eligible broker')} after policies, anti-affinity, "
+            "version and drain filters.",
         )
         st.button(
             "Set destination",
             disabled=target == now,
-            help="Choose another destination." if target == now else None,
+            help="Select another destination." if target == now else None,
             on_click=partial(_retarget, bundle, target),
             key="_send",
         )

@@ -68,7 +68,7 @@ def objective(page: PulsarPage) -> Objective:
         key=state.WITHIN,
         bind="query-params",
         width=150,
-        help=f"Goal of the optimal plan, for this question only; the cluster's own target is "
+        help="Goal of the optimal plan on this page; target of the cluster: "
         f"{format_band(page.reading.measures.target.bound)} (target_percent).",
     )
     limit = st.number_input(
@@ -78,7 +78,7 @@ def objective(page: PulsarPage) -> Objective:
         key=state.MOST,
         bind="query-params",
         width=124,
-        help="Of the optimal plan; 0: no limit. Max steps of a run on this cluster: "
+        help="Max moves of the optimal plan; 0: no limit. Max steps of a run on this cluster: "
         f"{page.cluster.apply.max_steps}.",
     )
     load = st.segmented_control(
@@ -99,13 +99,13 @@ def objective(page: PulsarPage) -> Objective:
 def relief() -> float | None:
     """Draw the goal of relieving brokers only; return the usage, ``None``: all are balanced."""
     percent = st.slider(
-        "Only relieve brokers above (% usage)",
+        "Min usage to shed (%)",
         min_value=0,
         max_value=100,
         value=0,
         key=state.RELIEF,
         bind="query-params",
-        help="0: balance all brokers. Otherwise only brokers above this usage shed.",
+        help="Only brokers above this usage shed; 0: all brokers.",
     )
     return percent / 100 if percent else None
 
@@ -118,7 +118,7 @@ def simulation_switch(page: PulsarPage) -> bool:
         value=count <= queries.PLAY_BUNDLES,
         key=state.PLAY,
         bind="query-params",
-        help=f"Up to {queries.ROUNDS} rounds of every strategy; takes minutes with more than "
+        help=f"Up to {queries.ROUNDS} rounds per strategy; takes minutes with more than "
         f"{pluralize(queries.PLAY_BUNDLES, 'bundle')}.",
     )
 
@@ -139,14 +139,14 @@ def adjusted(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
             assumed += _placement(settings)
     assumed += _further({key for key, _ in assumed}, settings)
     st.button(
-        "Reset to the cluster's values",
+        "Reset settings",
         icon=":material/restart_alt:",
         type="tertiary",
         disabled=not assumed,
         on_click=partial(reset, strategy, settings),
         key="_dials_reset",
     )
-    st.caption("Simulated on this page only; Apply settings… changes the cluster.")
+    st.caption("Settings of this page. To change the cluster, use Apply settings….")
     return assumed
 
 
@@ -156,23 +156,24 @@ def _placement(settings: EffectiveSettings) -> queries.Assumed:
     known = [present, *(name for name in STRATEGY_NAMES if name != present)]
     with st.container(gap=None):
         chosen = st.selectbox(
-            "Placed by",
+            "Placement strategy",
             known,
             key=_PLACEMENT,
             bind="query-params",
-            help=f"{_PLACEMENT}: the class that picks the broker for what is shed. "
-            f"{', '.join(PAIRED_NAMES)} plans destinations itself, so it belongs in both places.",
+            help=f"{_PLACEMENT}: selects the destination of shed bundles. "
+            f"{', '.join(PAIRED_NAMES)} "
+            "plans destinations itself and requires both strategies.",
         )
         mark = "◇ " if chosen != present else ""
-        st.caption(f"{mark}:small[{_PLACEMENT}] · here {words.plain(present)}")
+        st.caption(f"{mark}:small[{_PLACEMENT}] · cluster: {words.plain(present)}")
     return ((_PLACEMENT, str(chosen)),) if chosen != present else ()
 
 
 def _further(turned: set[str], settings: EffectiveSettings) -> queries.Assumed:
     """Draw settings that no slider has; return those that differ from the cluster's."""
     options = changes_box.draw(
-        label="Further settings, KEY=VALUE",
-        help_text="VALUE is JSON. Nothing is set on the cluster.",
+        label="Other settings (KEY=VALUE)",
+        help_text="VALUE is JSON. Applies to this page only.",
         on_pick=_ask_value,
         is_bare=False,
     )
@@ -188,7 +189,7 @@ def _further(turned: set[str], settings: EffectiveSettings) -> queries.Assumed:
     try:
         values = parse_set_options(options)
     except OpsError as error:
-        words.failed(error, what="These settings cannot be read")
+        words.failed(error, what="Invalid settings")
         return ()
     return tuple(
         (key, value)

@@ -53,7 +53,7 @@ def control(page: PulsarPage) -> fleets.Fleet:
             key=state.FAIL,
             bind="query-params",
             select_all=False,
-            help="Their bundles are placed again by the placement strategy.",
+            help="The placement strategy reassigns their bundles.",
         )
         failed = st.multiselect(
             "Failing failure domains",
@@ -63,9 +63,11 @@ def control(page: PulsarPage) -> fleets.Fleet:
             bind="query-params",
             select_all=False,
             disabled=not domains,
-            help="All of their brokers." if domains else "This cluster has no failure domains.",
+            help="All brokers of the domains."
+            if domains
+            else "No failure domains on this cluster.",
         )
-        st.caption("Simulated on this page only.")
+        st.caption("Applies to this page only.")
     return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
 
 
@@ -83,17 +85,17 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
     found = _found(page, fleet)
     with st.container(border=True):
         st.markdown(
-            f":material/science: **What if {words.plain(model.supposition(fleet))}?** "
+            f":material/science: **Scenario: {words.plain(model.supposition(fleet))}.** "
             "Simulation only."
         )
         if isinstance(found, str):
-            st.error(words.plain(found), title="This fleet cannot be simulated")
+            st.error(words.plain(found), title="Simulation failed")
         elif found is not None:
             st.caption(words.plain(model.beginning(found)))
         else:
             until(
                 lambda: _found(page, fleet) is not None,
-                "Placing the bundles of the failed brokers.",
+                "Placing bundles of failed brokers.",
             )
         st.button("Reset scenario", icon=":material/undo:", on_click=back, key="_real")
     if not isinstance(found, fleets.Scenario):

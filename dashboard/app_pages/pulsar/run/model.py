@@ -82,8 +82,8 @@ def deviation_figure(view: RunView) -> KeyFigure:
             value=f"{len(view.unassigned):,}",
             note=f"measured deviation {format_deviation(deviation)}",
             status="bad",
-            help=f"{count_named('Unassigned', view.unassigned)}: no broker serves them, so the "
-            "deviation is that of the others.",
+            help=f"{count_named('Unassigned', view.unassigned)}; the deviation covers the other "
+            "bundles.",
         )
     if measured is None:
         return KeyFigure(label="Predicted deviation", value=predicted, note=before)
@@ -91,7 +91,7 @@ def deviation_figure(view: RunView) -> KeyFigure:
         label="Measured deviation",
         value=format_deviation(measured.throughput_deviation),
         note=f"predicted {predicted}, {before}",
-        help="Of the busiest broker's traffic from the mean.",
+        help="Traffic of the busiest broker vs. mean.",
     )
 
 
@@ -105,7 +105,7 @@ def outcome_sentence(view: RunView) -> str:
     )
     lost = f"{count_named('Unassigned', view.unassigned)}. " if view.unassigned else ""
     return (
-        f"{lost}Deviation of the busiest broker from the mean traffic: "
+        f"{lost}Max deviation from mean traffic: "
         f"{format_ratio(expected.throughput_deviation_before)} before, "
         f"{format_ratio(expected.throughput_deviation_after)} predicted, {came}."
     )
@@ -115,13 +115,13 @@ def doubt(view: RunView) -> str:
     """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
     measured = view.measured
     if measured is None:
-        when = "A worker measures the brokers some 20 s after the end."
+        when = "A worker measures the brokers approx. 20 s after the end."
         return f"Not measured. {when}" if view.is_ended else when
     if view.unassigned:
-        return f"{count_named('Unassigned', view.unassigned)}: their traffic is on no broker."
+        return f"{count_named('Unassigned', view.unassigned)}."
     other = measured.disturbed_by
     if other:
-        return f"Run {other} acted in between: not all of it is the result of this run."
+        return f"Run {other} overlaps; the result includes its effect."
     if view.ended_at is None:
         return ""
     return (

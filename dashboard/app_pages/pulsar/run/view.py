@@ -69,7 +69,7 @@ class PulsarOutcome:
                 },
             },
             key="run_brokers",
-            alt="Touched brokers before, as predicted and as measured",
+            alt="Affected brokers: before, predicted, measured",
             height=min(300, tables.height_of(len(rows))),
         )
 

@@ -68,13 +68,13 @@ def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) 
         KeyFigure(
             label="Not read",
             value=f"{len(found.assumed):,}",
-            note="defaults assumed" if found.assumed else "all are known",
+            note="defaults assumed" if found.assumed else "all known",
             status="unknown" if found.assumed else "",
         ),
         KeyFigure(
             label="Shedding strategy",
             value=strategy.removesuffix("Shedder") or UNKNOWN,
-            note="active" if off is None else "shedding is off",
+            note="active" if off is None else "shedding off",
             status="" if off is None else "warning",
             help="" if off is None else f"{off} is false.",
         ),
@@ -98,8 +98,8 @@ ASSUMED: Final = "? not read"
 STATES: Final = (ERROR, CONFLICT, CHANGED, DIFFERING, ASSUMED)
 """What is to be known of a setting first, in the order in which settings are listed."""
 
-SHOWN: Final = ("all", "conflicts", "changed", "differing", "dynamic", "not read here")
-_TAKEN_AWAY: Final = "taken away"
+SHOWN: Final = ("all", "conflicts", "changed", "differing", "dynamic", "unused")
+_TAKEN_AWAY: Final = "removed"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 
 
@@ -144,7 +144,7 @@ def settings_table(
             "changed": is_changed(settings, setting),
             "differing": key in differing,
             "dynamic": setting.is_dynamic,
-            "not read here": not setting.is_read_by(load_manager),
+            "unused": not setting.is_read_by(load_manager),
         }
         if not passes.get(shown, True):
             continue
@@ -238,7 +238,7 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
     """Return everything that is known about one setting."""
     by_broker = settings.differing().get(setting.key, {})
     read = ", ".join(setting.managers)
-    missing = "" if setting.is_read_by(load_manager) else " (not this cluster's)"
+    missing = "" if setting.is_read_by(load_manager) else " (other load manager)"
     facts = {
         "Effective": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
         "From": ORIGINS[settings.origin(setting.key)],
@@ -302,7 +302,8 @@ def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
         setting = known_setting(key.strip())
         if not sign:
             raise InputError(
-                f"{key} has no value.", hint=f"Write {key}=VALUE, or {key}=null to take it away."
+                f"{key} requires a value.",
+                hint=f"Specify {key}=VALUE, or {key}=null to remove the value.",
             )
         try:
             value = json.loads(text)
@@ -320,7 +321,7 @@ def round_words(decision: str, settings: EffectiveSettings) -> str:
         settings: Those of the cluster.
     """
     off = next(iter(settings.shedding_off), None)
-    return decision if off is None else f"None, {off} is false. Were shedding on: {decision}"
+    return decision if off is None else f"None, {off} is false. With shedding on: {decision}"
 
 
 def rebalance_params(

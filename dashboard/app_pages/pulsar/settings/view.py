@@ -64,31 +64,31 @@ def _fix(one: Finding) -> None:
             "Add to changes",
             icon=":material/add:",
             key="_settings_fix",
-            help="Nothing is set until the plan is applied.",
+            help="No setting changes until you apply the plan.",
             on_click=add_changes,
             args=(options,),
         )
     if fix.lines:
-        st.caption("broker.conf, then restart the brokers one by one:")
+        st.caption("Change broker.conf, then restart the brokers one by one:")
         st.code("\n".join(fix.lines), language="properties", wrap_lines=True)
     elif fix.restart:
-        st.caption("Read when a broker starts: restart the brokers one by one.")
+        st.caption("Read at broker start. Restart the brokers one by one.")
 
 
 def comparison(compared: Comparison) -> None:
     """Show what is not the same on all brokers: settings, release, limits."""
     if not compared.rows:
         if compared.brokers > 1:
-            text = f"All {compared.brokers} brokers have equal settings."
+            text = f"All {compared.brokers} brokers have the same settings."
             st.caption(f":material/check_circle: {text}")
         elif compared.brokers:
-            st.caption("There is one broker: nothing to compare.")
+            st.caption("Only one broker; no comparison.")
         return
     table = model.comparison_table(compared)
     tables.table(
         table,
         {
-            "what": tables.words("What differs"),
+            "what": tables.words("Differences"),
             "common": st.column_config.TextColumn("Most brokers", width=150),
             **{
                 name: st.column_config.TextColumn(name, width=170)
@@ -97,15 +97,15 @@ def comparison(compared: Comparison) -> None:
             },
         },
         key="brokers_compared",
-        alt="What differs between groups of equal brokers",
+        alt="Different settings by group of brokers",
         height=min(420, tables.height_of(len(table))),
     )
-    st.caption("A column is a group of equal brokers; · is what most brokers have.")
+    st.caption("Columns: groups of brokers with the same settings; ·: value of most brokers.")
     more = len(compared.groups) - model.MOST_GROUPS
     if more > 0:
-        st.caption(f"{more} more groups of brokers; `trimtab doctor` with --json has all of them.")
+        st.caption(f"{more} more groups. For all groups, run `trimtab doctor --json`.")
     if members := model.members(compared):
-        with st.expander("Who is in which group", icon=":material/dns:"):
+        with st.expander("Brokers by group", icon=":material/dns:"):
             words.notes(members)
 
 
@@ -157,6 +157,7 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
     """Draw the table; return the setting of its first row, empty without one."""
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
+        state.rename_in_address(state.ONLY, {"not read here": "unused"})
         shown = st.segmented_control(
             "Show",
             list(model.SHOWN),
@@ -171,7 +172,7 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
             live=tables.TYPING_PAUSE,
             key=state.CONTAINS,
             bind="query-params",
-            placeholder="Search name, meaning or value",
+            placeholder="Name, description or value",
             label_visibility="collapsed",
             icon=":material/search:",
             width=260,
@@ -190,14 +191,14 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
         "state": tables.status("State", model.STATES, width_px=104),
         "value": st.column_config.TextColumn("Effective", width=120),
         "other": st.column_config.TextColumn(
-            "Default", width=100, help="Where the effective value is another."
+            "Default", width=100, help="Shown if different from the effective value."
         ),
         "finding": tables.words("Conflict", width_px=230),
-        "origin": tables.words("Origin", "assumed: the snapshot does not contain it.", width_px=90),
+        "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=90),
         "dynamic": tables.words(
-            "Takes effect", "broker.conf: only by the file, after a restart.", width_px=92
+            "Takes effect", "broker.conf: after a change of the file and a restart.", width_px=92
         ),
-        "brokers": tables.words("Other values", "Of single brokers."),
+        "brokers": tables.words("Other values", "Values of single brokers."),
     }
     for key in ("brokers", "finding"):
         if not rows[key].any():
@@ -236,7 +237,7 @@ def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
         bind="query-params",
         label_visibility="collapsed",
         filter_mode="contains",
-        placeholder="Choose a setting",
+        placeholder="Select a setting",
     )
     setting = SETTING_BY_KEY[key or first or _STRATEGY]
     if not key:
@@ -262,7 +263,7 @@ def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
             "Add to changes",
             icon=":material/add:",
             key="_new_value_add",
-            help="Nothing is set until the plan is applied.",
+            help="No setting changes until you apply the plan.",
             on_click=_add_typed,
             args=(setting.key,),
         )
@@ -274,7 +275,7 @@ def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
             "Remove value",
             icon=":material/undo:",
             type="tertiary",
-            help="Each broker's own file applies again.",
+            help="The value in broker.conf applies again.",
             on_click=add_changes,
             args=([set_option(setting.key, None)],),
         )
@@ -324,7 +325,7 @@ def presets(page: PulsarPage) -> None:
     found = list(differences(preset, settings))
     st.caption(f"**{words.plain(preset.title)}.** {words.plain(preset.summary)}")
     if not found:
-        st.caption(":material/check_circle: Every setting already has this value.")
+        st.caption(":material/check_circle: All settings already have these values.")
     else:
         tables.table(
             model.preset_table(found),
@@ -335,7 +336,7 @@ def presets(page: PulsarPage) -> None:
                 "dynamic": tables.words("Takes effect"),
             },
             key="preset_diff",
-            alt=f"What {preset.title} has otherwise",
+            alt=f"Differences to preset {preset.title}",
             height=min(330, tables.height_of(len(found))),
         )
     words.notes(preset.notes)
@@ -352,7 +353,7 @@ def presets(page: PulsarPage) -> None:
 def requested() -> dict[str, Any] | None:
     """Draw the requested changes; return them by key, ``None`` if one cannot be read."""
     options = changes_box.draw(
-        label="Changes, KEY=VALUE",
+        label="Changes (KEY=VALUE)",
         help_text="VALUE is JSON; null removes a dynamic value.",
         on_pick=choose,
         is_bare=True,
@@ -360,7 +361,7 @@ def requested() -> dict[str, Any] | None:
     try:
         return model.parsed_changes(options)
     except OpsError as error:
-        words.failed(error, what="These changes cannot be read")
+        words.failed(error, what="Invalid changes")
         return None
 
 
@@ -372,21 +373,21 @@ def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
         changed: By key; ``None``: they cannot be read.
     """
     if not changed:
-        st.caption("No changes. Add them from the settings, the findings or a preset.")
+        st.caption("No changes. Add changes from settings, findings or a preset.")
         return
     try:
         _what_if(page, changed)
         setting_plan.draw_effects(page, changed)
     except OpsError as error:
-        words.failed(error, what="These changes cannot be planned")
+        words.failed(error, what="Could not create a plan")
 
 
 def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     """Draw the action bar: what is changed how, and what may be done with it."""
     fixed = sum(not SETTING_BY_KEY[key].is_dynamic for key in changed)
     effects = [
-        action_bar.Effect(label="Dynamic", value=f"{len(changed) - fixed:,}", note="by the plan"),
-        action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="with a restart"),
+        action_bar.Effect(label="Dynamic", value=f"{len(changed) - fixed:,}", note="in the plan"),
+        action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="require a restart"),
     ]
     more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
     is_preview = st.session_state.get(state.VIEW) == model.CHANGES_TAB
@@ -394,7 +395,7 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     try:
         made = setting_plan.planned(page, changed)
     except OpsError as error:
-        words.failed(error, what="These changes cannot be planned")
+        words.failed(error, what="Could not create a plan")
         return
     if made is None or not made[1].others:
         action_bar.show(effects, more if is_preview else [*more, preview], key="settings")
@@ -433,7 +434,7 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
         st.markdown(f"**Next shedding round:** {words.plain(now)}")
         st.markdown(f"**With the changes:** {words.plain(then)}")
     except UnknownNameError as error:
-        words.failed(error, what="The next round cannot be predicted")
+        words.failed(error, what="Could not predict the next round")
     _outcome(page, assumed)
     before = {item.code for item in combinations(reading.settings, manager)}
     for item in combinations(after, manager):
@@ -443,7 +444,7 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
 
 def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
     """Say how the balancer ends with the changes, simulated until nothing moves any more."""
-    with st.spinner("Simulating the balancer with these changes", show_time=True):
+    with st.spinner("Simulating the balancer", show_time=True):
         text, is_no_worse = queries.outcome((page.stored, assumed))
     if is_no_worse is False:
         st.warning(words.plain(text), icon=":material/warning:")
@@ -460,7 +461,7 @@ def _try_button(page: PulsarPage, changed: Mapping[str, Any]) -> action_bar.Butt
         on_click=_try,
         args=(params,),
         is_disabled=not params,
-        help="" if params else "That page simulates none of these settings.",
+        help="" if params else "Rebalance does not simulate these settings.",
     )
 
 

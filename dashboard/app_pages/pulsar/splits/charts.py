@@ -46,7 +46,7 @@ def cut_strip(data: CutData) -> go.Figure:
     """Return the bundle now and after the split; topics are drawn by their place and traffic."""
     figure = go.Figure()
     start, end = int(data.lower[0]), int(data.upper[-1])
-    _bar(figure, "now", start, end, WHOLE, "the whole bundle")
+    _bar(figure, "now", start, end, WHOLE, "whole bundle")
     for rank, (low, high, share) in enumerate(
         zip(data.lower.tolist(), data.upper.tolist(), data.shares.tolist(), strict=True)
     ):

@@ -15,7 +15,6 @@ from core.errors import InputError
 from core.ids import FULL_UPPER
 from core.pulsar.split import BY_HAND, SplitWhatIf
 from core.pulsar.split.watch import NEAR_RATIO
-from core.units import pluralize
 from dashboard.app_pages.pulsar.splits.charts import CutData
 from dashboard.charts.ring import RingData
 
@@ -29,7 +28,7 @@ _MEASURES: Final = {
 _VERDICTS: Final = {
     "helps": "● helps",
     "assumed": "◐ assumed",
-    "no_change": "○ changes nothing",
+    "no_change": "○ no effect",
     "cannot_help": "✕ cannot help",
     "refused": "✕ refused",
     "unknown": "? unknown",
@@ -63,18 +62,15 @@ def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str
     """Return the sentence that says how many bundles are split next, and how many are near."""
     line = f"{NEAR_RATIO * _PERCENT:.0f}%"
     if not counts.over:
-        near = f"{pluralize(counts.near, 'bundle')} above {line} of one"
-        return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."
-    start = f"{pluralize(counts.over, 'bundle')}{' or more' if counts.over >= limit else ''}"
-    start += f" {'is' if counts.over == 1 else 'are'} over a limit"
-    tail = f"{counts.near:,} more above {line} of one" if counts.near else "no other is near"
-    if not is_on:
-        return f"{start}, {tail}; automatic splits are off."
-    who = "their owners" if is_extensible else "the leader"
-    split = {0: "none of them is split", 1: "one of them is split"}.get(
-        counts.due, f"{counts.due:,} of them are split"
+        return f"Bundles over a limit: 0, above {line} of a limit: {counts.near:,}."
+    least = "at least " if counts.over >= limit else ""
+    start = (
+        f"Bundles over a limit: {least}{counts.over:,}, above {line} of a limit: {counts.near:,}"
     )
-    return f"{start}, {tail}; {split} by {who} at the next check."
+    if not is_on:
+        return f"{start}. Automatic splits are off."
+    who = "owner brokers" if is_extensible else "the leader"
+    return f"{start}. Split at the next check, by {who}: {counts.due:,}."
 
 
 def watch_table(watch: pa.Table, due: Collection[str]) -> pd.DataFrame:
@@ -208,12 +204,13 @@ def parsed_positions(text: str) -> tuple[int, ...]:
             value = int(part.strip(), 0)
         except ValueError as exc:
             raise InputError(
-                f"{part.strip()!r} is no position.", hint="Write 0x20000000, 0x60000000."
+                f"{part.strip()!r} is not a valid position.",
+                hint="Specify positions like 0x20000000, 0x60000000.",
             ) from exc
         if not 0 <= value <= FULL_UPPER:
             raise InputError(
-                f"{part.strip()} is not on the ring.",
-                hint="The ring goes from 0x00000000 to 0xffffffff.",
+                f"{part.strip()} is outside the hash ring.",
+                hint="Specify a position from 0x00000000 to 0xffffffff.",
             )
         values.append(value)
     return tuple(values)

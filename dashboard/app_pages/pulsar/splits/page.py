@@ -20,7 +20,7 @@ page = frame.open_page("Splits", PulsarPage)
 reading = page.reading
 snapshot, settings = reading.snapshot, reading.settings
 if reading.movable.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", snapshot.manifest)
+    words.nothing("No bundles in this snapshot", snapshot.manifest)
     st.stop()
 watch = split_watch(snapshot, settings, limit=MOST)
 choices, _ = find_bundles_to_split(snapshot, settings)
@@ -60,12 +60,14 @@ tables.table(
         "topics": tables.whole("Topics", width_px=54),
         "sessions": tables.whole("Clients", "Producers and consumers.", width_px=62),
         "msg_rate": tables.rate(
-            "Rate", "As the manager compares it: the long-term average.", width_px=84
+            "Rate", "Long-term average, as compared by the load manager.", width_px=84
         ),
-        "throughput": tables.megabytes("Traffic", "The same.", width_px=84),
+        "throughput": tables.megabytes(
+            "Traffic", "Long-term average, as compared by the load manager.", width_px=84
+        ),
     },
     key="split_watch",
-    alt="Bundles nearest to an automatic split",
+    alt="Bundles closest to an automatic split",
     height=tables.height_of(min(len(rows), IN_SIGHT)),
 )
 
@@ -85,14 +87,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if not is_there:
     known = reading.movable["bundle"].to_pylist()[:10_000]
     unknown = UnknownNameError.of("bundle", bundle, known, place="this snapshot")
-    words.failed(unknown, what="No such bundle, or none that can be split")
+    words.failed(unknown, what="Unknown bundle, or bundle that cannot be split")
     st.stop()
-chosen = view.Chosen.of(page, bundle)
+chosen = view.SelectedBundle.of(page, bundle)
 with controls:
     picked = view.picked(chosen)
     view.topics_button(chosen)
     st.button(
-        "Open the bundle",
+        "Open bundle",
         icon=":material/donut_small:",
         type="tertiary",
         on_click=frame.bundle_link,

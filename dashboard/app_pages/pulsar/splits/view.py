@@ -40,7 +40,7 @@ _OPEN: Final = ("unknown", "assumed")
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class SelectedBundle:
     """The bundle that is looked at.
 
     Attributes:
@@ -58,7 +58,7 @@ class Chosen:
     snapshot: PulsarSnapshot
 
     @classmethod
-    def of(cls, page: PulsarPage, bundle: str) -> Chosen:
+    def of(cls, page: PulsarPage, bundle: str) -> SelectedBundle:
         """Take the topics that this session has read."""
         read = state.topics_of(page.name, bundle)
         topics, read_at = (None, None) if read is None else (read.table, read.read_at)
@@ -84,7 +84,7 @@ class Chosen:
         return self.explained("range_equally_divide").positions
 
 
-def topics_button(chosen: Chosen) -> None:
+def topics_button(chosen: SelectedBundle) -> None:
     """Offer to read the bundle's topics: without them the parts' loads are assumed."""
     page, snapshot = chosen.page, chosen.page.reading.snapshot
     owner = chosen.explained("range_equally_divide").subject.owner
@@ -93,7 +93,7 @@ def topics_button(chosen: Chosen) -> None:
         "Fetch topics",
         icon=":material/cloud_download:",
         disabled=not address,
-        help="Read from the owner: where topics are on the ring, and what each carries.",
+        help="Topics with hash and traffic, read from the owner broker.",
     )
     if chosen.topics is not None and chosen.read_at is not None:
         read = read_words(chosen.read_at, services.now())
@@ -102,16 +102,16 @@ def topics_button(chosen: Chosen) -> None:
     if not is_clicked:
         return
     try:
-        with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
+        with st.spinner(words.plain(f"Querying {owner}"), show_time=True):
             topics = pulsar.fetch_topics(page.cluster, str(address), chosen.bundle)
     except (RemoteError, InputError) as error:
-        words.failed(error, what="The topics could not be read")
+        words.failed(error, what="Could not read the topics")
         return
     state.keep_topics(page.name, chosen.bundle, state.ReadTopics(topics, services.now()))
     st.rerun()
 
 
-def compared(chosen: Chosen) -> None:
+def compared(chosen: SelectedBundle) -> None:
     """Draw every algorithm side by side, and why the verdict is what it is."""
     best = chosen.best_position()
     found = [
@@ -126,7 +126,7 @@ def compared(chosen: Chosen) -> None:
             "algorithm": tables.opener("Algorithm", "_split_algorithm", _choose_algorithm),
             "verdict": tables.words("Verdict"),
             "at": tables.words("Boundary"),
-            "largest": tables.share("Largest part", "Share of the load that stays together."),
+            "largest": tables.share("Largest part", "Share of the load in the largest part."),
             "basis": tables.words("Known"),
         },
         key="split_algorithms",
@@ -135,10 +135,10 @@ def compared(chosen: Chosen) -> None:
     words.notes(
         [f"{name}: {why}" for name, why in zip(rows["algorithm"], rows["why"], strict=True) if why]
     )
-    st.caption(f"{model.SPECIFIED} is shown at the position that halves the load best.")
+    st.caption(f"{model.SPECIFIED} is shown at the best position for equal load.")
 
 
-def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
+def picked(chosen: SelectedBundle) -> tuple[SplitWhatIf, bool] | None:
     """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
@@ -162,16 +162,16 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
                 width=220,
             )
         is_unloaded = st.toggle(
-            "Unload the parts too",
+            "Unload parts",
             key=state.PARTS,
             bind="query-params",
-            help="Each part is placed again, and its clients reconnect.",
+            help="Reassigns each part; clients reconnect.",
         )
     try:
         positions = model.parsed_positions(text or "")
         return chosen.explained(str(algorithm), positions), bool(is_unloaded)
     except InputError as error:
-        words.failed(error, what="Where is it to be cut?")
+        words.failed(error, what="Split position")
         return None
 
 
@@ -203,12 +203,12 @@ def _choose_algorithm(name: str) -> None:
     st.session_state[state.ALGORITHM] = name
 
 
-def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
+def outcome(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw where it is cut, and what the parts carry."""
     figures.chart(
         cut_strip(model.cut_data(found, chosen.topics)),
         key="split_strip",
-        alt=f"{chosen.bundle} laid flat: {len(found.parts)} parts after the split",
+        alt=f"{chosen.bundle}: {len(found.parts)} parts after the split",
     )
     tables.table(
         model.parts_table(found),
@@ -221,13 +221,13 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
             "sessions": tables.whole("Clients"),
         },
         key="split_parts",
-        alt="What each part would carry",
+        alt="Load of each part",
         missing="\u2013",
     )
     words.notes([found.cost.sentence, *found.notes])
 
 
-def rings(chosen: Chosen, found: SplitWhatIf) -> None:
+def rings(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw the ring of the namespace now and after."""
     namespace = found.subject.namespace
     hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
@@ -247,13 +247,13 @@ def rings(chosen: Chosen, found: SplitWhatIf) -> None:
             )
 
 
-def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
+def conditions(chosen: SelectedBundle, found: SplitWhatIf) -> None:
     """Draw when it is split automatically."""
     st.markdown(words.plain(found.when))
     draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
 
 
-def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
+def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     """Draw the plan of the split and what a person may do with it."""
     page = chosen.page
     request = explanations.SplitRequest(
@@ -269,7 +269,7 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     try:
         plan, preview = explanations.split_preview(request)
     except OpsError as error:
-        words.failed(error, what="The split cannot be planned")
+        words.failed(error, what="Could not plan the split")
         return
     dialog = state.open_dialog()
     # behind an open dialog stands what it is about
@@ -292,7 +292,7 @@ def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.Effect]:
     clients = sum(other.clients.clients or 0 for other in preview.others if other.clients)
     largest = model.largest_share(found)
     return [
-        action_bar.Effect(label="Parts", value=f"{len(found.parts):,}", note="cannot be undone"),
+        action_bar.Effect(label="Parts", value=f"{len(found.parts):,}", note="irreversible"),
         action_bar.Effect(label="Largest part", value=format_ratio(largest), note="of the load"),
         action_bar.Effect(label="Clients", value=f"{clients:,}", note="reconnect"),
     ]

@@ -44,7 +44,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
         bind="query-params",
         accept_new_options=True,
         select_all=False,  # else it stands first, and Enter takes it
-        placeholder="Choose one of the hottest, or type a bundle's name",
+        placeholder="Select a hot bundle or enter a name",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         destination = st.selectbox(
@@ -54,7 +54,8 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
             key=state.TO,
             bind="query-params",
             width=240,
-            help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
+            help=f"{ANY}: placement by the cluster. Otherwise the broker is the requested "
+            "destination.",
         )
         strategy = st.selectbox(
             "Placement strategy",
@@ -65,7 +66,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
         )
         st.caption(f"{ACTIVE}: {words.plain(active)}")
     if not bundles:
-        words.answer("Choose bundles to see where they would go.")
+        words.answer("Select bundles to preview their destinations.")
         view.draw_hottest(reading.movable)
         return None
     return unload_preview(
@@ -82,16 +83,16 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
 def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
     """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/undo: Undoes run **{words.plain(run_id)}**.")
+        st.markdown(f":material/undo: Undo of run **{words.plain(run_id)}**.")
         st.button(
-            "Open the run",
+            "Open run",
             icon=":material/history:",
             type="tertiary",
             on_click=run_link,
             args=(run_id,),
         )
         st.button(
-            "Choose bundles instead",
+            "Select bundles",
             icon=":material/close:",
             type="tertiary",
             on_click=state.leave_undo,
@@ -99,13 +100,13 @@ def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
     try:
         view = runs.find(page.config, run_id)
         if view is None:
-            words.answer(f"The journal knows no run {run_id}.")
+            words.answer(f"Run {run_id} is not in the journal.")
             return None
         if is_too_early(page, view):
             return None
         return undo_preview(request_of(page, view, count_moved, "bundle"))
     except PlanConflictError as error:
-        words.failed(error, what="This run cannot be taken back")
+        words.failed(error, what="This run cannot be undone")
     except OpsError as error:
-        words.failed(error, what="The undo cannot be planned")
+        words.failed(error, what="Could not plan the undo")
     return None

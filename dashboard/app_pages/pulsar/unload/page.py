@@ -20,7 +20,7 @@ undo = state.text(state.UNDO)
 page = frame.open_page("Undo" if undo else "Unload", PulsarPage)
 reading = page.reading
 if reading.movable.num_rows == 0:
-    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    words.nothing("No bundles in this snapshot", reading.snapshot.manifest)
     st.stop()
 made = undo_of(page, undo) if undo else picked_plan(page)
 if made is None:
@@ -51,7 +51,7 @@ if preview.steps:
             height=CHART_PX,
         )
 if preview.others:
-    words.section("Changes", "Each is checked before it is sent, and read back afterwards.")
+    words.section("Changes", "Each change is checked before it is sent and verified afterwards.")
     view.draw_changes(plan, preview)
 moves_plan.draw_remarks(plan, ("info",))
 if preview.steps:

@@ -45,7 +45,7 @@ def draw_hottest(bundles: pa.Table) -> None:
             ),
         },
         key="unload_hottest",
-        alt="Bundles with most traffic, the hottest first, with their broker",
+        alt="Bundles with broker, hottest first",
         height=tables.height_of(len(rows)),
     )
 
