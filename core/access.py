@@ -182,7 +182,7 @@ class Access:
         place = f" on {cluster}" if cluster else ""
         if identity.source not in _SOURCES[self.sign_in]:
             return (
-                f"{identity.name} is not signed in, so nobody can {action}{place} this way.",
+                f"{identity.name} is not signed in and cannot {action}{place}.",
                 "Sign in; for the command line set TRIMTAB_TOKEN to a token of `trimtab tokens`.",
             )
         held = self.role_of(identity, cluster, name)

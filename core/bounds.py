@@ -50,7 +50,7 @@ def checked_json(text: bytes) -> bytes:
         TooLargeError: Decoded, it would take more than :data:`MAX_DECODED_BYTES`.
     """
     if json_weight(text) > MAX_DECODED_BYTES:
-        raise TooLargeError(f"it would take more than {MAX_DECODED_BYTES // 2**20} MiB of memory")
+        raise TooLargeError(f"it would need more than {MAX_DECODED_BYTES // 2**20} MiB of memory")
     return text
 
 

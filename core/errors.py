@@ -96,7 +96,7 @@ class UnknownNameError(InputError):
         elif choices and len(choices) <= 12:
             hint = f"Available: {', '.join(choices)}."
         else:
-            hint = "No name is similar." if choices else ""
+            hint = "No similar name." if choices else ""
         where = f" in {place}" if place else ""
         return cls(f"No {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
 

@@ -65,7 +65,7 @@ def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemReco
         if system.name == kind:
             return system.record
     raise SnapshotError(
-        f"The snapshot is of system {kind!r}, which this Trimtab does not know.",
+        f"The snapshot is of system {kind!r}, which this version of Trimtab does not support.",
         hint="Read it with the version of Trimtab that wrote it.",
     )
 

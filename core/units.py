@@ -225,11 +225,11 @@ def name_fault(name: str) -> str:
     if not name:
         return "is empty"
     if len(name) > MAX_NAME:
-        return f"is too long: it has {len(name):,} characters, {MAX_NAME} are allowed"
+        return f"is too long: {len(name):,} characters, max {MAX_NAME}"
     if visible(one_line(name)) != name:
-        return "has invisible characters or surplus blanks"
+        return "has invisible characters or extra blanks"
     if unicodedata.normalize("NFKC", name) != name:
-        return "has letters in another form than the usual one (Unicode NFKC)"
+        return "has letters not in normalized form (Unicode NFKC)"
     return ""
 
 

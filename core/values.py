@@ -72,16 +72,16 @@ def inverse_value(
         return Diagnostic(
             severity="info",
             code="undo_not_needed",
-            sentence=f"{subject} is {held or 'empty'} already, as it was.",
+            sentence=f"{subject} is already {held or 'empty'}, as before.",
             subject=subject,
         )
     if is_same_value(held, left_at):
         return None
-    now = "unknown" if held is None else f"{held or 'empty'} now"
+    now = "unknown" if held is None else f"now {held or 'empty'}"
     return Diagnostic(
         severity="warning",
         code="undo_changed_since",
-        sentence=f"{subject} is {now}; the run left it at {left_at}: it was changed since.",
+        sentence=f"{subject} is {now}; the run left it at {left_at}: it was changed externally.",
         subject=subject,
-        hint="Ask who did, and set it by hand if it still has to go back.",
+        hint="Find out who changed it, and set it manually if it still has to be reverted.",
     )

@@ -242,7 +242,7 @@ class AlertStore:
             for one in changes
         ]
         if not all(row["reason"] for row in rows):
-            raise InputError("A change of thresholds needs a reason.", hint="Give --reason.")
+            raise InputError("A change of thresholds needs a reason.", hint="Use --reason.")
         place = self._database.place
         with translated(place, "change thresholds"), self._database.writing() as writer:
             for row in rows:

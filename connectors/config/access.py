@@ -39,7 +39,9 @@ class GrantConfig(Strict):
     def _names(cls, scope: list[str]) -> list[str]:
         for one in scope:
             if not one.strip() or one != one.strip() or one.count("/") > 1 or "://" in one:
-                raise ValueError("each of scope reads tenant, tenant/namespace or table")
+                raise ValueError(
+                    "each entry of scope must have the form tenant, tenant/namespace or table"
+                )
         return scope
 
     @model_validator(mode="after")
@@ -127,8 +129,8 @@ class AccessConfig(Strict):
     def _whole(self) -> AccessConfig:
         if self.sign_in == "none" and self.grants:
             raise ValueError(
-                "grants need sign-in; without it everybody has all rights: set sign_in to "
-                '"users", "proxy" or "oidc"'
+                "grants need sign-in; without sign-in every user has all rights: set "
+                'sign_in to "users", "proxy" or "oidc"'
             )
         if self.sign_in == "proxy" and not self.proxy.addresses:
             raise ValueError('sign_in = "proxy" needs the proxy\'s addresses under [access.proxy]')

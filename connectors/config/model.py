@@ -595,7 +595,7 @@ class TrimtabConfig(BaseSettings):
             raise ConfigError(
                 f"A setting of the environment ({', '.join(sorted(_own_environment()))}) is not "
                 "valid JSON.",
-                hint="Write lists and tables as JSON, or move them to the file.",
+                hint="Use JSON for lists and tables, or move them to the file.",
             ) from exc
         config._file = chosen.resolve() if chosen else None
         config._connectors = tuple(connectors)

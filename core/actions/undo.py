@@ -87,8 +87,8 @@ def left_moved(
     return Diagnostic(
         severity="info",
         code=MOVED,
-        sentence=f"{head}: the undo does not move them back.",
-        hint=f"To move them back: `trimtab undo {run_id} --with-moves`, or the switch on the "
+        sentence=f"{head}. The undo does not revert them.",
+        hint=f"To revert them: `trimtab undo {run_id} --with-moves`, or the switch on the "
         "Undo page.",
     )
 
@@ -123,8 +123,8 @@ def not_in_plan(count: int, thing: str, max_moves: int) -> Iterator[Diagnostic]:
         yield Diagnostic(
             severity="warning",
             code="undo_too_many",
-            sentence=f"One plan has at most {max_moves:,} moves back: {pluralize(count, thing)} "
-            "more could be moved back.",
+            sentence=f"A plan can revert at most {max_moves:,} moves; {pluralize(count, thing)} "
+            "more can be reverted.",
             hint="Apply this plan, then undo the run again with moves.",
         )
 

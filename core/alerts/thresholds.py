@@ -82,14 +82,22 @@ def requested(rule: str, threshold: float | None, minutes: float | None) -> dict
     one = ADJUSTABLE[rule]
     found: dict[str, float] = {}
     if threshold is not None:
-        _check(one.threshold, f"Alert {rule} has no threshold.", "Give --minutes instead.")
-        _check(0 < threshold <= _MAX, f"{threshold:g} is no threshold.", "Give a number above 0.")
+        _check(one.threshold, f"Alert {rule} has no threshold.", "Use --minutes.")
+        _check(
+            0 < threshold <= _MAX,
+            f"{threshold:g} is not a valid threshold.",
+            "Specify a number above 0.",
+        )
         found[one.threshold] = threshold / 100 if one.unit == "%" else threshold
     if minutes is not None:
-        _check(one.minutes, f"Alert {rule} has no minutes.", "Give --threshold instead.")
-        _check(0 <= minutes <= _MAX, f"{minutes:g} min is no time.", "Give 0 or more minutes.")
+        _check(one.minutes, f"Alert {rule} has no minutes.", "Use --threshold.")
+        _check(
+            0 <= minutes <= _MAX,
+            f"{minutes:g} min is not a valid duration.",
+            "Specify 0 or more minutes.",
+        )
         found[one.minutes] = minutes
-    _check(found, "Nothing is to change.", "Give --threshold, --minutes or --reset.")
+    _check(found, "Nothing to change.", "Specify --threshold, --minutes or --reset.")
     return found
 
 

@@ -156,18 +156,18 @@ def effect_sentence(effect: Effect) -> str:
     before, after = effect.before, effect.after
     moves = pluralize(after.moves, "move")
     if after.returned:
-        moves += f", {after.returned:,} of them back"
+        moves += f", {after.returned:,} returned"
     end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
     if not effect.is_harmful:
         return f"Simulated: {end}{'' if after.converges else '; it does not converge'}."
     if not after.converges:
-        return f"Not recommended: simulated, it does not converge ({end})."
-    return f"Not recommended: simulated, the cluster ends less even ({end})."
+        return f"Not recommended: the simulation does not converge ({end})."
+    return f"Not recommended: the simulation ends with a higher deviation ({end})."
 
 
 def _words(outcome: Outcome) -> str:
     end = "" if outcome.converges else ", does not converge"
-    returned = f" ({outcome.returned:,} back)" if outcome.returned else ""
+    returned = f" ({outcome.returned:,} returned)" if outcome.returned else ""
     missing = f", {outcome.missing:,} incomplete" if outcome.missing else ""
     moves = pluralize(outcome.moves, "move")
     return f"{format_ratio(outcome.deviation)} with {moves}{returned}{missing}{end}"
@@ -299,25 +299,24 @@ class Diagnosis:
             late = f"{counted}; {self.progress}." if self.progress else ""
             return " ".join(filter(None, (self.problem, self._short_of_even(), late)))
         if self.refuted:
-            verb = "helps" if self.refuted == 1 else "help"
             late = f"; {self.progress}" if self.progress else ""
             return (
-                f"{self.problem} {pluralize(self.refuted, 'change')} {verb} with some random "
+                f"{self.problem} {pluralize(self.refuted, 'change')} effective with some random "
                 f"placements, none with all{late}."
             )
         if self.progress:
             if not self.tried:
-                late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
+                late = f"No simulation of {pluralize(self.untried, 'change')} finished"
                 return f"{self.problem} {late}: time limit reached."
             return f"{self.problem} No cause found yet: {self.progress}."
-        return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."
+        return f"{self.problem} No single setting changes this ({self.tried:,} changes simulated)."
 
     @property
     def _without_cause(self) -> str:
         """Return the verdict; an all-clear names its scope."""
         late = f"{self.progress}." if self.progress else ""
         if self.verdict is None:
-            return " ".join(filter(None, ("No problem of load found.", late)))
+            return " ".join(filter(None, ("No load problem found.", late)))
         found = self.verdict.problems
         if self.verdict.is_clear:
             return " ".join(filter(None, (self.verdict.headline, self.verdict.scope, late)))
@@ -331,5 +330,5 @@ class Diagnosis:
         best = min((end for end in ends if end is not None), default=0.0)
         if None in ends or best <= self.target_ratio:
             return ""
-        alone = "The fix" if len(ends) == 1 else "No fix alone is enough: the best"
+        alone = "The fix" if len(ends) == 1 else "No single fix is sufficient: the best"
         return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(self.target_ratio)})."

@@ -105,7 +105,7 @@ class _Pegasus:
         if request.broker is not None or request.bundle is not None:
             raise InputError(
                 f"{snapshot.manifest.cluster} is a Pegasus cluster; {option} is for Pulsar.",
-                hint="Give --node with a node (host:port) or a partition (app.index).",
+                hint="Specify a node (--node host:port) or a partition (app.index).",
             )
         is_partition = request.node is not None and is_gpid(request.node)
         return diagnose_pegasus(
@@ -143,8 +143,8 @@ def system_of(kind: str) -> SystemDiagnosis:
     """
     if kind not in SYSTEMS:
         raise InputError(
-            f"There is no diagnosis of {kind} clusters.",
-            hint=f"`trimtab health` has their findings; diagnosed are {', '.join(SYSTEMS)}.",
+            f"Diagnosis is not available for {kind} clusters.",
+            hint=f"Use `trimtab health`; diagnosis is available for {', '.join(SYSTEMS)}.",
         )
     return SYSTEMS[kind]
 

@@ -149,4 +149,4 @@ def findings_sentence(findings: tuple[Finding, ...]) -> str:
         for severity, number in counts.items()
         if number
     ]
-    return ", ".join(parts) if parts else "nothing to report"
+    return ", ".join(parts) if parts else "no findings"

@@ -31,9 +31,9 @@ Held = Literal["broker_bound", "excluded", "recently_moved", "unknown"]
 HELD: Final[tuple[Held, ...]] = ("broker_bound", "excluded", "recently_moved", "unknown")
 HELD_WORDS: Final[dict[Held, str]] = {
     "broker_bound": "belongs to the broker itself (heartbeat, SLA)",
-    "excluded": "is in excluded namespaces",
-    "recently_moved": "moved a moment ago",
-    "unknown": "is in bundles without statistics",
+    "excluded": "is in an excluded namespace",
+    "recently_moved": "moved recently",
+    "unknown": "has no bundle statistics",
 }
 _MSGS_PER_POINT: Final = 1_000.0
 

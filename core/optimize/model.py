@@ -169,10 +169,9 @@ class Proposal:
         moved = format_bytes_per_s(end.moved_bytes_per_s - start.moved_bytes_per_s)
         before, after = format_ratio(start.mean_deviation), format_ratio(end.mean_deviation)
         if before == after:
-            return f"{others} ({moved}, {clients}) would gain nothing."
-        verb = "lower" if end.mean_deviation < start.mean_deviation else "raise"
+            return f"{others} ({moved}, {clients}) would not change it."
         return (
-            f"{others} ({moved}, {clients}) would {verb} the mean deviation "
+            f"{others} ({moved}, {clients}) would change the mean deviation "
             f"from {before} to {after}."
         )
 

@@ -130,7 +130,7 @@ def goal_band(mean: float, request: OptimizeRequest) -> Band:
     if request.relief is not None:
         return Band(-np.inf, request.relief)
     if request.within is None:
-        raise InvariantError("A request gets the cluster's target before it is solved.")
+        raise InvariantError("The target of the cluster is not set.")
     return Band(mean * (1 - request.within), mean * (1 + request.within))
 
 

@@ -45,12 +45,12 @@ class HealthState(enum.IntEnum):
 
 
 _MEANINGS = {
-    HealthState.DEAD: "No replica serves it: neither reads nor writes.",
-    HealthState.UNREADABLE: "It has no primary: neither reads nor writes until one is chosen.",
-    HealthState.UNWRITABLE: "Reads work, writes are refused: too few replicas.",
-    HealthState.WRITABLE_ILL: "Reads and writes work with fewer replicas than wanted.",
-    HealthState.HEALTHY: "All replicas are there.",
-    HealthState.SPLITTING: "Its parent serves it until it has registered.",
+    HealthState.DEAD: "No replica: reads and writes fail.",
+    HealthState.UNREADABLE: "No primary: reads and writes fail until one is elected.",
+    HealthState.UNWRITABLE: "Too few replicas: reads work, writes are refused.",
+    HealthState.WRITABLE_ILL: "Reads and writes work with fewer replicas than configured.",
+    HealthState.HEALTHY: "All replicas are present.",
+    HealthState.SPLITTING: "Its parent serves it until it is registered.",
 }
 UNREGISTERED: Final = -1
 """Ballot of a child of a partition split that has not registered (``invalid_ballot``)."""

@@ -81,8 +81,7 @@ def _held_back(one: Outlook) -> Outlook:
     if cure.action is None or cure.action.type is not ConfigType.ADD_SECONDARY:
         return one
     reason = (
-        f"{cure.reason} It is not sent: {_MAX_ADDED} is 0, as while a rolling update or an "
-        "emptying runs."
+        f"{cure.reason} It is not sent: {_MAX_ADDED} is 0, as during a rolling update or a drain."
     )
     return replace(one, cure=replace(cure, action=None, reason=reason))
 
@@ -143,8 +142,8 @@ def _of_lost(
         return Cure(
             CureStatus.DEAD,
             None,
-            f"Every replica was lost. Of {names} one becomes primary when it is back with its "
-            "data; what they hold was not diagnosed.",
+            f"Every replica was lost. One of {names} becomes primary when it is back with "
+            "its data; their data was not diagnosed.",
         ), False
     known = {one.node: one for one in dropped}
     nodes = [
@@ -186,5 +185,5 @@ def _of_living(config: PartitionConfig, guardian: Guardian) -> tuple[Cure, bool]
 def _at_level(cure: Cure, level: FunctionLevel | None) -> Cure:
     if level is None or level > FunctionLevel.FREEZED or cure.status is CureStatus.HEALTHY:
         return cure
-    reason = f"{cure.reason} Nothing of it is done at level {level.word}."
+    reason = f"{cure.reason} Not executed at level {level.word}."
     return replace(cure, action=None, reason=reason)

@@ -92,22 +92,22 @@ def ddd_remedy(
         )
         return f"Start {' and '.join(down)} with {its} data: {config.gpid} waits for it.{rest}"
     names = " and ".join(last)
-    head = f"Nothing to wait for: {names} {'is' if len(last) == 1 else 'are'} alive."
+    head = f"{names} {'is' if len(last) == 1 else 'are'} already alive."
     if copies:
         best = max(copies, key=lambda one: (one.committed, one.ballot))
         gap = config.last_committed_decree - best.committed
         lost = f", {gap:,} writes fewer than the configuration" if gap > 0 else ""
         return (
-            f"{head} {best.node} holds the newest copy of {config.gpid} (ballot {best.ballot}, "
-            f"committed {best.committed:,}{lost}): check it with `ddd_diagnose -g {config.gpid}`, "
-            "then make it primary."
+            f"{head} {best.node} has the newest copy of {config.gpid} (ballot "
+            f"{best.ballot}, committed {best.committed:,}{lost}): check it with "
+            f"`ddd_diagnose -g {config.gpid}`, then make it primary."
         )
     if copies is None:
-        return f"{head} Compare what they hold with `ddd_diagnose -g {config.gpid}`."
+        return f"{head} Compare their data with `ddd_diagnose -g {config.gpid}`."
     return (
-        f"{head} No server reports a replica of {config.gpid}: look on each for a folder that was "
-        f"moved away ({config.gpid}.pegasus.*.err, .gar or .ori in the data directories), move it "
-        "back and restart that server."
+        f"{head} No server reports a replica of {config.gpid}. On each, search for a "
+        f"folder that was moved away ({config.gpid}.pegasus.*.err, .gar or .ori in "
+        "the data directories), move it back and restart the server."
     )
 
 

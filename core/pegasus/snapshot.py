@@ -165,8 +165,8 @@ class PegasusFacts:
         """
         if not self.nodes:
             raise IncompleteSnapshotError(
-                f"The snapshot of {self.snapshot.manifest.cluster} holds no nodes.",
-                hint="Check its problems: they say what could not be read.",
+                f"The snapshot of {self.snapshot.manifest.cluster} has no nodes.",
+                hint="See its problems for what could not be read.",
             )
         tables = {table: self.partitions[app_id] for app_id, table in self.tables.items()}
         return view_of_answers(self.nodes, tables, self.disks)

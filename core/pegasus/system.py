@@ -41,9 +41,9 @@ class PegasusSystem:
     default_target_ratio = DEFAULT_TARGET_RATIO
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
-        sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
-        "only counts.",
-        hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
+        sentence="A Pegasus balancer cannot be paused by an option: at level steady it only "
+        "counts.",
+        hint="Request the run without --pause-balancer; plan a step that sets the level.",
     )
 
     def servers(self, snapshot: PegasusSnapshot) -> dict[str, str | None]:

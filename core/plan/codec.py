@@ -57,7 +57,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
     except _TwiceError as exc:
-        raise UnusablePlanError(f"{place} names {exc.args[0]!r} twice.", hint=_AGAIN) from exc
+        raise UnusablePlanError(f"{place} has the key {exc.args[0]!r} twice.", hint=_AGAIN) from exc
     _check_version(content, place)
     content.pop(_SIGNATURE, None)
     try:

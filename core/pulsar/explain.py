@@ -186,9 +186,9 @@ class Explanation:
         why = trace.sentence if trace else self.decision.sentence.rstrip(".")
         if is_held:
             why = _held_back(landings)
-            gates = (*gates, at_least("let go by the load manager:", 0.0, 1.0, "bundles"))
+            gates = (*gates, at_least("not unloaded by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
-        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays as it is"
+        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays"
         return BrokerReason(
             broker=broker,
             sheds=bool(leaving),
@@ -203,11 +203,11 @@ class Explanation:
         gate = self.deciding_gate(broker)
         if gate is None and not sheds and not is_held:
             if not self.decision.trace:
-                return f"First something else would have to change: {self.decision.sentence}"
+                return f"A prerequisite is missing: {self.decision.sentence}"
             if self.view.load_manager != "extensible" and not self._is_reported(broker):
-                return "Its load report would have to be known: without it no class looks at it."
+                return "Its load report must be known: strategies ignore brokers without one."
             if len(self.view.brokers) == 1:
-                return "Another broker would have to be there."
+                return "Another broker must be available."
         return _broker_otherwise(gate, sheds=sheds, is_held=is_held)
 
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
@@ -239,8 +239,10 @@ class Explanation:
         if both is None:
             return reason.otherwise
         if simulate is None:
-            return f"{reason.otherwise} Two settings do it in the next round: {both.sentence}."
-        return f"{reason.otherwise} Two settings do it: {both.sentence}. {simulate(both)}"
+            return (
+                f"{reason.otherwise} Two settings change this in the next round: {both.sentence}."
+            )
+        return f"{reason.otherwise} Two settings change this: {both.sentence}. {simulate(both)}"
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.
@@ -279,10 +281,9 @@ def _held_back(landings: Sequence[Landing]) -> str:
     """Return that the load manager leaves alone what the strategy picked."""
     reasons = list(dict.fromkeys(one.skipped for one in landings))
     others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
-    verb = "is" if len(landings) == 1 else "are"
     return (
-        f"{pluralize(len(landings), 'bundle')} {verb} picked, and the load manager leaves "
-        f"{'it' if len(landings) == 1 else 'all of them'}: {reasons[0]}{others}"
+        f"{pluralize(len(landings), 'bundle')} selected, none unloaded by the load manager: "
+        f"{reasons[0]}{others}"
     )
 
 
@@ -301,29 +302,29 @@ def _comparable_distance(gate: Gate) -> float:
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
     """Return what besides settings would have to change for the verdict on a broker to turn."""
     if is_held:
-        return "Isolation, anti-affinity or placement would have to let another broker have them."
+        return "Isolation, anti-affinity or placement must allow another broker for them."
     if sheds:
         detail = f": {gate.sentence}" if gate else ""
-        return f"It stays as it is when its load falls far enough, or that of others rises{detail}."
+        return f"It stays when its load drops far enough, or that of others rises{detail}."
     if gate is None:
-        return "Its place among the brokers would have to change."
+        return "Its rank among the brokers must change."
     return f"{_what_would_have_to(gate)}: {gate.sentence}."
 
 
 def _what_would_have_to(gate: Gate) -> str:
     if gate.is_alternative:
-        return "The load would have to become less even"
+        return "The load must become more uneven"
     return {
-        "places": "It would have to be one of the busiest",
-        "bundles": "It would have to have more to give",
-        "rounds": "The load would have to stay uneven",
-    }.get(gate.unit, "The load would have to change")
+        "places": "It must be one of the busiest",
+        "bundles": "It must have more load to shed",
+        "rounds": "The load must stay uneven",
+    }.get(gate.unit, "The load must change")
 
 
 MAY_MOVE: Final = "may move"
 REPORTED: Final = "named in a load report"
 RESTED: Final = "rested"
-ALLOWED: Final = "namespace is shed"
+ALLOWED: Final = "namespace can be shed"
 ON_SHEDDING: Final = "on a broker that sheds"
 PICKED: Final = "picked"
 CHECKED: Final = "checked"
@@ -427,7 +428,7 @@ class BundleTrail:
             sentence=f"It {verb} shed in the next round: {conditions[-2].sentence}",
             conditions=tuple(conditions),
             destinations=dict(landing.distribution) if landing else {},
-            otherwise=f"It stays when the load of {self.holder} falls far enough, or its own does.",
+            otherwise=f"It stays when the load of {self.holder} drops far enough, or its own does.",
         )
 
     def _conditions(self) -> Iterator[Condition]:
@@ -442,19 +443,19 @@ class BundleTrail:
         yield self._picked()
         landing = self._landing()
         why = landing.skipped if landing else ""
-        left = f"It was picked, and the load manager leaves it: {why}."
-        found = "The load manager finds a place for it."
+        left = f"It was selected, but the load manager does not unload it: {why}."
+        found = "The load manager finds a destination for it."
         yield Condition(CHECKED, is_met=not why, sentence=left if why else found)
 
     def _may_move(self) -> Condition:
         view = self.round.view
         if view.is_broker_bound[self.row]:
-            bound = "It belongs to its broker (heartbeat or SLA) and never moves."
+            bound = "It is bound to its broker (heartbeat or SLA) and never moves."
             return Condition(MAY_MOVE, is_met=False, sentence=bound)
         if self._is_exempt_system:
-            exempt = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
+            exempt = f"Shedding of this release excludes {SYSTEM_NAMESPACE}."
             return Condition(MAY_MOVE, is_met=False, sentence=exempt)
-        return Condition(MAY_MOVE, is_met=True, sentence="It belongs to no broker in particular.")
+        return Condition(MAY_MOVE, is_met=True, sentence="It is not bound to a broker.")
 
     @property
     def _is_exempt_system(self) -> bool:
@@ -468,22 +469,21 @@ class BundleTrail:
     def _otherwise(self, unmet: Condition) -> str:
         """Return what would have to change, apart from settings, for it to be shed."""
         grace = self.round.settings.number(_GRACE)
-        goes = "Nothing changes that: it goes where its broker goes."
+        goes = "This cannot be changed: it is bound to its broker."
         return {
-            MAY_MOVE: "The brokers would need 2.11.1 or later." if self._is_exempt_system else goes,
-            REPORTED: "It would have to have topics, on a broker that reports it.",
-            RESTED: f"Its grace period of {grace:g} min would have to be over.",
-            ALLOWED: f"Its namespace would have to be taken out of {_EXCLUDED}.",
+            MAY_MOVE: "The brokers need 2.11.1 or later." if self._is_exempt_system else goes,
+            REPORTED: "It must have topics, on a broker that reports it.",
+            RESTED: f"Its grace period of {grace:g} min must be over.",
+            ALLOWED: f"Its namespace must be removed from {_EXCLUDED}.",
             ON_SHEDDING: self._broker_otherwise(),
-            PICKED: "Its traffic, or how much its broker is to give away, would have to change.",
-            CHECKED: "Isolation, anti-affinity or placement would have to let another broker have "
-            "it.",
+            PICKED: "Its traffic, or the amount its broker is to shed, must change.",
+            CHECKED: "Isolation, anti-affinity or placement must allow another broker for it.",
         }[unmet.name]
 
     def _broker_otherwise(self) -> str:
         holder = self.holder
         if holder is None:
-            return "A broker would have to own it."
+            return "A broker must own it."
         return self.round.of_broker(holder).otherwise
 
     @property
@@ -511,20 +511,20 @@ class BundleTrail:
             return Condition(
                 REPORTED,
                 is_met=False,
-                sentence="No load report names it: it has no topics.",
+                sentence="No load report has it: it has no topics.",
                 measured=topics,
                 threshold=1.0,
                 unit="topics",
                 distance=max(1.0 - topics, 0.0),
             )
         if not view.is_measured[self.row]:
-            return Condition(REPORTED, is_met=False, sentence="Nothing is measured of it yet.")
+            return Condition(REPORTED, is_met=False, sentence="It has no statistics yet.")
         return Condition(REPORTED, is_met=True, sentence=f"{view.brokers[reporter]} reports it.")
 
     def _rested(self) -> Condition:
         is_resting = self.bundle in self.round.known_recent
-        rests = "It changed hands a moment ago and may be in its grace period."
-        rested = "No move of it was seen within the grace period."
+        rests = "It moved recently and may be in its grace period."
+        rested = "No move of it was observed within the grace period."
         return Condition(RESTED, is_met=not is_resting, sentence=rests if is_resting else rested)
 
     def _allowed(self) -> Condition:
@@ -556,7 +556,9 @@ class BundleTrail:
         if gate is not None and gate.is_open is is_open:
             return Condition.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_met=is_open)
         outcome = (
-            "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
+            "it is selected"
+            if is_open
+            else f"{pluralize(len(picked), 'bundle')} of others were selected"
         )
         return Condition(PICKED, is_met=is_open, sentence=f"{where}, and {outcome}.")
 

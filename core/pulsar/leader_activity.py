@@ -94,15 +94,15 @@ def leader_activity(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Le
 def _unexamined(snapshot: PulsarSnapshot, settings: EffectiveSettings, written: int | None) -> str:
     manager = snapshot.manifest.load_manager
     if manager == "extensible":
-        return "the leader of the extensible manager writes nothing at an interval"
+        return "the leader of the extensible manager writes no averages"
     if snapshot.manifest.leader is None:
         return ""  # which is a finding of its own
     if not settings.flag(_ENABLED):
-        return "the load balancer is switched off, so that the leader writes nothing"
+        return "the load balancer is switched off, so the leader writes nothing"
     if written is None:
         sources = {one.source for one in snapshot.manifest.tables.values()}
         place = "this dump" if "dump" in sources else "this snapshot"
-        return f"when the leader wrote its averages last is not in {place}"
+        return f"{place} does not have the time of the leader's last averages"
     return ""
 
 

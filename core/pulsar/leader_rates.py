@@ -20,8 +20,9 @@ from core.snapshot import PulsarSnapshot
 Flags = NDArray[np.bool_]
 
 _STARTED: Final = (
-    "Some brokers have a stored long-term rate of 0 although their bundles have traffic: they "
-    "started after the leader's last write, and the leader itself may know more."
+    "Some brokers have a stored long-term rate of 0 although their bundles "
+    "have traffic: they started after the leader's last write, and the "
+    "leader itself may have newer rates."
 )
 _SAME_RATIO: Final = 1e-3
 """Two sums of averages that differ by less were written together."""
@@ -55,7 +56,7 @@ def leader_long_rates(stored: Floats, bundles: dict[str, Any]) -> tuple[Floats, 
         started = bool(((stored == 0) & (present > 0)).any())
         return np.where(unknown, present, stored), _STARTED * started
     moved = unknown | ~_close(present, stored, _SAME_RATIO if same_write else _MOVED_RATIO)
-    note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
+    note = "Long-term rates of brokers whose bundles changed are sums over their current bundles."
     return np.where(moved, present, stored), note if moved.any() else ""
 
 

@@ -187,12 +187,16 @@ class Liveness:
             for row in stopped[:_NAMED]
         ]
         notes += [
-            f"{row.sentence} It is excluded here; the cluster's own leader may still choose it "
-            "while it is registered."
+            f"{row.sentence} It is excluded here; the cluster's leader may still "
+            "choose it while it is registered."
             for row in dead[:_NAMED]
         ]
         more = len(stopped) + len(dead) - len(notes)
-        return (*notes, f"{pluralize(more, 'more broker')} likewise.") if more else tuple(notes)
+        return (
+            (*notes, f"{pluralize(more, 'more broker')} have the same problem.")
+            if more
+            else tuple(notes)
+        )
 
     def state_of(self, broker: str) -> State:
         """Return the state of a broker; ``unknown`` for one that nothing names."""
@@ -410,7 +414,7 @@ class _Facts:
         facts = {
             "not registered": not is_registered and state != UNREGISTERED,
             "no session": signs.session == 0,
-            "its session lives": bool(signs.session) and state == STOPPED,
+            "its session is valid": bool(signs.session) and state == STOPPED,
             f"report {format_age(self._age_s(broker))} old": signs.is_late,
         }
         if any(facts.values()):
@@ -426,7 +430,7 @@ class _Facts:
             yield f"{_UNJUDGED if is_registered else ''}{self._without_sessions}"
 
 
-_UNJUDGED: Final = "one clock may be ahead of all others, and "
+_UNJUDGED: Final = "the clock of one broker may be ahead, and "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

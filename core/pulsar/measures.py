@@ -313,15 +313,13 @@ def balance_sentence(measures: Measures, target: Target | None = None) -> str:
     spread = measures.of(target.measure)
     count = len(spread.brokers)
     if count == 0:
-        return "No broker is known: nothing can be said about the balance."
+        return "No broker is known; the balance is unknown."
     if spread.known_count == 0:
         return f"None of the {count} brokers reports its {spread.label}: the balance is unknown."
     if not spread.total:
         return f"The {count} brokers carry no {spread.label} at all."
     if count == 1:
-        return (
-            f"The only broker carries {spread.text_of(spread.total)}: there is nothing to balance."
-        )
+        return f"The only broker carries {spread.text_of(spread.total)}; balancing does not apply."
     return f"{top_share_sentence(spread)}; {_verdict_clause(measures, target)}."
 
 
@@ -329,8 +327,8 @@ def top_share_sentence(spread: Spread) -> str:
     """Return which share of the total the busiest quarter of the brokers carries, one clause."""
     top = max(1, round(len(spread.brokers) * _TOP_SHARE_OF_BROKERS))
     share = spread.share_of_top(top)
-    verb = "carries" if top == 1 else "carry"
-    return f"{top} of {len(spread.brokers)} brokers {verb} {_percent(share)} of the {spread.label}"
+    of = f"{pluralize(top, 'broker')} of {len(spread.brokers)}"
+    return f"{_percent(share)} of the {spread.label} on {of}"
 
 
 def _verdict_clause(measures: Measures, target: Target) -> str:

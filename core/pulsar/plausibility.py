@@ -61,8 +61,9 @@ def impossible_words(brokers: pa.Table, sources: Collection[str]) -> str:
         if named:
             more = f" and {pluralize(len(named) - 1, 'more broker')}" if named[1:] else ""
             return (
-                f"The {RESOURCE_NAMES[resource]} usage of {named[0]}{more} cannot be true: correct "
-                "it (see health) before bundles are unloaded for it."
+                f"The {RESOURCE_NAMES[resource]} usage of {named[0]}{more} is "
+                "implausible: correct it (see health) before you unload bundles "
+                "because of it."
             )
     return ""
 

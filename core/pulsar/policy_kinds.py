@@ -18,8 +18,8 @@ from urllib.parse import quote
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of
 
-_MOVED: Final = "Bundles that moved under the policy stay where they are until they are unloaded."
-_LIMITED: Final = "Messages that a limit delayed, or let through, meanwhile stay delayed, or sent."
+_MOVED: Final = "Bundles that moved under the policy stay until they are unloaded."
+_LIMITED: Final = "Messages that a limit delayed or let through stay delayed or sent."
 
 Scope = Literal["cluster", "namespace", "bundle", "group"]
 """What the name of a policy names: itself, a namespace, a bundle (or ``default``), a group."""
@@ -101,18 +101,18 @@ class PolicyKind:
             body = json.loads(text)
         except (ValueError, RecursionError) as exc:
             raise InputError(
-                f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.", hint=self._form_hint()
+                f"A {self.title} must be JSON; {text[:60]!r} is not: {exc}.", hint=self._form_hint()
             ) from exc
         if not isinstance(body, dict):
             raise InputError(
-                f"A {self.title} is a JSON object, not {text[:60]!r}.", hint=self._form_hint()
+                f"A {self.title} must be a JSON object, not {text[:60]!r}.", hint=self._form_hint()
             )
         whole = {key: _like(default, body.get(key)) for key, default in self.fields.items()}
         whole |= {key: body[key] for key in self.optional if body.get(key) is not None}
         return json.dumps(whole, sort_keys=True, separators=(",", ":"))
 
     def _form_hint(self) -> str:
-        return f"Write fields and values, for example {json.dumps(dict(self.fields))}."
+        return f"Use fields and values, for example {json.dumps(dict(self.fields))}."
 
     def check_fields(self, text: str) -> None:
         """Refuse a document with a field that its kind has not: it would be left out silently.

@@ -80,8 +80,8 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 """A guide's list for many topics of similar size: rates decide, bundles stay small."""
 
 _OPEN_OF_RATES: Final = (
-    "loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding: set your own.",
-    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores the usage of the hardware.",
+    "Own values: loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding.",
+    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores hardware usage.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {
@@ -109,7 +109,7 @@ def _defaults_of(release: str) -> Preset:
     return Preset(
         name=f"defaults-{release}",
         title=f"Upstream defaults of {release}{mark}",
-        summary=f"The value that the class of release {release} has for every setting.",
+        summary=f"Class default of every setting in release {release}.",
         values=MappingProxyType(
             {
                 setting.key: setting.default_for(release)
@@ -117,7 +117,7 @@ def _defaults_of(release: str) -> Preset:
                 if setting.exists_in(release)
             }
         ),
-        notes=("A shipped broker.conf may say otherwise than the class.",),
+        notes=("A shipped broker.conf may differ from the class default.",),
     )
 
 
@@ -125,16 +125,16 @@ PRESETS: Final[tuple[Preset, ...]] = (
     Preset(
         name="even-rates",
         title="Even message rates, small bundles",
-        summary="For many topics of similar size: message rates decide, and bundles are split "
-        "early, without an unload of the parts.",
+        summary="For many topics of similar size: balances by message rate, and splits "
+        "bundles early without unloading the parts.",
         values=MappingProxyType(dict(_BY_RATE)),
         notes=_OPEN_OF_RATES,
     ),
     Preset(
         name="bandwidth-only",
-        title="Bandwidth alone, bundles planned",
-        summary="For brokers whose network is what runs out: CPU and memory weigh nothing, and "
-        "nothing is split automatically.",
+        title="Bandwidth only, planned bundles",
+        summary="For brokers limited by network bandwidth: CPU and memory have weight "
+        "0, and nothing is split automatically.",
         values=MappingProxyType(dict(_BANDWIDTH)),
         notes=_OPEN_OF_BANDWIDTH,
     ),

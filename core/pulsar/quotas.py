@@ -178,10 +178,9 @@ def quota_note(snapshot: PulsarSnapshot) -> str:
     count = int(np.count_nonzero(unknown & ~np.isnan(seeds["msg_rate_in"])))
     if not count:
         return ""
-    verb = "begins" if count == 1 else "begin"
     return (
-        f"{pluralize(count, 'bundle')} without a stored average {verb} with the resource quota of "
-        "its own, as for a leader that starts now."
+        f"{pluralize(count, 'bundle')} without a stored average: the initial value is the resource "
+        "quota of the bundle, as for a new leader."
     )
 
 

@@ -65,7 +65,7 @@ def initial_boundaries(count: int) -> tuple[int, ...]:
         ['00000000', '55555555', 'aaaaaaaa', 'ffffffff']
     """
     if count < 1:
-        raise InputError(f"A namespace cannot have {count} bundles.", hint="Name 1 or more.")
+        raise InputError(f"A namespace cannot have {count} bundles.", hint="Use 1 or more.")
     step = RING_SIZE // count
     return (*(index * step for index in range(count)), FULL_UPPER)
 
@@ -88,7 +88,7 @@ def validate_boundaries(boundaries: Sequence[int]) -> str | None:
     if len(boundaries) < 2:
         return "there are fewer than two boundaries"
     if boundaries[0] != 0:
-        return f"they begin at 0x{boundaries[0]:08x}, not at 0x00000000"
+        return f"they start at 0x{boundaries[0]:08x}, not at 0x00000000"
     if boundaries[-1] != FULL_UPPER:
         return f"they end at 0x{boundaries[-1]:08x}, not at 0xffffffff"
     values = np.asarray(boundaries, np.int64)

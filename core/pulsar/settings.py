@@ -72,7 +72,7 @@ def find_release(text: str) -> Release:
     release = Release.of(text)
     if not release.is_known:
         raise UnknownNameError(
-            f"There is no release line {text!r}.",
+            f"Release line {text!r} does not exist.",
             hint=f"Use one of {', '.join(RELEASES)}, or a version of a line such as 4.0.8.",
             kind="release line",
             name=text,
@@ -104,14 +104,14 @@ def parse_set_options(options: Iterable[str]) -> dict[str, object]:
         key, sign, text = option.partition("=")
         if not sign:
             raise InputError(
-                f"--set {option!r} has no value.", hint="Write --set KEY=VALUE, VALUE being JSON."
+                f"--set {option!r} has no value.", hint="Use --set KEY=VALUE with a JSON value."
             )
         setting = known_setting(key.strip())
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as exc:
             raise InputError(
-                f"The value of --set {key} is not JSON: {text!r}.",
+                "A string needs double quotes: --set KEY='\"text\"'.",
                 hint="A text needs double quotes: --set KEY='\"text\"'.",
             ) from exc
         values[setting.key] = typed_value(setting, value)

@@ -102,7 +102,7 @@ class PulsarSystem:
         """
         names = _unassigned(view, snapshot)
         if names is None:
-            raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
+            raise IncompleteSnapshotError("The owners of the run's bundles were read in part only.")
         if names:
             return f"{count_named('Unassigned', names)}."
         steps = [one.step for one in view.steps if _is_left(one)]

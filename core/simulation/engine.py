@@ -197,7 +197,7 @@ class _Engine:
             return self._begun(start, run), []
         cluster, moves = start.changed(grown, gone, self._rng)
         parts = [f"{pluralize(len(what_if.added), 'broker')} joined"] if what_if.added else []
-        parts += [f"{pluralize(len(gone), 'broker')} went"] if gone else []
+        parts += [f"{pluralize(len(gone), 'broker')} left"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
         return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
@@ -337,10 +337,10 @@ def _notes(
 ) -> tuple[str, ...]:
     now = effective_settings(snapshot)
     off = [key for key in now.shedding_off if key not in overrides]
-    notes = [f"{key} is false on the cluster; it is taken for true here." for key in off]
-    notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
+    notes = [f"{key} is false on the cluster; true is assumed here." for key in off]
+    notes.append("The workload is assumed constant and follows its bundles at once.")
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
-        notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
+        notes.append("The round-robin position is unknown: it is drawn at random.")
     pair = unpaired_avg_shedder(settings, snapshot.manifest.load_manager)
     notes += [f"{pair.text} {pair.hint}"] if pair is not None else []
     return tuple(notes)
@@ -360,14 +360,13 @@ def _with_sentence(done: Simulation) -> Simulation:
             f"{done.shedding} converges after {pluralize(done.rounds_to_converge, 'round')} "
             f"({minutes:.0f} min)"
         )
-    flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""
-    verb = "changes" if done.move_count == 1 else "change"
+    flaps = f", {len(done.flaps):,} returned" if done.flaps else ""
     return replace(
         done,
         sentence=f"{start}: {pluralize(done.move_count, 'move')} "
         f"({format_bytes_per_s(done.moved_bytes_per_s)}, "
-        f"{pluralize(done.clients, 'client')}{flaps}) {verb} the max deviation from the mean "
-        f"traffic from {before} to {after}.",
+        f"{pluralize(done.clients, 'client')}{flaps}), max deviation from the mean traffic "
+        f"from {before} to {after}.",
     )
 
 

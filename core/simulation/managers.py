@@ -84,10 +84,10 @@ def manager_of(
         return ModularManager(settings)
     if not snapshot.broker_loads.num_rows:
         raise InputError(
-            f"{strategy.name} goes by what brokers of the extensible manager publish, and this "
-            "snapshot has none of it.",
-            hint="The problems of the snapshot name why, where the cluster has that manager; else "
-            "name another strategy.",
+            f"{strategy.name} uses data that brokers of the extensible manager "
+            "publish, and this snapshot has none of it.",
+            hint="If the cluster has that manager, see the problems of the snapshot; "
+            "else choose another strategy.",
         )
     return ExtensibleManager(settings, strategy)
 
@@ -103,7 +103,7 @@ class ModularManager:
             raise InputError(
                 f"A broker of {settings.release} does not start with {wanted} for placement and "
                 "another class for shedding.",
-                hint=f"Name {wanted} for both, or another placement strategy.",
+                hint=f"Use {wanted} for both, or another placement strategy.",
             )
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 

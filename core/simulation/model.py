@@ -53,7 +53,7 @@ class Run:
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
-            raise InputError(f"{self.rounds} rounds simulate nothing.", hint="Give at least 1.")
+            raise InputError(f"rounds is {self.rounds}.", hint="Specify at least 1.")
 
 
 def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[str] = ()) -> Run:

@@ -61,9 +61,9 @@ def with_brokers(snapshot: PulsarSnapshot, added: Iterable[str]) -> PulsarSnapsh
     there = set(snapshot.brokers["broker"].to_pylist())
     for name in names:
         if name in there or not host_of(name):
-            word = "is there already" if name in there else "is no broker id"
+            word = "already exists" if name in there else "is not a broker id"
             raise InputError(
-                f"{name!r} {word}.", hint="A broker that joins needs its own host:webPort."
+                f"{name!r} {word}.", hint="An added broker needs its own host:webPort."
             )
     template = _template(snapshot)
     rows = [template | {"broker": name, "web_url": f"http://{name}"} for name in names]
@@ -134,7 +134,7 @@ def gone_brokers(snapshot: PulsarSnapshot, what_if: WhatIf) -> list[str]:
         names += members
     gone = list(dict.fromkeys(names))
     if gone and len(gone) == len(known):
-        raise InputError("No broker would be left.", hint="Leave at least one.")
+        raise InputError("No broker would be left.", hint="Keep at least one.")
     return gone
 
 

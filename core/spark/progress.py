@@ -60,7 +60,7 @@ def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[No
     except (PySparkException, Py4JError) as exc:
         raise ComputeError(
             f"Spark failed while {words}: {_cause(str(exc))}",
-            hint="Its own log has the stage and the task; the job can be started again.",
+            hint="See the Spark log for the stage and the task; the job can be started again.",
         ) from exc
     finally:
         teller.finish()

@@ -73,8 +73,8 @@ def session(options: SparkOptions) -> SparkSession:
         if options not in _MADE:
             if _MADE:
                 raise PlanConflictError(
-                    f"This process runs Spark on {next(iter(_MADE)).master} already.",
-                    hint="Use one master a process.",
+                    f"This process already runs Spark on {next(iter(_MADE)).master}.",
+                    hint="Use one master per process.",
                 )
             _MADE[options] = _make(options)
         return _MADE[options]

@@ -266,7 +266,7 @@ def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals
     assert_calm(app)
     said = texts(app)
     assert "Preview: steady" in said
-    assert "proposal is discarded" in said
+    assert "is discarded" in said
 
 
 def test_level_that_was_lost_with_its_leader_is_told(site):

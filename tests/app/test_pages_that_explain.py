@@ -51,7 +51,7 @@ def test_splits_page_names_the_bundles_nearest_to_a_limit(site, fleet):
     app = site.open("splits")
     assert_calm(app)
     said = texts(app)
-    assert "over a limit" in said
+    assert "above a limit" in said
     assert "cannot be merged" in said
     app.session_state["view"] = "Algorithms"
     app.run()
@@ -152,7 +152,7 @@ def test_broker_page_tells_why_it_sheds_and_when_it_reports(site, fleet):
     said = texts(app)
     assert "Shedding decision" in said
     assert "simulated" in said.lower()
-    assert "one is due" in said
+    assert "but the check" in said
     app = site.open("broker", broker=fleet.brokers["broker"][0].as_py(), view="Leader")
     assert_calm(app)
     assert "As the leader" in texts(app)
@@ -165,7 +165,7 @@ def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, flee
     assert "next round" in texts(app)
     app = site.open("bundle", bundle=bundle, view="Automatic split")
     assert_calm(app)
-    assert "It is not split by itself" in texts(app)
+    assert "It is not split automatically" in texts(app)
 
 
 def verdicts(app):

@@ -98,7 +98,7 @@ def test_killed_leader_is_unreachable_until_another_one_leads(
     assert [finding.subject for finding in silent] == [dead]
     assert "is the leader" in silent[0].text
     wait_until(
-        "another broker leads",
+        "another broker becomes the leader",
         lambda: truth.leader() not in (None, dead),
         within_s=_GONE_WITHIN_S,
     )

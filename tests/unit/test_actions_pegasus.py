@@ -724,5 +724,5 @@ def test_nothing_is_taken_back_of_a_run_that_did_nothing() -> None:
     assert isinstance(world, PegasusWorld)
     world.faults["2.0"] = Faults("refused")
     view = run(world, move("2.0", N1, N3))
-    with pytest.raises(PlanConflictError, match="Nothing of run"):
+    with pytest.raises(PlanConflictError, match="cannot be undone"):
         undone(view, world)

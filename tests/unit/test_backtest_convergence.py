@@ -45,7 +45,7 @@ def test_the_best_one_comes_with_moves_returned_bundles_and_deviation():
     assert best is not None
     figures = best["converged_moves"], best["converged_returned"], best["converged_deviation"]
     assert figures == (7, 2, 0.1)
-    assert "7 moves, 2 of them back" in changes[0]["why"]
+    assert "7 moves, 2 returned" in changes[0]["why"]
     assert changes[0]["verdict"] == "recommended"
     assert "On the last recorded minute: deviation 90% to 10%, 7 moves" in words
 

@@ -167,7 +167,7 @@ def test_a_minute_that_was_missed_is_no_gap(usual_s):
     [
         ({THRESHOLD: [-50]}, "below 0"),
         ({THRESHOLD: [10, 101]}, "above 100"),
-        ({"defaultNamespaceBundleSplitAlgorithm": ["by_magic"]}, "no split algorithm"),
+        ({"defaultNamespaceBundleSplitAlgorithm": ["by_magic"]}, "not a split algorithm"),
     ],
     ids=str,
 )

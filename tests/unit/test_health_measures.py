@@ -155,7 +155,7 @@ def test_without_brokers_everything_is_unknown() -> None:
         ((), "No broker is known"),
         ((NAN, NAN), "None of the 2 brokers reports"),
         ((0.0, 0.0), "carry no traffic at all"),
-        ((5.0,), "nothing to balance"),
+        ((5.0,), "balancing does not apply"),
         ((10.0, 10.0, 10.0, 10.0), "1 of 4 brokers carries 25% of the traffic; balanced"),
         (
             (10.0, 10.0, 10.0, 90.0),

@@ -104,7 +104,7 @@ def test_a_sound_fleet_has_no_finding_and_is_ok() -> None:
     findings = assess(sound())
     assert findings == ()
     assert overall_state(findings) == "ok"
-    assert findings_sentence(findings) == "nothing to report"
+    assert findings_sentence(findings) == "no findings"
 
 
 def moved_to_one(snapshot: PulsarSnapshot) -> PulsarSnapshot:
@@ -269,7 +269,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "isolation_port_in_regex": (
         "warning",
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1:8080"))),
-        "must not name a port",
+        "must not contain a port",
     ),
     "isolation_view_misleads": (
         "info",

@@ -59,7 +59,7 @@ def test_too_few_replicas_for_writes_are_no_case_for_waiting():
     one = look(part_row(1, 0, NODES[0], last_drops=[NODES[3]]), dead=[NODES[3]])
     assert one.is_sure
     assert one.cure.action.type is ConfigType.ADD_SECONDARY
-    assert one.cure.reason.startswith("Writes need 2 replicas and it has 1")
+    assert one.cure.reason.startswith("Writes need 2 replicas; it has 1")
 
 
 def test_partition_without_primary_promotes_a_living_secondary():

@@ -239,7 +239,7 @@ class TestPlayed:
         content = whole(parts, tables=[table_row(2, "temp", 1)])
         content["nodes"] = [{"node": name, "is_alive": True} for name in NODES_OF_SIX]
         plan = drain_plan(snapshot_of(content), NODES_OF_SIX[:3], TERMS)
-        assert "to the guardian" in plan.by_severity("error")[0].sentence
+        assert "the guardian's choice" in plan.by_severity("error")[0].sentence
         assert drain_plan(snapshot_of(content), NODES_OF_SIX[:2], TERMS).applyable
 
     def test_a_rolling_update_ends_with_every_replica_where_it_was(self):

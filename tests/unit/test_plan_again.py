@@ -100,7 +100,7 @@ def test_one_bad_destination_spoils_its_own_bundle_only(fleet, hot) -> None:
 
 
 def test_a_destination_for_a_bundle_that_stays_is_refused(fleet, hot) -> None:
-    with pytest.raises(InputError, match="not to be unloaded"):
+    with pytest.raises(InputError, match="not unloaded"):
         planned(fleet, hot[:1], destinations={hot[1]: COOL})
 
 

@@ -300,7 +300,7 @@ def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
     assert "1 of" not in worse
     assert "drives the busiest" in worse
     nothing = previewed(fleet, "pulsar/10.1.0.1:8080/0x00000000_0xffffffff")
-    assert plan_sentence(nothing).startswith("Nothing would happen")
+    assert plan_sentence(nothing).startswith("No effect")
 
 
 @pytest.mark.parametrize(

@@ -286,14 +286,14 @@ def test_what_becomes_of_an_entry_log(live: float, action: str):
     [
         ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "longer than"),
         ({"retention_minutes": 600, "retention_megabytes": -1, "ttl_s": 3600}, 5, -1, "skips data"),
-        ({"retention_minutes": 60}, 5, -1, "size of 0 keeps nothing"),
-        ({"retention_megabytes": 60}, 5, -1, "time of 0 keeps nothing"),
-        ({"ttl_s": 600}, 30, -1, "before it has read them"),
+        ({"retention_minutes": 60}, 5, -1, "size of 0 retains nothing"),
+        ({"retention_megabytes": 60}, 5, -1, "time of 0 retains nothing"),
+        ({"ttl_s": 600}, 30, -1, "before they are read"),
         ({"ttl_s": 60}, 0.5, -1, "6.0 times"),
-        ({}, None, -1, "without end."),
+        ({}, None, -1, "unlimited."),
         ({}, None, 100, "until the backlog quota"),
-        ({}, 60, 100, "over the backlog quota"),
-        ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "above the retention"),
+        ({}, 60, 100, "more than the backlog quota"),
+        ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "exceeds the retention"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(rule, consumed, quota, words):
@@ -354,7 +354,7 @@ def test_a_full_namespace_is_cut_as_far_as_it_goes_and_the_verdict_says_what_wou
     assert surgery.needed > surgery.room == 6
     full = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=16)
     assert not full.cuts
-    assert "Only more partitions" in full.verdict
+    assert "Add partitions" in full.verdict
 
 
 @given(

@@ -29,9 +29,9 @@ def fleet() -> PulsarSnapshot:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ('set resource_group g {"publishRateInMsgs": -5}', "goes from -1 to 2,147,483,647"),
-        ('set resource_group g {"publishRateInMsgs": 99999999999}', "goes from -1"),
-        ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "goes from -1"),
+        ('set resource_group g {"publishRateInMsgs": -5}', "the range is -1 to 2,147,483,647"),
+        ('set resource_group g {"publishRateInMsgs": 99999999999}', "the range is -1"),
+        ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "the range is -1"),
         ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
         ('set resource_group g {"publishRateInMsg": 5}', "No field named 'publishRateInMsg'"),
         ("set resource_group g h i", "is JSON"),
@@ -70,20 +70,20 @@ def test_what_is_not_set_cannot_be_removed(fleet):
         fleet, [DesiredPolicy("resource_group", "gold", None)], PlanOptions(now=NOON)
     )
     told = [one.sentence for one in plan.diagnostics if one.code == "already_set"]
-    assert told == ["There is no resource group gold: nothing is to be removed."]
+    assert told == ["The resource group gold does not exist: nothing to remove."]
     assert not plan.steps
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"limit": "-2"}, "it goes from -1"),
-        ({"limit": "1e30"}, "it goes from -1"),
+        ({"limit": "-2"}, "the range is -1"),
+        ({"limit": "1e30"}, "the range is -1"),
         ({"limit": "nan"}, "finite number"),
-        ({"usage": "1,x"}, "no list of numbers"),
+        ({"usage": "1,x"}, "not a list of numbers"),
         ({"usage": "1,-3"}, "from 0 on"),
         ({"usage": "inf"}, "from 0 on"),
-        ({"steps": "x:1,2"}, "no number of periods"),
+        ({"steps": "x:1,2"}, "not a number of periods"),
         ({"steps": "5:1,2;5:1"}, "another 1"),
         ({"steps": "9999999:1"}, "periods"),
         ({"steps": ""}, "No step"),
@@ -149,7 +149,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
     plan = build_policy_plan(fleet, desired, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
     told = limit_effects(fleet, effective_settings(fleet), policy_changes(plan.steps))
-    assert any("slowed down" in one for one in told)
+    assert any("throttled" in one for one in told)
     assert any("do not apply" in one for one in told)
     assert any("no client is" in one for one in told)
     assert len(presenter.difference(policy_changes(plan.steps))) == 4 + 1 + 2
@@ -161,7 +161,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
 def test_zero_is_said_to_be_no_limit(fleet):
     policy = DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
     plan = build_policy_plan(fleet, [policy], PlanOptions(now=NOON))
-    assert "brokers take" in plan.by_severity("warning")[0].sentence
+    assert "brokers treat" in plan.by_severity("warning")[0].sentence
 
 
 def test_steps_of_demand_are_repeated_and_bounded():

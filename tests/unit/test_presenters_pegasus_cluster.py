@@ -200,7 +200,9 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
     plan = level_plan(facts.snapshot, "lively", PlanOptions(now=datetime.now(UTC)))
     refills = [one.sentence for one in plan.diagnostics if one.code == "fills_set_aside"]
     assert len(refills) == 2
-    assert "db4:34801 is drained: at level lively the balancer fills it again." in refills
+    assert (
+        "db4:34801 is drained: at level lively the balancer moves replicas to it again."
+    ) in refills
 
 
 def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():
@@ -353,7 +355,7 @@ def test_change_of_level_says_what_begins_and_what_ends():
     assert "Begins to balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
     assert "Does not accept table changes" in down
-    assert "pending proposal is discarded" in down
+    assert "pending proposal (repair and balance) is discarded" in down
 
 
 def test_setting_a_level_again_clears_only_at_steady_and_below():

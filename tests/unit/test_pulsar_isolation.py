@@ -93,7 +93,7 @@ def test_an_expression_with_a_port_leaves_no_broker_before_release_5() -> None:
     assert policy.placement_role_of("10.0.0.1:8080", "5.0") == "primary"
     (difference,) = matcher_differences([policy], ["10.0.0.1:8080"], "4.2")
     assert (difference.placement_role, difference.rest_role) == ("none", "primary")
-    assert "must not name" in difference.sentence
+    assert "must not contain" in difference.sentence
     assert matcher_differences([policy], ["10.0.0.1:8080"], "5.0") == ()
 
 

@@ -70,7 +70,7 @@ def test_everything_in_a_sound_fleet_is_held() -> None:
 def test_owner_that_is_not_registered_leaves_orphans() -> None:
     gone = unheard(fleet(), brokers()[0])
     assert state_of(gone, bundle_of(0)) == owners.ORPHANED
-    assert "orphaned: owned" in found_in(gone).sentence
+    assert "orphaned: the owner" in found_in(gone).sentence
     assert "orphaned_bundles" in codes(gone)
     first = found_in(gone).wrong.to_pylist()[0]
     assert first["owner"] == brokers()[0]
@@ -224,11 +224,11 @@ def test_leaders_are_told_from_the_znode_and_the_record() -> None:
         ("a", None, start + timedelta(hours=5)),
     ]
     assert history.per_day == pytest.approx(1.0)
-    assert "2 changes in the 2 d that are recorded, 1.0 a day" in history.sentence
+    assert "2 changes in the recorded 2 d, 1.0 a day" in history.sentence
     unseen = leader_history("d", NOON, changes, (start, NOON))
     assert [one.broker for one in unseen.leads] == ["d", "c", "b", "a"]
     alone = leader_history("a", None, [], None)
-    assert alone.sentence == "a leads. Nothing is recorded of earlier ones."
+    assert alone.sentence == "a leads. Earlier leaders are not recorded."
     assert leader_history(None, None, [], None).leads == ()
 
 
@@ -239,7 +239,7 @@ def test_cost_of_a_new_leader_follows_the_strategy() -> None:
     costs = " ".join(change_costs(effective_settings(snapshot), "modular"))
     assert "ThresholdShedder's smoothed usage" in costs
     other = with_settings(fleet(), (None, name, f"{package}.OverloadShedder", "file"))
-    assert "keeps nothing" in " ".join(change_costs(effective_settings(other), "modular"))
+    assert "keeps no state" in " ".join(change_costs(effective_settings(other), "modular"))
     assert "channel" in " ".join(change_costs(effective_settings(other), "extensible"))
 
 

@@ -81,10 +81,10 @@ DOWN = ProposeMany(
     ("steps", "purpose"),
     [
         ((EMPTY, GONE), f"{N1} has no primaries"),
-        ((EMPTY, GONE, DOWN, wait("no_replicas", N1)), f"{N1} holds no replicas"),
+        ((EMPTY, GONE, DOWN, wait("no_replicas", N1)), f"{N1} has no replicas"),
         (
             (EMPTY, GONE, DOWN, wait("no_replicas", N1), wait("gone", N1)),
-            f"{N1} holds no replicas and is not alive",
+            f"{N1} has no replicas and is not alive",
         ),
         (
             (EMPTY, GONE, wait("running", N1), wait("no_replicas", N1), wait("restarted", N1)),
@@ -95,13 +95,13 @@ DOWN = ProposeMany(
         ((move("2.1", N4, N3, "copy_sec"),), f"{N3} has the secondary of 2.1"),
         ((EMPTY,), "4 partitions have the replicas that the plan moves"),
         ((EMPTY, GONE, move("2.1", N2, N1)), "4 partitions have the replicas that the plan moves"),
-        ((change("REMOVE", N2),), f"{N2} was taken out of 2.1"),
+        ((change("REMOVE", N2),), f"{N2} was removed from 2.1"),
         ((change("ADD_SECONDARY", N3),), f"{N3} has the secondary of 2.1"),
         ((SetMetaLevel(before="steady", level="lively"),), "meta level is lively"),
         ((SetMetaLevel(before="steady", level="lively", is_restored=True),), ""),
         ((LASTING,), f"{LASTING.key} is 7"),
         ((EMPTY, GONE, LASTING), f"{N1} has no primaries"),
-        ((wait("balanced"),), "nothing is left to balance"),
+        ((wait("balanced"),), "the balancer has nothing to do"),
         ((wait("healthy"),), ""),
     ],
 )

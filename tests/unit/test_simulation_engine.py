@@ -325,7 +325,7 @@ def test_a_short_rest_and_a_narrow_band_make_bundles_ping_pong():
     run = Run(shedding=THRESHOLD, rounds=12)
     done = simulate(snapshot, run, overrides=overrides)
     assert done.flaps
-    assert "where a bundle" in done.sentence
+    assert "returned" in done.sentence
     moves = {(one.number, move.bundle): move for one in done.rounds for move in one.moves}
     for flap in done.flaps:
         assert moves[flap.left_round, flap.bundle].source == flap.home

@@ -50,7 +50,7 @@ def test_a_dump_of_lines_without_a_znode_is_not_read_to_its_end(tmp_path: Path) 
         (b'{"path": "\xd3"}', "line 1: It is not text in UTF-8"),
         (b'{"path": "/loadbal', "line 1: It is not JSON: Input data was truncated"),
         (b'{"a": 1}\n', "line 1: It is not a JSON object"),
-        (b'{"path": "/other"}\n', "holds no znode of Pulsar's load balancing"),
+        (b'{"path": "/other"}\n', "has no znode of Pulsar's load balancing"),
     ],
 )
 def test_a_dump_without_a_znode_names_its_first_fault(

@@ -206,7 +206,7 @@ def test_a_refused_algorithm_without_positions_offers_none_and_costs_nothing_kno
     assert found.verdict.code == "refused"
     assert "positions" not in found.verdict.hint
     assert (found.cost.bundles_after, found.cost.znodes_added) == (None, None)
-    assert "hangs on topics" in found.cost.sentence
+    assert "depends on topics" in found.cost.sentence
 
 
 def test_a_bundle_that_stays_whole_costs_nothing() -> None:

@@ -162,7 +162,7 @@ def with_topics(shares: list[float], rate: float = 40_000) -> PulsarSnapshot:
 def test_a_topic_among_many_carries_its_bundle_where_topics_are_read():
     found = only(with_topics([0.9, 0.05, 0.05]), "topic_carries_bundle")
     assert found.severity == "warning"
-    assert "persistent://t/n/x-0 makes 90% of it" in found.sentence
+    assert "persistent://t/n/x-0 causes 90% of it" in found.sentence
 
 
 @pytest.mark.parametrize(

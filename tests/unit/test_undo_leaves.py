@@ -220,7 +220,7 @@ def test_what_moved_is_counted_in_words() -> None:
         (SetMetaLevel(before="lively", level="steady"), "not queued again"),
         (SetServerSetting(key=FLOW, value="true", before="false"), "stay where they are"),
         (move("2.0", N1, N3), "look it up again"),
-        (move("2.0", N1, N2, "copy_sec"), "a second time"),
+        (move("2.0", N1, N2, "copy_sec"), "again"),
         (batch(N1, p0=N3), "look these up again"),
         (AwaitState(state="restarted", node=N1), "not undone"),
         (setting_of(), "stay so"),

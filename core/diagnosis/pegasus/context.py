@@ -136,7 +136,7 @@ class PegasusDiagnosisContext:
         if table.size:
             count = int(view.partition_counts[table[0]])
             raise UnknownNameError(
-                f"There is no partition {self.partition}.",
+                f"Partition {self.partition} does not exist.",
                 hint=f"Table {app_id} ({view.app_names[table[0]]}) has {app_id}.0 to "
                 f"{app_id}.{count - 1}.",
                 kind="partition",
@@ -175,7 +175,7 @@ class PegasusDiagnosisContext:
         """The switches of the balancer."""
         options, assumed = self.facts.options()
         if assumed:
-            self.notes.append(f"Not reported, assumed at their defaults: {', '.join(assumed)}.")
+            self.notes.append(f"Not reported, defaults assumed: {', '.join(assumed)}.")
         return options
 
     @cached_property
@@ -185,7 +185,7 @@ class PegasusDiagnosisContext:
             return self.facts.effective_level
         stored = self.facts.stored_level
         if stored is None:
-            self.notes.append("The level is unknown: judged as if it were lively.")
+            self.notes.append("The level is unknown; level lively is assumed.")
             return FunctionLevel.LIVELY
         return effective_level(stored, alive_count=len(self.alive), dead_count=len(self.dead))
 
@@ -361,7 +361,7 @@ class PegasusDiagnosisContext:
         if self.view.children:
             found.append(f"table {self.view.splitting_tables[0]} being split")
         if self.is_uninformed:
-            found.append("disks that the meta server does not know")
+            found.append("disks unknown to the meta server")
         return tuple(found)
 
     @property

@@ -174,18 +174,17 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     if context.row is not None:
         return partition_problem(context, context.row)
     if context.node in context.dead:
-        return f"{context.node} is dead: it gets nothing."
+        return f"{context.node} is dead: it receives no replicas."
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
-        lack = "lacks" if unhealthy == 1 else "lack"
-        return f"{unhealthy:,} of {pluralize(total, 'partition')} {lack} replicas."
+        return f"{unhealthy:,} of {pluralize(total, 'partition')} under-replicated."
     baseline = context.baseline
     if not baseline.converges and not baseline.moves:
-        return "The balancer plans the same copies every round, and none of them is executed."
+        return "The balancer plans the same copies in every round, and none is executed."
     if not baseline.converges:
         return (
             f"The balancer does not converge: {pluralize(baseline.moves, 'move')} in "
-            f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} of them back."
+            f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} returned."
         )
     return _uneven_words(context, has_causes=has_causes)
 
@@ -200,10 +199,10 @@ def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
         return _farthest(context)
     if end > start + MIN_GAIN_RATIO:
         return (
-            f"The balancer makes the load less even: {format_ratio(start)} from the mean now, "
+            f"The balancer increases the deviation: {format_ratio(start)} now, "
             f"{format_ratio(end)} after {pluralize(baseline.moves, 'move')}."
         )
-    return "Replicas are even over the nodes, but not within tables, disks or primaries."
+    return "Replicas are balanced over the nodes, but not within tables, disks or primaries."
 
 
 def _is_uneven(context: PegasusDiagnosisContext) -> bool:
@@ -246,8 +245,8 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     yield from black_listed(context)
     if len(context.blockers) > 1:
         yield (
-            f"Nothing is balanced before all of these are over: {', '.join(context.blockers)}. "
-            "The effect of each is what it adds to the others."
+            f"Balancing is blocked by: {', '.join(context.blockers)}. Each effect is the "
+            "marginal effect of one fix, given all other fixes."
         )
     if context.row is not None:
         yield from partition_notes(context, context.row)
@@ -256,8 +255,8 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     before, after = context.over_nodes(baseline.start), context.over_nodes(baseline.end)
     if baseline.moves and baseline.converges:
         yield (
-            f"The balancer is at work: {pluralize(baseline.moves, 'move')} in "
-            f"{pluralize(baseline.rounds, 'round')} to go, from {format_ratio(before)} to "
-            f"{format_ratio(after)}."
+            f"The balancer is active: {pluralize(baseline.moves, 'move')} in "
+            f"{pluralize(baseline.rounds, 'round')} pending, deviation from "
+            f"{format_ratio(before)} to {format_ratio(after)}."
         )
     yield from cluster_policy_barred(context)

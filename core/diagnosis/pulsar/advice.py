@@ -98,7 +98,7 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
     if not draws.trials.known(change):
         return "Not simulated: time limit reached.", None
     if effect is None:
-        return "Not simulated: such a cluster cannot be.", None
+        return "Not simulated: invalid combination of settings.", None
     if effect.is_harmful:
         return effect_sentence(effect), False
     if effect.before != effect.after and not draws.confirm(change):

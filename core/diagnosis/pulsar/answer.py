@@ -122,7 +122,7 @@ def diagnose(
             causes=facts,
             problem=fact_headline(facts),
             target_ratio=cluster_target(snapshot.manifest).bound,
-            notes=("The snapshot has no brokers or no bundles: its load is not judged.",),
+            notes=("The snapshot has no brokers or no bundles; load is not evaluated.",),
             verdict=verdict,
         )
     target_ratio = cluster_target(snapshot.manifest).bound
@@ -189,17 +189,18 @@ def _drained(context: DiagnosisContext) -> tuple[str, ...]:
     """Return that brokers are empty on purpose, one sentence; nothing where none is."""
     spread = measure(context.snapshot, context.settings).throughput
     names = [spread.brokers[row] for row in np.flatnonzero(spread.is_set_aside)]
-    return (f"Drained, and not compared: {', '.join(names)}.",) if names else ()
+    return (f"Drained and excluded: {', '.join(names)}.",) if names else ()
 
 
 def _outlook(context: DiagnosisContext) -> str:
     """Return where the balancer ends by itself, one sentence."""
     end = context.trials.baseline.outcome
     if not end.moves:
-        return f"{context.strategy.name} moves nothing; no change is needed for even load."
+        return f"{context.strategy.name} moves nothing; the load is balanced."
     return (
-        f"{context.strategy.name} ends at a deviation of {format_ratio(end.deviation)} by itself, "
-        f"after {pluralize(end.moves, 'move')}."
+        f"{context.strategy.name} converges to a deviation of "
+        f"{format_ratio(end.deviation)} without changes, after "
+        f"{pluralize(end.moves, 'move')}."
     )
 
 
@@ -208,7 +209,7 @@ def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
     if request.node is not None:
         raise InputError(
             f"{context.snapshot.manifest.cluster} is a Pulsar cluster; --node is for Pegasus.",
-            hint="Give --broker with a broker (host:port), or --bundle.",
+            hint="Specify a broker (--broker host:port) or a bundle (--bundle).",
         )
     if request.broker is not None:
         if request.broker not in context.view.broker_index and (
@@ -241,7 +242,10 @@ def _problem(context: DiagnosisContext) -> str:
     end = context.trials.baseline.outcome
     if not end.converges:
         if not end.moves:
-            return f"{context.strategy.name} sheds bundles every round, and none leaves its broker."
+            return (
+                f"{context.strategy.name} sheds bundles every round, but no bundle leaves its "
+                "broker."
+            )
         if context.trials.baseline.is_cut_short and not end.returned:
             return (
                 f"{context.strategy.name} has not converged within "
@@ -271,13 +275,13 @@ def _harm_of_moves(context: DiagnosisContext) -> str:
     end = context.trials.baseline.outcome
     if end.returned:
         return (
-            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
-            "it had left."
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a "
+            "previous broker."
         )
     if context.spoils:
         now = format_ratio(context.trials.pools.deviation(context.load))
         return (
-            f"The balancer makes {context.load.label} less even: deviation {now} now, "
+            f"The balancer increases the deviation of {context.load.label}: {now} now, "
             f"{format_ratio(end.deviation)} after {pluralize(end.moves, 'move')}."
         )
     if end.is_mostly_idle:
@@ -305,7 +309,7 @@ def _brevity(trials: Trials) -> tuple[str, ...]:
     if not trials.baseline.is_cut_short:
         return ()
     rounds = pluralize(trials.horizon, "round")
-    return (f"Simulated for {rounds}: more exceed the time.",)
+    return (f"Simulated for {rounds} (time limit).",)
 
 
 def _why_no_more(context: DiagnosisContext) -> str:
@@ -315,7 +319,11 @@ def _why_no_more(context: DiagnosisContext) -> str:
         return f"{off} is false"
     if done is not None and done.ending == "horizon":
         return f"bundles still move after {pluralize(done.rounds[-1].number, 'round')}"
-    return "the balancer moves nothing more" if context.end.moves else "the balancer moves nothing"
+    return (
+        "the balancer makes no further moves"
+        if context.end.moves
+        else "the balancer makes no moves"
+    )
 
 
 def _overloaded(context: DiagnosisContext) -> str:
@@ -339,8 +347,9 @@ def _overload_problem(context: DiagnosisContext) -> str:
     found = usage_sources(brokers, context.settings)[row]
     source = f" ({found})" if found else ""
     return (
-        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage{source}, the other brokers "
-        f"at {float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
+        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage{source}, the "
+        f"other brokers at {float(np.nanmedian(others)):.0f}%: traffic is balanced, "
+        "usage is not."
     )
 
 
@@ -632,23 +641,24 @@ class _Search:
             )
         if self._draws.refuted:
             notes.append(
-                f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "
-                "placement: not recommended."
+                f"{pluralize(self._draws.refuted, 'change')} not recommended: the effect "
+                "depends on random placement."
             )
         budget = f"time limit of {self._trials.budget_s:g} s reached"
         untried_pairs = self.untried_pairs
         if self.untried:
-            begun = f", {self.cut_short:,} of them cut short" if self.cut_short else ""
+            begun = f", {self.cut_short:,} incomplete" if self.cut_short else ""
             notes.append(
-                f"{pluralize(self.untried, 'change')} not simulated to the end{begun}: {budget}."
+                f"{pluralize(self.untried, 'change')} without a finished simulation{begun}: "
+                f"{budget}."
             )
         elif untried_pairs:
-            notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not tried: {budget}.")
+            notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not simulated: {budget}.")
         if self._promising:
             best = min(self._promising, key=self._merit)
             notes.append(
-                f"Promising, but cut short: {_assignments(best.change) or best.change.data}. "
-                "Give --seconds more time."
+                f"Promising but incomplete: {_assignments(best.change) or best.change.data}. "
+                "Raise --seconds."
             )
         return tuple(notes)
 

@@ -274,7 +274,7 @@ def _optimizer_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> Iterator
     row = next((one for one in rows if one["shedding"] == OPTIMIZER), None)
     if _is_known(row):
         yield (
-            f"Plans of the Optimizer, applied by hand: deviation p95 "
+            "Optimizer plans, applied manually: deviation p95 "
             f"{format_ratio(row['deviation_p95'])} with {row['unloads_per_day']:,.1f} "
             f"{nouns.moves} a day."
         )

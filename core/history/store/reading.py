@@ -181,7 +181,7 @@ def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
         raise HistoryError(
             f"No history of {cluster!r} is recorded before "
             f"{ms_to_datetime(moment):%Y-%m-%d %H:%M:%S}Z.",
-            hint="Choose a later time; `trimtab history minutes` lists the first one.",
+            hint="Choose a later time; `trimtab history minutes` lists the first recorded minute.",
         )
     return rebuilt(tables, cluster, minute)
 

@@ -358,7 +358,7 @@ def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> 
     unknown = set(rows.schema.names) - set(stored.names)
     if TAKEN_AT not in rows.schema.names or rows[TAKEN_AT].null_count or unknown:
         raise HistoryError(
-            f"Rows of kind {kind.name!r} do not fit: "
+            f"Rows of kind {kind.name!r} do not match the schema: "
             + (f"unknown: {', '.join(sorted(unknown))}." if unknown else "they have no timestamp."),
             hint=f"Columns: {', '.join(stored.names)}.",
         )

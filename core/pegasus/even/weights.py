@@ -90,11 +90,11 @@ def _checked(view: ClusterView, weights: Weights) -> Weights:
         raise InputError(
             f"{weights.name} has {len(weights.primary)} numbers for {view.partition_count} "
             "partitions.",
-            hint="Give one a partition, NaN where it is unknown.",
+            hint="Specify one number per partition, NaN where it is unknown.",
         )
     if (weights.primary < 0).any() or (weights.secondary > weights.primary).any():
         raise InputError(
             f"{weights.name} has a weight below 0, or a secondary heavier than its primary.",
-            hint="Check where the numbers come from.",
+            hint="Check the source of the weights.",
         )
     return weights

@@ -144,13 +144,13 @@ def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tupl
 def _no_heir(draft: Draft, config: PartitionConfig, node: str) -> GuardRefusedError:
     if any((config.gpid, name) in draft.course.predicted for name in config.secondaries):
         return GuardRefusedError(
-            f"Who could lead {config.gpid} after {node} is up to the guardian: all of its replicas "
-            "are on nodes that leave.",
-            hint=f"Leave {node} out, and empty it in a run of its own.",
+            f"The primary of {config.gpid} after {node} is the guardian's choice: all of "
+            "its replicas are on nodes that leave.",
+            hint=f"Exclude {node}, and drain it in a separate run.",
         )
     held = ", ".join(config.secondaries) or "no node"
     return GuardRefusedError(
-        f"No other node could lead {config.gpid}: besides {node} it is on {held}.",
+        f"No other node can become primary of {config.gpid}: apart from {node} it is on {held}.",
         hint="Copy it first: trimtab pegasus move CLUSTER GPID copy_pri --from N --to N.",
     )
 

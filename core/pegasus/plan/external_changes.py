@@ -45,7 +45,7 @@ def external_changes(
         elif not is_balancing:
             yield move
     for node, gone in lost.items():
-        sentence = f"{node} is not alive any more: {pluralize(len(gone), 'partition')} lost it."
+        sentence = f"{node} is no longer alive: {pluralize(len(gone), 'partition')} lost it."
         yield ExternalMove(
             subject=gone[0].subject, source=node, destination=None, sentence=sentence
         )
@@ -81,7 +81,7 @@ def _change(row: dict[str, Any]) -> ExternalMove | None:
     after = {now, *row["secondaries"]} - {None}
     left, joined = sorted(before - after), sorted(after - before)
     if was != now:
-        words = f"its primary went from {was or 'none'} to {now or 'none'}"
+        words = f"its primary changed from {was or 'none'} to {now or 'none'}"
         return _move(gpid, was, now, words)
     if not left and not joined:
         return None
@@ -97,7 +97,7 @@ def _move(gpid: str, source: str | None, destination: str | None, words: str) ->
         subject=gpid,
         source=source,
         destination=destination,
-        sentence=f"Partition {gpid}: {words} during the run, and not by it.",
+        sentence=f"Partition {gpid}: {words} during the run (external change).",
     )
 
 

@@ -65,15 +65,14 @@ def moved_since(view: RunView, start: PegasusSnapshot, now: PegasusSnapshot) -> 
 
 
 def describe_moved(moved: Sequence[Former]) -> str:
-    """Return ``12 primaries changed node and 41 replicas were copied to other nodes``."""
+    """Return ``12 primaries moved and 41 replicas copied to other nodes``."""
     primaries = sum(one.has_other_primary for one in moved)
     replicas = sum(one.joined for one in moved)
     parts = []
     if primaries:
         parts.append(f"{'1 primary' if primaries == 1 else f'{primaries:,} primaries'} moved")
     if replicas:
-        verb = "was" if replicas == 1 else "were"
-        parts.append(f"{pluralize(replicas, 'replica')} {verb} copied to other nodes")
+        parts.append(f"{pluralize(replicas, 'replica')} copied to other nodes")
     return " and ".join(parts) or f"{pluralize(len(moved), 'partition')} lost a replica"
 
 

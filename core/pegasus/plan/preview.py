@@ -22,8 +22,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_mb, pluralize
 
 GUARDIANS_CHOICE: Final = (
-    "Where the replicas go is the guardian's choice, made one by one while the run lasts: replicas "
-    "after are about."
+    "The guardian chooses the target of each replica during the run: replica counts are estimates."
 )
 
 
@@ -237,14 +236,14 @@ def _sentence(plan: Plan) -> str:
         parts.append(f"copies {pluralize(copied, 'replica')}")
     if taken:
         limit = f"at most {_under_replicated(plan):,} partitions under-replicated at a time"
-        parts.append(f"takes {pluralize(taken, 'replica')} away ({limit})")
+        parts.append(f"removes {pluralize(taken, 'replica')} ({limit})")
     parts += _others(own)
     if not parts:
-        return "Nothing would be done."
+        return "Nothing to do."
     text = ", ".join(parts)
     known = plan.expected.copied_mb
     amount = "An unknown amount" if known is None else format_mb(known)
-    size = "" if known == 0 else f" {amount} is copied in all."
+    size = "" if known == 0 else f" {amount} is copied in total."
     return f"{text[0].upper()}{text[1:]}.{size}"
 
 

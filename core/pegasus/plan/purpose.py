@@ -27,8 +27,8 @@ from core.units import pluralize
 _MAX_NAMED: Final = 3
 _OF_NODES: Final[Mapping[NodeGoal, str]] = {
     "no_primaries": "{node} has no primaries",
-    "no_replicas": "{node} holds no replicas",
-    "gone": "{node} holds no replicas and is not alive",
+    "no_replicas": "{node} has no replicas",
+    "gone": "{node} has no replicas and is not alive",
     "restarted": "{node} was restarted",
 }
 """Waits for a node that say what a plan is for; of one node the last one counts."""
@@ -113,8 +113,8 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
             if gpid in configs and gpid not in planned and step.is_undone(configs[gpid])
         ]
         if back:
-            are = f"{pluralize(len(back), 'partition')} {'is' if len(back) == 1 else 'are'}"
-            found[index] = f"{are} on {step.emptied_node} again ({_named(back)})."
+            count = pluralize(len(back), "partition")
+            found[index] = f"{step.emptied_node} has {count} again ({_named(back)})."
     return found | _after(view, found)
 
 
@@ -174,7 +174,7 @@ def _of_node(facts: PegasusFacts, view: RunView, node: str, word: NodeGoal) -> I
     if word == "restarted":
         waits = zip(view.steps, _own(view.plan.steps), strict=True)
         if any(one.state != "DONE" for one, step in waits if step.node_goal == (node, word)):
-            yield f"{node} was not seen to restart"
+            yield f"no restart of {node} was observed"
         elif not is_alive:
             yield f"{node} is not alive"
         return
@@ -191,7 +191,7 @@ def _of_node(facts: PegasusFacts, view: RunView, node: str, word: NodeGoal) -> I
 
 
 def _still(count: int, one: str, many: str, node: str) -> str:
-    return f"{count:,} {f'{one} is' if count == 1 else f'{many} are'} still on {node}"
+    return f"{node} still has {count:,} {one if count == 1 else many}"
 
 
 def _held(facts: PegasusFacts, node: str) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def _misplaced(snapshot: PegasusSnapshot, roles: Mapping[str, Role]) -> list[str
         return [f"{len(wrong):,} of {len(roles):,} partitions are elsewhere ({_named(wrong)})"]
     gpid, config = wrong[0], configs.get(wrong[0])
     if config is None:
-        return [f"partition {gpid} is not there"]
+        return [f"partition {gpid} does not exist"]
     holders = [config.primary] if roles[gpid].is_primary else list(config.secondaries)
     word = "primary" if roles[gpid].is_primary else "secondaries"
     names = ", ".join(filter(None, holders)) or "no node"

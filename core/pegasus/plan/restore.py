@@ -13,7 +13,7 @@ from core.pegasus.steps.level import LEVEL_KEY
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import is_whole
 
-_RESET: Final = "that is its default, which a new leading meta server, or a restarted one, takes up"
+_RESET: Final = "this is its default, which a new or restarted leading meta server uses"
 
 
 def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], PegasusSnapshot]) -> str:
@@ -35,9 +35,10 @@ def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], Pegas
     if alive * 100 >= int(share) * len(nodes):
         return ""
     return (
-        f"{saved.key} is left at {saved.during}: with {alive} of {len(nodes)} nodes alive {share} "
-        "would freeze the cluster. After a restart of the meta servers it is as configured, and "
-        f"nodes that left are forgotten; by hand: {by_hand}"
+        f"{saved.key} stays at {saved.during}: with {alive} of {len(nodes)} nodes "
+        f"alive {share} would freeze the cluster. A restart of the meta servers "
+        "restores the configured value and drops the nodes that left. To set it "
+        f"manually: {by_hand}"
     )
 
 

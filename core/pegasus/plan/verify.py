@@ -92,7 +92,7 @@ class _Ahead:
             if known is None
             else f"{node} is not alive.",
             subject=node,
-            hint="Make the plan again without that node.",
+            hint="Create a new plan without that node.",
         )
 
     def config(self, gpid: str) -> PartitionConfig | None:

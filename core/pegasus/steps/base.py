@@ -126,8 +126,8 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **Step.result_flags,
         "already_there": ResultFlags(is_needless=True),
-        "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
-        "returned": ResultFlags(differs="came back to the node that had it"),
+        "landed_elsewhere": ResultFlags(differs="moved elsewhere than requested"),
+        "returned": ResultFlags(differs="returned to the previous node"),
         "moved_meanwhile": ResultFlags(is_external_change=True),
         "unknown_partition": ResultFlags(is_doubtful=True),
     }

@@ -40,7 +40,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     """
 
     phrase: ClassVar[Phrase] = Phrase(
-        "empty", "node", "emptied", "was emptied", order=3, is_by_subject=True
+        "empty", "node", "emptied", "was drained", order=3, is_by_subject=True
     )
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **PegasusStep.result_flags,
@@ -139,7 +139,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         """What the guardian did when replicas were taken off the node."""
         if self.verb == "move_pri":
             return "Clients followed moved primaries; the undo makes them look these up again."
-        return "Replicas that the guardian made elsewhere for an emptied node stay there."
+        return "Replicas that the guardian added elsewhere for a drained node stay there."
 
     # -- text -----------------------------------------------------------------------------------
 

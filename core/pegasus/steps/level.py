@@ -96,7 +96,7 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
         """Below steady, that nothing is repaired."""
         if self.sets_level is not None and self.sets_level >= FunctionLevel.STEADY:
             return ""
-        return f"at level {self.level} nothing is repaired any more"
+        return f"at level {self.level} nothing is repaired"
 
     @property
     def not_undone(self) -> str:

@@ -100,7 +100,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         """That data is copied a second time."""
         if self.move == "move_pri":
             return "Clients followed a moved primary; the undo makes them look it up again."
-        return "The undo copies the data of moved replicas a second time."
+        return "The undo copies the data of moved replicas again."
 
     # -- text -----------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from core.pegasus.steps.base import PegasusStep, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Inverse
 
-_AGAIN: Final = "Check it again, and make another plan if it is still wanted."
-_BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
+_AGAIN: Final = "Check it again, and create a new plan if it is still needed."
+_BY_HAND: Final = "Check it, and move it manually if it still has to be reverted."
 
 
 class ProposalStep(PegasusStep, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def _refused(state: ProjectedState, planned: Partition, exc: GuardRefusedError) 
             severity="error",
             code="moved_meanwhile",
             sentence=f"Partition {now.gpid} had {membership(before)} (ballot {before.ballot}) when "
-            f"the plan was made, and has {membership(now)} (ballot {now.ballot}) now. "
+            f"the plan was made, and now has {membership(now)} (ballot {now.ballot}). "
             f"{exc.message}",
             subject=now.gpid,
             hint=_AGAIN,
@@ -105,9 +105,9 @@ def _lost(state: ProjectedState, planned: Partition) -> Diagnostic:
         return Diagnostic(
             severity="error",
             code="table_gone",
-            sentence=f"Table {planned.table} of partition {planned.gpid} is not there any more.",
+            sentence=f"Table {planned.table} of partition {planned.gpid} no longer exists.",
             subject=planned.gpid,
-            hint="Make the plan again without it.",
+            hint="Create a new plan without it.",
         )
     return Diagnostic(
         severity="error",
@@ -124,7 +124,7 @@ def _frozen(level: FunctionLevel, subject: str) -> Diagnostic:
         code="level_too_low",
         sentence=f"At the effective level {level.word} no proposal is executed.",
         subject=subject,
-        hint="Set the level to steady first; it is freezed by itself while nodes are missing.",
+        hint="Set the level to steady first; it is freezed automatically while nodes are missing.",
     )
 
 
@@ -157,8 +157,8 @@ def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
         where: How it is as before the run; ``None``: it is not.
     """
     if where is not None:
-        return needless(config.gpid, f"{config.gpid} is as it was already ({where}).")
-    sentence = f"{config.gpid} has {membership(config)} now: it was changed since the run."
+        return needless(config.gpid, f"{config.gpid} is already as before ({where}).")
+    sentence = f"{config.gpid} now has {membership(config)}: it was changed since the run."
     return stays("undo_moved_since", config.gpid, sentence)
 
 

@@ -94,7 +94,11 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     def describe(self) -> str:
         """Return ``Set balance_cluster of the leading meta server to true (until now false)``."""
-        was = "unknown until now" if self.before is None else f"until now {self.before or 'empty'}"
+        was = (
+            "current value unknown"
+            if self.before is None
+            else f"currently {self.before or 'empty'}"
+        )
         until = ", until the run ends" if self.is_restored else ""
         return f"Set {self.key} of {self._describe_server()} to {self.value} ({was}){until}"
 
@@ -154,9 +158,9 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
                 finding=Diagnostic(
                     severity="warning",
                     code="undo_unknown",
-                    sentence=f"What {self.subject} was before is unknown: it is left as it is.",
+                    sentence=f"The value of {self.subject} before the run is unknown: it stays.",
                     subject=self.subject,
-                    hint="Set it by hand if need be.",
+                    hint="Set it manually if needed.",
                 )
             )
             return

@@ -33,7 +33,7 @@ _STATES: Final[Mapping[Awaited, str]] = {
     "running": "{node} is alive and reports its start time",
     "restarted": "{node} was restarted and is alive",
     "healthy": "every partition has its replicas",
-    "balanced": "nothing is left to balance",
+    "balanced": "the balancer has nothing to do",
 }
 _NODE_ACTIONS: Final[Mapping[str, NodeAction]] = {
     "restarted": "restart",
@@ -151,7 +151,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     def describe(self) -> str:
         """Return ``Wait until n1:34801 has no primaries, 10 min at most``."""
-        limit = "" if self.within_s is None else f", {format_age(self.within_s)} at most"
+        limit = "" if self.within_s is None else f", up to {format_age(self.within_s)}"
         return f"Wait until {self.wait.description}{limit}"
 
     def describe_progress(self) -> str:

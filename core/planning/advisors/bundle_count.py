@@ -52,9 +52,11 @@ def count_of(
         InputError: No broker, a number of bundles that cannot be, or lengths that differ.
     """
     if brokers < 1:
-        raise InputError(f"A namespace is served by 1 broker or more, not {brokers}.")
+        raise InputError(f"A namespace needs at least 1 broker, not {brokers}.")
     if not 1 <= bundles <= MAX_BUNDLES:
-        raise InputError(f"A namespace cannot have {bundles} bundles.", hint="1 to 4,096 can be.")
+        raise InputError(
+            f"A namespace cannot have {bundles} bundles.", hint="The range is 1 to 4,096."
+        )
     if topic_positions.shape != topic_loads.shape:
         raise InputError(f"{topic_positions.size} topics, but {topic_loads.size} loads.")
     width = (1 << 32) // bundles

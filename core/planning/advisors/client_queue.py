@@ -32,7 +32,7 @@ def queue_per_partition(max_pending: int, max_pending_across: int, partitions: i
         (1333, 333)
     """
     if partitions < 1:
-        raise InputError(f"A topic has 1 partition or more, not {partitions}.")
+        raise InputError(f"A topic needs at least 1 partition, not {partitions}.")
     if max_pending < 0 or max_pending_across < 0:
         raise InputError("A number of pending messages is negative.", hint="0 means no limit.")
     if max_pending_across == 0:
@@ -168,10 +168,11 @@ def stall_of(load: ProducerLoad, silent_partitions: int, *, slow_ratio: float = 
     """
     if not 0 <= silent_partitions <= load.partitions:
         raise InputError(
-            f"{silent_partitions} partitions cannot be silent: the topic has {load.partitions}."
+            f"silent_partitions is {silent_partitions}, but the topic has "
+            f"{load.partitions} partitions."
         )
     if not 0 <= slow_ratio <= 1:
-        raise InputError(f"A share of {slow_ratio} is not between 0 and 1.")
+        raise InputError(f"{slow_ratio} is not between 0 and 1.")
     piling = load.msgs_per_partition_s * (1 - slow_ratio)
     if not silent_partitions or piling == 0:
         return Stall(None, "", 0.0, 0.0, 1.0, timeouts_before=False)

@@ -80,8 +80,9 @@ def _ledger_bytes(rule: RolloverRule, bytes_per_s: Floats, entries_per_s: Floats
 def disks_words(found: DiskPicture, directories: int) -> str:
     """Return how even the disks are, in one sentence."""
     return (
-        f"{pluralize(found.ledgers, 'ledger')}, the largest {found.largest_ratio:.1f} times the "
-        f"mean, go to directory number modulo {directories}: the fullest is "
-        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers of equal size it "
-        f"would be {format_ratio(found.even.unevenness)}."
+        f"{pluralize(found.ledgers, 'ledger')}, the largest "
+        f"{found.largest_ratio:.1f} times the mean, are assigned to directory "
+        f"number modulo {directories}: the fullest is "
+        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers "
+        f"of equal size {format_ratio(found.even.unevenness)}."
     )

@@ -36,7 +36,8 @@ def partition_hashes(topic: str, partitions: int) -> Ints:
     """
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise InputError(
-            f"{partitions} partitions cannot be looked at.", hint=f"1 to {MAX_PARTITIONS:,} can."
+            f"{partitions} is not a valid number of partitions.",
+            hint=f"Use 1 to {MAX_PARTITIONS:,}.",
         )
     names = (f"{topic}-partition-{number}" for number in range(partitions))
     return np.fromiter((topic_hash(name) for name in names), np.int64, partitions)
@@ -50,7 +51,7 @@ def even_boundaries(bundles: int) -> tuple[int, ...]:
     """
     if not 1 <= bundles <= MAX_BUNDLES:
         raise InputError(
-            f"{bundles} bundles cannot be looked at.", hint=f"1 to {MAX_BUNDLES:,} can."
+            f"{bundles} is not a valid number of bundles.", hint=f"Use 1 to {MAX_BUNDLES:,}."
         )
     return initial_boundaries(bundles)
 
@@ -101,7 +102,7 @@ def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread
     bounds = np.asarray(boundaries, np.int64)
     wrong = validate_boundaries(bounds.tolist())
     if wrong is not None:
-        raise InputError(f"The boundaries do not tile the ring: {wrong}.")
+        raise InputError(f"The boundaries do not cover the ring: {wrong}.")
     last = bounds.size - 2
     at = np.minimum(np.searchsorted(bounds, hashes, side="right") - 1, last)
     return PartitionSpread(bounds, hashes, at, np.bincount(at, minlength=last + 1))
@@ -120,7 +121,7 @@ def expected_worst(partitions: int, bundles: int) -> float:
         InputError: Fewer than one of either.
     """
     if partitions < 1 or bundles < 1:
-        raise InputError("There is 1 partition and 1 bundle, or more.")
+        raise InputError("Use at least 1 partition and 1 bundle.")
     if bundles == 1:
         return float(partitions)
     mean = partitions / bundles

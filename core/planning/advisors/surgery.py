@@ -101,7 +101,7 @@ def plan_cuts(
         InputError: ``wanted`` below 1, or boundaries that do not tile the ring.
     """
     if wanted < 1:
-        raise InputError(f"A bundle cannot hold {wanted} partitions at the most.")
+        raise InputError(f"{wanted} is not a valid max number of partitions per bundle.")
     before = spread_of(boundaries, hashes)
     room = max(max_bundles - (before.boundaries.size - 1), 0)
     needed = _needed(before.per_bundle, wanted)
@@ -162,27 +162,25 @@ def _verdict(
     bundles = before.boundaries.size - 1
     if before.worst <= wanted:
         return (
-            f"No bundle holds more than {pluralize(before.worst, 'partition')}: there is nothing "
-            "to cut."
+            f"No bundle has more than {pluralize(before.worst, 'partition')}; no split is needed."
         )
     spent = f"{pluralize(cuts, 'split')} ({bundles} to {bundles + cuts} bundles)"
-    verb = "leaves" if cuts == 1 else "leave"
     if after.worst <= wanted:
         worst = pluralize(after.worst, "partition")
-        return f"{spent} {verb} at most {worst} in a bundle, from {before.worst}."
+        return f"{spent}: max {worst} in a bundle, now {before.worst}."
     if needed <= room:
         return (
-            f"{spent} {verb} {after.worst} partitions in the fullest bundle: some share one place "
-            "on the ring, and no split parts those."
+            f"{spent}: max {after.worst} partitions in a bundle; some "
+            "have the same position on the ring, and no split separates them."
         )
-    lacking = f"{needed} splits would be needed for {wanted}, and the namespace may get {room} more"
+    lacking = f"{needed} splits are needed for {wanted}, and the namespace can get {room} more"
     if cuts == 0:
         return (
-            f"No split lowers the {before.worst} partitions of the fullest bundle: {lacking} "
-            "bundles. Only more partitions, or a higher limit of bundles, would help."
+            f"No split reduces the {before.worst} partitions of the fullest bundle: "
+            f"{lacking} bundles. Add partitions, or raise the bundle limit."
         )
     return (
-        f"{spent} {verb} {after.worst} partitions in the fullest bundle, from {before.worst}: "
+        f"{spent}: max {after.worst} partitions in a bundle, now {before.worst}: "
         f"{lacking}. More partitions make each of them smaller."
     )
 
@@ -221,8 +219,8 @@ def partitions_needed(
     """
     if topic_bytes_per_s < 0 or partitions < 1 or not limit_bytes_per_s > 0:
         raise InputError(
-            "A rate is negative, or there is no partition or no limit.",
-            hint="Give a rate of 0 or more, 1 partition or more and a limit above 0.",
+            "A rate is negative, or the number of partitions or the limit is 0.",
+            hint="Specify a rate of 0 or more, at least 1 partition and a limit above 0.",
         )
     return PartitionNeed(
         bytes_per_s=topic_bytes_per_s / partitions,

@@ -88,7 +88,7 @@ def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
     found = [loss for loss in found if not request.only or loss.name in request.only]
     if not found:
         raise InputError(
-            f"{view.cluster} has nothing that could be lost.",
+            f"{view.cluster} has nothing that could fail.",
             hint="Its snapshot has no brokers, or none of the requested failure domains.",
         )
     return found
@@ -358,20 +358,18 @@ def _sentence(failures: pa.Table) -> str:
         which = "The one failure" if count == 1 else f"Each of {pluralize(count, 'failure')}"
         hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
         return (
-            f"{which} is survived: every bundle finds a broker, and "
-            f"no broker gets hot; the hottest comes to {hottest}."
+            f"{which} leaves every bundle assigned and no broker hot; the max usage is {hottest}."
         )
-    words = [f"{pluralize(worst['bundles'], 'bundle')} move"]
+    words = [f"{pluralize(worst['bundles'], 'move')}"]
     if worst["unassigned"]:
-        words.append(f"{worst['unassigned']:,} of them find no broker")
+        words.append(f"{worst['unassigned']:,} stay unassigned")
     if worst["newly_hot"]:
-        verb = "gets" if worst["newly_hot"] == 1 else "get"
-        words.append(f"{pluralize(worst['newly_hot'], 'more broker')} {verb} hot")
+        words.append(f"{pluralize(worst['newly_hot'], 'hot broker')} in addition")
     if worst["pressed"]:
         before, after = (format_ratio(worst[f"pressed_{side}"]) for side in ("before", "after"))
         words.append(f"{worst['pressed']} rises most, from {before} to {after}")
     kind = "failure domain " if worst["kind"] == "domain" else ""
     return (
-        f"{hurt:,} of {pluralize(count, 'failure')} hurt. Worst: without {kind}{worst['failure']} "
-        f"{', '.join(words)}."
+        f"{hurt:,} of {pluralize(count, 'failure')} with an impact. Worst: "
+        f"{kind}{worst['failure']}, {', '.join(words)}."
     )

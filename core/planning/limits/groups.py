@@ -222,8 +222,9 @@ def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
     if settings.text(TRANSPORT):
         name = settings.text(TRANSPORT).rpartition(".")[2]
         return True, (
-            f"Brokers exchange usage every {period_of(settings)} s ({TRANSPORT} is {name}): "
-            "publish limits of groups hold, dispatch limits are computed and not applied."
+            f"Brokers exchange usage every {period_of(settings)} s ({TRANSPORT} is "
+            f"{name}): publish limits of groups apply, dispatch limits are computed "
+            "but not applied."
         )
     if settings.origin(TRANSPORT) == "assumed":
         return False, (
@@ -231,7 +232,8 @@ def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
             "groups have no effect."
         )
     return False, (
-        f"{TRANSPORT} is empty on these brokers: they do not exchange usage, and no limit of a "
-        "group has any effect. Set it in broker.conf to "
-        "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager and restart."
+        f"{TRANSPORT} is empty on these brokers: they do not exchange usage, "
+        "and limits of groups have no effect. Set it in broker.conf to "
+        "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager "
+        "and restart."
     )

@@ -40,8 +40,8 @@ _HOLDERS: Final[Mapping[str, str]] = {
     "replicator_dispatch_rate": "replicator",
 }
 _UNSEEN: Final[Mapping[str, str]] = {
-    "replicator_dispatch_rate": "no snapshot has what is sent to other clusters",
-    "subscribe_rate": "no snapshot has how often consumers subscribe",
+    "replicator_dispatch_rate": "snapshots do not contain replication rates",
+    "subscribe_rate": "snapshots do not contain subscribe rates",
 }
 
 
@@ -102,10 +102,11 @@ class RateLimit:
     def why(self) -> str:
         """The verdict's reason."""
         limits = {
-            "at its limit": f"the mean of its {self.holder}s is at the limit, so one of them is",
-            "may be": f"all together they carry more than one {self.holder} may",
-            "within": f"all its {self.holder}s together carry less than one of them may",
-            "unlimited": "brokers take 0 and less for no limit",
+            "at its limit": f"the mean of its {self.holder}s is at the limit, so at least one of "
+            "them is",
+            "may be": f"their total exceeds the limit of one {self.holder}",
+            "within": f"the total of all its {self.holder}s is below the limit of one",
+            "unlimited": "brokers treat 0 and less as no limit",
             "unknown": _UNSEEN.get(self.kind, ""),
         }
         return limits[self.verdict]

@@ -343,17 +343,17 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
     most = pc.max(bundles["topics"]).as_py()
     mean = placed / bundles.num_rows
     where = f"{pluralize(placed, 'topic')} in {pluralize(bundles.num_rows, 'bundle')}"
-    words = [f"{where}: {mean:,.1f} on average, {most:,} at the most"]
+    words = [f"{where}: mean {mean:,.1f}, max {most:,}"]
     if spread.num_rows:
         shared = spread.filter(pc.greater(spread["most_in_one_bundle"], 1))
         several = pc.sum(shared["topics"]).as_py() or 0
         whole = pc.sum(spread["topics"]).as_py()
         worst = spread["most_in_one_bundle"][0].as_py()
         words.append(
-            f"{several:,} of {pluralize(whole, 'partitioned topic')} with several partitions in "
-            f"one bundle, {worst:,} at the most"
+            f"{several:,} of {pluralize(whole, 'partitioned topic')} with several "
+            f"partitions in one bundle, max {worst:,}"
         )
     for count, why in zip(lost, ("in no known bundle", "without a topic's name"), strict=True):
         if count:
-            words.append(f"{pluralize(count, 'row')} {why} left out")
+            words.append(f"{pluralize(count, 'row')} {why} excluded")
     return "; ".join(words) + "."

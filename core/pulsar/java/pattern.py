@@ -228,7 +228,7 @@ def translate(pattern: str) -> tuple[Alternative, ...]:
     """
     if len(pattern) > MAX_LENGTH:
         raise UnsupportedPatternError(
-            f"it has {len(pattern):,} characters, of at most {MAX_LENGTH:,}"
+            f"it has {len(pattern):,} characters; the maximum is {MAX_LENGTH:,}"
         )
     return _Parser(_unquoted(pattern)).whole()
 
@@ -422,7 +422,7 @@ class _Parser:
         """Parse what is between parentheses, the closing one included."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnsupportedPatternError(f"its groups nest deeper than {_MAX_DEPTH}")
+            raise UnsupportedPatternError(f"its groups are nested deeper than {_MAX_DEPTH}")
         nodes: list[_Node] = []
         texts: list[str] = []
         while True:
@@ -449,7 +449,7 @@ class _Parser:
             if node is None:  # flags, or a condition
                 continue
             if is_over and node.text and not node.needs_end:
-                raise UnsupportedPatternError("something follows the end of the text in it")
+                raise UnsupportedPatternError("it continues after the end of the text")
             is_over = is_over or node.needs_end
             nodes.append(node)
             is_head = is_head and node.text in ("", "\\A")
@@ -579,7 +579,7 @@ class _Parser:
         node = self.inside()
         self.is_condition = False
         if not is_ahead and not node.is_bounded:
-            raise UnsupportedPatternError("it has a lookbehind without a longest text")
+            raise UnsupportedPatternError("it has a lookbehind without a max length")
         if not is_ahead and node.needs_end:
             raise UnsupportedPatternError("it has the end of the text in a lookbehind")
         self.condition_count += 1
@@ -777,7 +777,7 @@ class _Parser:
         """Parse a class after its opening bracket, or the right side of ``&&`` up to its end."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnsupportedPatternError(f"its classes nest deeper than {_MAX_DEPTH}")
+            raise UnsupportedPatternError(f"its classes are nested deeper than {_MAX_DEPTH}")
         is_negative = not is_right_side and self.take("^")
         # merged once, at the end: merging after each member takes quadratic time
         members: list[tuple[int, int]] = []

@@ -22,8 +22,9 @@ _OWN_WITHIN: Final = timedelta(minutes=5)
 """A move seen later than this after one of our own is another one: snapshots are a minute apart."""
 
 _NO_SNAPSHOTS: Final = (
-    "The extensible load manager has no list of resting bundles and writes no averages to "
-    "ZooKeeper: its brokers publish their loads to system topics."
+    "The extensible load manager has no list of bundles in their grace "
+    "period and writes no averages to ZooKeeper: its brokers publish their "
+    "loads to system topics."
 )
 
 
@@ -194,12 +195,12 @@ def _sentence(
     is_first: bool,
 ) -> str:
     if leader is None or since is None:
-        return "There is no leader, or it is unknown: nothing is shed, split or averaged then."
+        return "There is no leader, or it is unknown: nothing is shed, split or averaged."
     age = format_age((now - since).total_seconds())
     if is_first:
-        return f"{leader} leads, for {age} at least: all saved snapshots name it."
+        return f"{leader} has been the leader for at least {age}, in all saved snapshots."
     after = f", after {before}" if before else ""
-    return f"{leader} leads, for {age}{after}."
+    return f"{leader} has been the leader for {age}{after}."
 
 
 def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
@@ -217,7 +218,7 @@ def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
         setting=_ROUND,
         every_s=every_s,
         due_before=now + timedelta(seconds=every_s),
-        sentence=f"every {format_age(every_s)}, so within {format_age(every_s)} from now",
+        sentence=f"every {format_age(every_s)}, so within the next {format_age(every_s)}",
     )
 
 
@@ -233,9 +234,9 @@ def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
     timer = "averages written"
     if not changed:
         span = (lead[-1].taken_at - lead[0].taken_at).total_seconds()
-        seen = f"no write was seen in the {format_age(span)} of saved snapshots"
+        seen = f"no write in the {format_age(span)} of saved snapshots"
         if len(lead) < 2 or lead[-1].stored is None:
-            seen = "what it wrote last is unknown"
+            seen = "its last write is unknown"
         return Timer(name=timer, setting=_WRITE, every_s=every_s, sentence=f"{words}; {seen}")
     after, before = changed[-1]
     due = before + timedelta(seconds=every_s)
@@ -288,7 +289,7 @@ def _resting(
 def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
     if not is_modular:
         return (_NO_SNAPSHOTS,)
-    notes = ["Inferred from snapshots: the leader itself does not publish this."]
+    notes = ["Inferred from snapshots: the leader does not publish this."]
     if count:
         rests = "rests" if count == 1 else "rest"
         notes.append(

@@ -685,7 +685,9 @@ class LeaderReplay:
         shares = self._shares(view, resting, now_s, at_s, draws)
         warnings = (*self.warnings(), *self._due_warning(at_s))
         if not self.schedule.is_anchored:
-            warnings += ("The phase of the rounds is an estimate until the first move is seen.",)
+            warnings += (
+                "The phase of the rounds is an estimate until the first move is observed.",
+            )
         SheddingBasis.discard(view)
         return msgspec.structs.replace(
             prediction,
@@ -878,7 +880,7 @@ class LeaderReplay:
             self.start_over()
             raise InputError(
                 f"Saved state {path} of the leader observer cannot be used: {exc}.",
-                hint="Remove it: the observer then starts over.",
+                hint="Remove it: the observer then starts again.",
             ) from exc
 
     def _restore(self, saved: _Saved, arrays: Mapping[str, Any]) -> None:

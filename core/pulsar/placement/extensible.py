@@ -35,8 +35,9 @@ from core.units import format_ratio
 
 _MIN_BUCKETS: Final = 16
 NO_LOADS: Final = (
-    "What the brokers of the extensible manager publish about their load was not read, so where "
-    "it would go is unknown. The problems of the snapshot name why; `trimtab capture` prints them."
+    "The load data of the extensible manager's brokers was not read, so "
+    "the destination is unknown. See the problems of the snapshot; "
+    "`trimtab capture` prints them."
 )
 
 

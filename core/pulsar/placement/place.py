@@ -52,7 +52,7 @@ _ROWS_AT_ONCE: Final = 256
 
 _SIMPLE: Final = "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support."
 _ONE_STRATEGY: Final = (
-    "The extensible manager places by LeastResourceUsageWithWeight, and by no other class."
+    "The extensible manager supports only LeastResourceUsageWithWeight for placement."
 )
 
 _BY_CLASS: Final = {
@@ -152,8 +152,8 @@ def place_bundle(  # the signature is the contract of the `place` command
         after = with_plan(context, chosen.strategy, bundle, answer.distribution, after)
     notes = answer.notes + chosen.notes
     if retry[0] > 0:
-        again = "then one more pick is made among all brokers that the policies allow"
-        notes += (f"With probability {retry[0]:.3g} the first pick is overloaded; {again}.",)
+        again = "then another broker is selected among all that the policies allow"
+        notes += (f"With probability {retry[0]:.3g} the first selection is overloaded; {again}.",)
     return replace(answer, bundle=bundle, notes=notes, after=after)
 
 
@@ -220,7 +220,7 @@ def _unpaired(settings: EffectiveSettings) -> tuple[str, ...]:
     found = describe_unpaired(settings)
     if placement not in PAIRED_NAMES or not found:
         return ()
-    rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
+    rest = " LeastLongTermMessageRate is shown instead, as release 5.0 uses it."
     return (found + (rest if settings.release < "5.0" else ""),)
 
 
@@ -264,18 +264,18 @@ def _without_strategy(
     if view.is_broker_bound[row]:
         own = bundle.rpartition("/")[0].rpartition("/")[2]
         if own not in view.broker_index:
-            why = f"This namespace belongs to {own}, which is not there."
+            why = f"This namespace is bound to {own}, which does not exist."
             return _answer(view, row, chosen, {}, why)
-        others = dict.fromkeys(view.brokers, f"NamespaceService: the bundle belongs to {own}")
+        others = dict.fromkeys(view.brokers, f"NamespaceService: the bundle is bound to {own}")
         others.pop(own)
-        why = f"This namespace belongs to {own} and is never moved."
+        why = f"This namespace is bound to {own} and is never moved."
         return replace(_answer(view, row, chosen, {own: 1.0}, why), ruled_out=others)
     held = context.memory.preallocated.get(bundle)
     if held is None or not with_filters or chosen.strategy is None:
         return None
-    reason = f"selectBrokerForAssignment: {held} was picked before and has not reported yet"
+    reason = f"selectBrokerForAssignment: {held} was selected before and has not reported yet"
     others = {name: reason for name in view.brokers if name != held}
-    answer = _answer(view, row, chosen, {held: 1.0}, f"{held} was picked a moment ago.")
+    answer = _answer(view, row, chosen, {held: 1.0}, f"{held} was selected recently.")
     return replace(answer, ruled_out=others, after=context.memory)
 
 
@@ -448,11 +448,11 @@ def _why(context: PlacementContext, selector: Selector, winners: int, candidates
         return "No broker is eligible: " + (
             "the policies allow none of them."
             if context.usable.any()
-            else "of none of them a load report is known."
+            else "none has a known load report."
         )
     if candidates == winners == 1:
-        return "There is one candidate."
-    share = "one broker wins" if winners == 1 else f"one of {winners} brokers at random"
+        return "Only one candidate."
+    share = "one broker qualifies" if winners == 1 else f"one of {winners} brokers at random"
     if winners > candidates:
         return f"{selector.name}: {share}, {candidates} candidates and those of the retry."
     return f"{selector.name}: {share}, out of {candidates} candidates."
@@ -477,7 +477,7 @@ def _ruled_out(
         if known := context.view.unreported.get(names[row]):
             reasons[names[row]] = known
         elif not context.available[row]:
-            reasons[names[row]] = "candidates: not among those given"
+            reasons[names[row]] = "candidates: not among those specified"
         else:
             reasons[names[row]] = f"{POLICIES}: its load report is unknown"
     before = context.usable
@@ -510,7 +510,7 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
                     f"secondary of isolation policy {policy.name!r}, which has {there} and needs "
                     f"{policy.min_limit}"
                 )
-            return f"isolation policy {policy.name!r} of {name} does not name host {host}"
+            return f"isolation policy {policy.name!r} of {name} does not match host {host}"
 
         return governed
 
@@ -521,14 +521,14 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
             return "serves no persistent topics"
         owners = np.flatnonzero(view.is_primary[:, row])
         policy = view.policies[int(owners[0])]
-        return f"primary of isolation policy {policy.name!r}, which does not hold {name}"
+        return f"primary of isolation policy {policy.name!r}, which does not match {name}"
 
     return shared
 
 
 def _topic_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:
     bound = context.settings.number("loadBalancerBrokerMaxTopics")
-    return lambda row: f"{context.topics[row]:,} topics, the most allowed is {bound:,.0f}"
+    return lambda row: f"{context.topics[row]:,} topics, the maximum is {bound:,.0f}"
 
 
 def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> ReasonOf:
@@ -585,25 +585,29 @@ def _notes(context: PlacementContext, selector: Selector, filtered: Filtered) ->
     notes = list(view.notes)
     if filtered.version_failed[0]:
         notes.append(
-            "A broker without a valid version, or no broker left to compare, switched "
-            "BrokerVersionFilter off: everything that the policies allow is a candidate again."
+            "A broker without a valid version, or no broker left to compare, "
+            "disabled BrokerVersionFilter: all brokers that the policies allow are "
+            "candidates again."
         )
     if filtered.restored[0]:
         notes.append(
-            "The filters left no broker: everything that the policies allow is a candidate again."
+            "No broker passed the filters: all brokers that the policies allow are "
+            "candidates again."
         )
     if memory := selector.unknown_memory(context):
         notes.append(memory)
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(
-            "Some brokers serve one kind of topics only; this bundle is placed as one with "
-            f"{'non-persistent' if context.is_non_persistent else 'persistent'} topics."
+            "Some brokers serve only one kind of topic; this bundle is placed as "
+            "one with "
+            f"{'non-persistent' if context.is_non_persistent else 'persistent'} "
+            "topics."
         )
     unknown = int((context.usable & ~view.usage_known).sum())
     if not view.has_report.any() and view.load_manager != "extensible":
         notes.append("No load report of any broker is known: all candidates count as equal.")
     elif unknown:
-        notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
+        notes.append(f"{unknown} brokers report no usage; it counts as 0, as in the leader.")
     return tuple(notes)
 
 
@@ -624,7 +628,9 @@ def _close_calls(
     more = int(near.sum()) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more else "")
     age = "The averages are as old as the leader's last write"
-    text = f"Within {_CLOSE_RATIO:.0%} of the least rate: {listed}. {age}: one may be first by now."
+    text = (
+        f"Within {_CLOSE_RATIO:.0%} of the min rate: {listed}. {age}: the order may have changed."
+    )
     return (text,)
 
 

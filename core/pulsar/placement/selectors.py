@@ -154,8 +154,8 @@ class LeastLongTermMessageRate(ForgetfulSelector):
         if not context.long_doubt.any():
             return ""
         return (
-            "Bundles moved since the leader last wrote its averages: brokers that may have the "
-            "least long-term rate share the chance."
+            "Bundles moved after the leader's last write of averages: brokers that "
+            "may have the min long-term rate have equal probability."
         )
 
 
@@ -248,7 +248,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
         """Return that the leader's smoothed usage is unknown, if it is."""
         if context.memory.smoothed_usage:
             return ""
-        return "Usage is taken as it is now: the leader's own smoothed usage is unknown."
+        return "Current usage is used: the leader's smoothed usage is unknown."
 
     def after_pick(
         self,
@@ -305,7 +305,7 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
 
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
         """Describe whose turn it is not."""
-        return lambda _broker: f"turn {context.memory.round_robin_count} is another candidate's"
+        return lambda _broker: f"turn {context.memory.round_robin_count} selects another candidate"
 
     def unknown_memory(self, context: PlacementContext) -> str:
         """Return that the leader's counter is unknown, if it is."""
@@ -375,7 +375,7 @@ class AvgShedder(ForgetfulSelector):
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
         """Describe who is planned."""
         names = context.view.brokers
-        return lambda _broker: f"{names[context.planned]} is planned for what was shed"
+        return lambda _broker: f"{names[context.planned]} is the planned destination"
 
     def plans_picks(self, context: PlacementContext) -> bool:
         """Return whether the release saves its first pick as the plan; 5.0 does not."""
@@ -386,8 +386,8 @@ class AvgShedder(ForgetfulSelector):
         if context.planned >= 0:
             return ""
         return (
-            "No destination is planned for the bundle: every candidate is equally likely. What "
-            "AvgShedder plans is in the leader's memory only."
+            "No destination is planned for the bundle: every candidate is equally "
+            "likely. AvgShedder's plan is only in the leader's memory."
         )
 
 

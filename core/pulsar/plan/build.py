@@ -115,11 +115,11 @@ def build_unload_plan(
     """
     request = _UnloadRequest(tuple(dict.fromkeys(bundles)), **options)
     if not request.bundles:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to unload.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to unload.")
     if strangers := request.destinations.keys() - set(request.bundles):
         raise InputError(
-            f"A destination is given for {min(strangers)}, which is not to be unloaded.",
-            hint="Name the bundle too, or drop its destination.",
+            f"A destination is specified for {min(strangers)}, which is not unloaded.",
+            hint="Add the bundle, or remove its destination.",
         )
     settings = effective_settings(snapshot, overrides=request.overrides, release=request.release)
     strategy = find_strategy(request.strategy).name if request.strategy else None
@@ -226,12 +226,12 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
                 severity="error" if no_broker else "warning",
                 code="no_eligible_broker" if no_broker else "placement_unknown",
                 sentence=(
-                    f"No broker could take {step.bundle}: {placed.why}"
+                    f"No broker is eligible for {step.bundle}: {placed.why}"
                     if no_broker
-                    else f"Where {step.bundle} would go is unknown: {placed.why}"
+                    else f"The destination of {step.bundle} is unknown: {placed.why}"
                 ),
                 subject=step.bundle,
-                hint="Fix the isolation policy first." if no_broker else "Name a destination.",
+                hint="Fix the isolation policy first." if no_broker else "Specify a destination.",
             )
         back = placed.distribution.get(step.owner, 0.0)
         if back > 0:
@@ -239,11 +239,11 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
                 severity="warning" if back >= 0.5 else "info",
                 code="may_return",
                 sentence=(
-                    f"{step.bundle} comes back to its owner {step.owner} with probability "
+                    f"{step.bundle} returns to its owner {step.owner} with probability "
                     f"{format_ratio(back)}."
                 ),
                 subject=step.bundle,
-                hint="Name a destination, if it must leave.",
+                hint="Specify a destination if it must leave.",
             )
 
 
@@ -261,11 +261,13 @@ def _about_emptied(steps: Sequence[UnloadBundle], after: Measures | None) -> Ite
         yield Diagnostic(
             severity="warning",
             code="broker_emptied",
-            sentence=f"{broker} ends with the least load of all brokers: while its "
-            f"{freed[broker]:,} bundles are unloaded, the cluster may place some on it again.",
+            sentence=f"{broker} ends with the lowest load of all brokers: while its "
+            f"{freed[broker]:,} bundles are unloaded, the cluster may place some on "
+            "it again.",
             subject=broker,
-            hint="Name a destination for each bundle. To take a broker out of service, shut it "
-            "down: it hands over its bundles and gets none.",
+            hint="Specify a destination for each bundle. To take a broker out of "
+            "service, shut it down: its bundles are reassigned and it receives "
+            "none.",
         )
 
 
@@ -371,6 +373,6 @@ def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Itera
             sentence=f"The plan unloads every owned bundle of {namespace} ({len(names)}): {who} "
             "look their topics up again.",
             subject=namespace,
-            hint="Apply it at a slow pace, or in parts; the page Calculators compares both "
-            "(trimtab advise lookups).",
+            hint="Apply it at a low rate, or in parts; the page Calculators compares "
+            "both (trimtab advise lookups).",
         )

@@ -112,7 +112,7 @@ def _unloads(plan: Plan) -> tuple[UnloadBundle, ...]:
     if len(steps) < len(plan.steps):
         raise InputError(
             f"Plan {plan.short_id} does more than unload bundles ({tally(plan.steps)}).",
-            hint="Make another plan instead of editing this one.",
+            hint="Create a new plan instead of editing this one.",
         )
     return steps
 

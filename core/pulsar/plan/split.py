@@ -55,11 +55,11 @@ def build_split_plan(
     """
     names = tuple(dict.fromkeys(bundles))
     if not names:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to split.")
     if spec.positions and len(names) > 1:
         raise InputError(
-            f"Positions are given for {len(names)} bundles at once.",
-            hint="Positions are in one bundle: make a plan for each.",
+            f"Positions are specified for {len(names)} bundles.",
+            hint="Positions apply to one bundle: create a plan for each.",
         )
     return _plan(basis_of(snapshot, terms), dict.fromkeys(names, spec), terms)
 
@@ -82,7 +82,7 @@ def build_cuts_plan(
         InputError: No bundle was named, or one without a position.
     """
     if not cuts:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to split.")
     specs = {
         bundle: SplitSpec(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
         for bundle, positions in cuts.items()
@@ -201,7 +201,7 @@ def _about(where: SplitWhatIf) -> Iterator[Diagnostic]:
     if severity != "error":
         yield _about_cost(where)
     if where.algorithm == FLOW:
-        sentence = f"Where {FLOW} would cut {bundle} is unknown, and REST does not offer it."
+        sentence = f"The boundary of {FLOW} in {bundle} is unknown, and REST does not offer it."
         hint = "Capture the bundle with its topics, so that the positions can be computed."
         yield _finding("error", "split_positions_unknown", bundle, sentence, hint)
 
@@ -222,7 +222,7 @@ def _of_cost(subject: str, cost: SplitCost) -> Diagnostic:
         _OVER if is_over else _FINAL,
         subject,
         cost.sentence,
-        "A split by hand goes through all the same." if is_over else "",
+        "A manual split is executed anyway." if is_over else "",
     )
 
 

@@ -90,7 +90,7 @@ def undo_plan(
         sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
         hints = [why.hint if why else "", more.hint if more else ""]
         raise PlanConflictError(
-            f"Nothing of run {view.run_id} can be undone. {' '.join(filter(None, sentences))}",
+            f"Run {view.run_id} cannot be undone. {' '.join(filter(None, sentences))}",
             hint=" ".join(filter(None, hints)),
         )
     if back.policies and is_policy_first(view):
@@ -130,7 +130,7 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"Brokers unload {what} by themselves when the policy goes back, and place "
+            sentence=f"When the policy is reverted, brokers unload {what} and place "
             f"{'it' if count == 1 else 'them'} again.",
         )
     ]
@@ -272,8 +272,7 @@ def left_to_brokers(
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"Brokers unload {bundle} by themselves when the policy goes back, and place "
-            "it again.",
+            sentence=f"When the policy is reverted, brokers unload {bundle} and place it again.",
             subject=bundle,
         )
         for bundle in back

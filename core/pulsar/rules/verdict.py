@@ -138,9 +138,9 @@ class _Case:
         total = len(spread.brokers)
         lacking = spread.unknown_count
         if lacking == total:
-            return "no broker gave a load report"
+            return "no broker has a load report"
         if lacking:
-            return f"{lacking} of {pluralize(total, 'broker')} gave no load report"
+            return f"{lacking} of {pluralize(total, 'broker')} have no load report"
         return ""
 
     def serving(self) -> str:
@@ -149,7 +149,7 @@ class _Case:
         if self._bundles_elsewhere:
             claims = self._snapshot.manifest.tables.get("claims")
             is_read = claims is not None and bool(claims.rows)
-            what = "ownership sessions are judged on snapshots in memory only"
+            what = "ownership sessions are evaluated only for snapshots in memory"
             return what if is_read else self._absent(_NO_ENTRIES)
         entry = self._snapshot.manifest.tables.get("bundles")
         if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
@@ -189,7 +189,7 @@ class _Case:
         origins = set(self._snapshot.settings["origin"].to_pylist())
         if not origins - {"dynamic", "stored"}:
             found = "" if not origins else ": only dynamic ones"
-            why = self._absent("read, which takes admin_urls").removeprefix("not ")
+            why = self._absent("read, which requires admin_urls").removeprefix("not ")
             return f"settings are not {why}{found}"
         return ""
 

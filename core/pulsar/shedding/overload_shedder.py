@@ -57,7 +57,7 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
     """
 
     name: ClassVar[str] = "OverloadShedder"
-    summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
+    summary: ClassVar[str] = "Relieves brokers above a fixed limit, regardless of the others."
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
     measure: ClassVar[str] = USAGE

@@ -21,8 +21,9 @@ from core.units import pluralize
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _BY_LOOKUP: Final = (
-    "The leader of this release names no destination: a bundle goes where the next lookup places "
-    "it. The destinations are those of a lookup right after the unload."
+    "The leader of this release selects no destination: a bundle is placed "
+    "by the next lookup. The destinations are those of a lookup right "
+    "after the unload."
 )
 
 
@@ -136,8 +137,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
             label="skip",
             reason="disabled",
             sentence=(
-                f"No bundle is unloaded, whatever the strategy: shedding is off ({off[0]} is "
-                "false)."
+                f"No bundle is unloaded by any strategy: shedding is off ({off[0]} is false)."
             ),
         )
     if len(view.brokers) <= 1:
@@ -145,7 +145,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
         return Decision(
             label="skip",
             reason="no_brokers",
-            sentence=f"Nothing to unload: with {there} no broker could take a bundle.",
+            sentence=f"Nothing to unload: with {there} no broker can take a bundle.",
         )
     return None
 

@@ -109,8 +109,8 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
     measure: ClassVar[str] = USAGE
     fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
     memory: ClassVar[str] = (
-        "ThresholdShedder's smoothed usage of every broker is lost: the new leader starts with "
-        "the momentary value, so a short peak counts in full."
+        "ThresholdShedder's smoothed usage of every broker is lost: the new "
+        "leader starts with the current value, so a short peak counts in full."
     )
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerBrokerThresholdShedderPercentage",
@@ -179,7 +179,7 @@ def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
     if not unknown or not history_ratio:
         return ()
     who = pluralize(unknown, "broker")
-    note = f"The past usage of {who} is in the leader's memory only: it counts as it is now."
+    note = f"The past usage of {who} is only in the leader's memory: the current value is used."
     return (note,)
 
 
@@ -275,12 +275,12 @@ class _LowerBoundary:
         basis = self.trial.basis
         if gap.is_open and position >= 0:
             minimum = self.config.min_bytes_per_s
-            gates.append(at_least("amount to give away", needed, minimum, "bytes/s"))
+            gates.append(at_least("amount to shed", needed, minimum, "bytes/s"))
             if gates[-1].is_open:
                 broker = int(basis.brokers[position])
                 gates.extend(bundle_gates(basis, broker, self.trial.recent))
         shut = [gate.sentence for gate in gates if not gate.is_open]
-        none_found = position < 0 and "no broker over the lower boundary has two bundles"
+        none_found = position < 0 and "no broker above the lower boundary has two bundles"
         return BrokerTrace(
             broker=basis.view.brokers[basis.brokers[position]] if position >= 0 else None,
             sheds=not shut and not none_found,

@@ -233,7 +233,7 @@ class _Trial:
 
     def _amount_gate(self, by: Extremes) -> Gate:
         amount, minimum = float(self.amount(by)), float(self._minimum(by))
-        return at_least("amount to give away", amount, minimum, by.unit)
+        return at_least("amount to shed", amount, minimum, by.unit)
 
     def keys(self, by: Extremes, rows: Ints) -> Floats:
         """Return what bundles weigh in the measure, short-term average."""
@@ -291,7 +291,7 @@ class _Trial:
             broker=name,
             sheds=sheds,
             gates=tuple(gates),
-            sentence=f"gives away {pluralize(self.rows(by).size, 'bundle')}"
+            sentence=f"sheds {pluralize(self.rows(by).size, 'bundle')}"
             if sheds
             else gates[-1].sentence,
         )
@@ -303,7 +303,7 @@ class _Trial:
         is_rate = by.unit == _RATE
         values = (view.broker_msg_rate if is_rate else view.broker_throughput)[brokers]
         measure = "message rate" if is_rate else "throughput"
-        name = f"only the busiest broker gives, and the {measure} of"
+        name = f"only the busiest broker sheds, and the {measure} of"
         for at in np.argsort(-values, kind="stable").tolist():
             broker = view.brokers[brokers[at]]
             if at == by.high:
@@ -341,7 +341,9 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
     """
 
     name: ClassVar[str] = "UniformLoadShedder"
-    summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
+    summary: ClassVar[str] = (
+        "Closes a part of the gap between the busiest and the least busy broker."
+    )
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
     measure: ClassVar[str] = f"{RATE} and throughput"
@@ -411,7 +413,9 @@ def _decision(trial: _Trial) -> Decision:
     if by is None:
         is_known = trial.basis.brokers.size > 0
         why = " and ".join(gate.sentence for gate in trial.gap_gates)
-        sentence = f"Nothing to unload: {why if is_known else 'of no broker the load is known'}."
+        sentence = (
+            f"Nothing to unload: {why if is_known else 'the load of every broker is unknown'}."
+        )
         reason: Reason = "balanced" if is_known else "no_load_data"
         return Decision(
             label="skip", reason=reason, sentence=sentence, explain=trial.trace, notes=notes
@@ -420,7 +424,7 @@ def _decision(trial: _Trial) -> Decision:
     rows = trial.rows(by) if gates[-1].is_open else np.zeros(0, np.int64)
     names = trial.basis.view.brokers
     busiest, idlest = (names[trial.basis.brokers[at]] for at in (by.high, by.low))
-    gap = f"{in_words(by.highest, by.unit)} against {in_words(by.lowest, by.unit)} of {idlest}"
+    gap = f"{in_words(by.highest, by.unit)} vs. {in_words(by.lowest, by.unit)} of {idlest}"
     if rows.size:
         return Decision(
             label="success",
@@ -436,7 +440,7 @@ def _decision(trial: _Trial) -> Decision:
         )
     why = gates[-1].sentence
     if gates[-1].is_open:
-        why = f"no bundle fits into the {in_words(float(trial.amount(by)), by.unit)} to give away"
+        why = f"no bundle fits into the {in_words(float(trial.amount(by)), by.unit)} to shed"
     small = not gates[-1].is_open and gates[-1].unit == by.unit
     return Decision(
         label="skip",

@@ -131,7 +131,7 @@ class UnloadChecks:
             if not found:
                 yield Landing(move, {}, f"no destination: {why}")
             elif found.get(move.broker) == 1.0 and self.settings.rules.names_destination:
-                stays = "placement would give it back to the broker that it is on"
+                stays = "placement would return it to its current broker"
                 yield Landing(move, {}, stays)
             else:
                 yield Landing(move, found)
@@ -155,7 +155,7 @@ class UnloadChecks:
             name = (
                 f"isolation policy {view.policies[policy].name!r}" if policy >= 0 else "isolation"
             )
-            return f"{name} leaves no broker but {move.broker}"
+            return f"{name} allows no broker but {move.broker}"
         return self._anti_affinity(namespace, broker, allowed)
 
     @cached_property
@@ -181,8 +181,8 @@ class UnloadChecks:
         if least == 0 or counts[broker] > least or (counts[allowed] != least).any():
             return ""
         return (
-            f"anti-affinity group {self.view.groups[group]!r}: every candidate already holds "
-            f"{pluralize(least, 'namespace')} of it"
+            f"anti-affinity group {self.view.groups[group]!r}: every candidate "
+            f"already has {pluralize(least, 'namespace')} of it"
         )
 
     def _distribution(self, one: _Picked, *, many: bool) -> tuple[dict[str, float], str]:

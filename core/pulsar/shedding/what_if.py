@@ -187,7 +187,7 @@ class WhatIf:
         counts of rounds need.
         """
         for turn in self._turned(_of_broker(broker)):
-            verb = "would shed" if turn.sheds else "would stay as it is"
+            verb = "would shed" if turn.sheds else "would stay"
             yield TurningPoint(
                 broker=broker,
                 key=turn.setting.key,

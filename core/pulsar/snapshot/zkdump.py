@@ -32,7 +32,7 @@ _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolic
 _CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
 _MAX_UNREADABLE: Final = 10_000
 """Lines without a znode; with more of them a file is something else."""
-_FORM: Final = 'Each line reads {"path": "/loadbalance/...", "value": ...}.'
+_FORM: Final = 'Each line must have the form {"path": "/loadbalance/...", "value": ...}.'
 _EMPTY: Final = b" "
 _BROKER: Final = re.compile(r"[^/]+\Z")
 _NAMESPACE: Final = re.compile(r"[^/]+/[^/]+\Z")
@@ -85,7 +85,7 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
                     _read_line(taken, line, f"{path.name} line {number}", problems)
     except OSError as exc:
         raise InputError(
-            f"{path} cannot be read: {exc.strerror}.", hint="Name a file of JSON lines."
+            f"{path} cannot be read: {exc.strerror}.", hint="Specify a file of JSON lines."
         ) from exc
     if not taken.count:
         raise InputError(_nothing_taken(path, line_count, problems), hint=_FORM)
@@ -140,7 +140,7 @@ def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
     malformed = problems.named()
     if malformed:
         return f"{path.parent / malformed[0].place}: {malformed[0].what}"
-    return f"{path} holds no znode of Pulsar's load balancing."
+    return f"{path} has no znode of Pulsar's load balancing."
 
 
 def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
@@ -287,11 +287,11 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
             "malformed",
             place,
             _malformation(exc),
-            done="The line is left out.",
+            done="The line is skipped.",
             severity="error",
         )
         if len(problems) > _MAX_UNREADABLE:
-            text = f"More than {_MAX_UNREADABLE:,} lines up to {place} hold no znode."
+            text = f"More than {_MAX_UNREADABLE:,} lines up to {place} have no znode."
             raise InputError(text, hint=_FORM) from exc
         return
     if raw in (b"", b"null"):
@@ -308,7 +308,7 @@ def _malformation(exc: Exception) -> str:
     if isinstance(exc, TooLargeError):
         return f"It is too large: {exc}."
     if isinstance(exc, UnicodeDecodeError):
-        return "It is not text in UTF-8."
+        return "It is not UTF-8 text."
     if isinstance(exc, msgspec.ValidationError):
         return f'It is not a JSON object {{"path", "value"}}: {str(exc).rstrip(".")}.'
     return f"It is not JSON: {str(exc).rstrip('.')}."

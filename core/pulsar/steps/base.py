@@ -77,12 +77,12 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
 
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **Step.result_flags,
-        "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
-        "split_elsewhere": ResultFlags(differs="split at another place than requested"),
-        "returned": ResultFlags(differs="came back to the broker that had it"),
+        "landed_elsewhere": ResultFlags(differs="moved elsewhere than requested"),
+        "split_elsewhere": ResultFlags(differs="split elsewhere than requested"),
+        "returned": ResultFlags(differs="returned to the previous broker"),
         "idle": ResultFlags(needs_grace=True),
         "unassigned": ResultFlags(
-            needs_grace=True, differs="left without an owner", unserved="unassigned"
+            needs_grace=True, differs="left unassigned", unserved="unassigned"
         ),
         "owner_lost": ResultFlags(
             needs_grace=True, differs="lost its broker", unserved="unassigned"
@@ -184,8 +184,8 @@ class BundleStep(PulsarStep, frozen=True, kw_only=True):
         return Diagnostic(
             severity="error",
             code="moved_meanwhile",
-            sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is at {owner} "
-            "now.",
+            sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is now "
+            f"at {owner}.",
             subject=self.bundle,
-            hint="Check it again, and make another plan if it still has to move.",
+            hint="Check it again, and create a new plan if it still has to move.",
         )

@@ -145,7 +145,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return f"The {self.subject} would be set to {self.value} ({self._describe_before()})."
 
     def _describe_before(self) -> str:
-        return f"until now {NOT_THERE if self.before is None else self.before}"
+        return f"currently {NOT_THERE if self.before is None else self.before}"
 
     def admin_words(self) -> list[str]:
         """Return the words that set or remove its kind."""
@@ -200,8 +200,8 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         if done.state == "UNKNOWN":
             return self._stays(
                 "undo_unknown",
-                f"Whether the {self.subject} was changed is unknown: it is left as it is.",
-                "Check it, and set it by hand if need be.",
+                f"Whether the {self.subject} was changed is unknown: it is not reverted.",
+                "Check it, and set it manually if needed.",
             )
         if done.state != "DONE" or done.before is None:
             return Inverse()
@@ -213,7 +213,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
                 finding=Diagnostic(
                     severity="info",
                     code="undo_not_needed",
-                    sentence=f"The {self.subject} is {held or NOT_THERE} already, as it was.",
+                    sentence=f"The {self.subject} is already {held or NOT_THERE}, as before.",
                     subject=self.subject,
                 )
             )
@@ -221,9 +221,9 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
             return Inverse(SetPolicy(policy=self.policy, name=self.name, before=held, value=before))
         return self._stays(
             "undo_changed_since",
-            f"The {self.subject} is {held or NOT_THERE} now; the run left it at "
-            f"{self.value or NOT_THERE}: it was changed since.",
-            "Ask who did, and set it by hand if it still has to go back.",
+            f"The {self.subject} is now {held or NOT_THERE}; the run left it at "
+            f"{self.value or NOT_THERE}: it was changed externally.",
+            "Find out who changed it, and set it manually if it still has to be reverted.",
         )
 
     def _stays(self, code: str, sentence: str, hint: str) -> Inverse:

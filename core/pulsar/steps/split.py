@@ -121,6 +121,6 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
                 sentence=f"The split of {self.bundle} cannot be undone: bundles are never "
                 "merged again.",
                 subject=self.bundle,
-                hint="Unload the parts to one broker, if they belong together.",
+                hint="Unload the parts to one broker if they belong together.",
             )
         )

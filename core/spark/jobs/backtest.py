@@ -46,7 +46,7 @@ def run_on_spark(spark: SparkSession, backtest: Backtest, progress: Progress) ->
     tasks = tasks_of(backtest.units, wanted)
     named = {f"{number:06d}": units for number, units in enumerate(tasks)}
     answer = _Task(backtest.records, named)
-    found = each_on_spark(spark, named, answer, progress, f"playing {backtest.words}")
+    found = each_on_spark(spark, named, answer, progress, f"simulating {backtest.words}")
     return [result for name, tables in found for result in _results(named[name], tables)]
 
 

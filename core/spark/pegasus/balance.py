@@ -97,9 +97,9 @@ class SparkRounds:
         """
         if options.policy != "app":
             raise InputError(
-                "The cluster policy looks at the whole cluster before each plan: Spark cannot "
-                "spread it.",
-                hint="Leave out --engine spark for it.",
+                "The cluster policy needs the whole cluster before each plan: Spark "
+                "cannot distribute it.",
+                hint="Omit --engine spark.",
             )
         if not view.nodes or not view.partition_count:
             return []

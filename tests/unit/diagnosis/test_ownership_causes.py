@@ -56,7 +56,7 @@ def test_a_splitting_bundle_is_still_served():
 
 def test_the_leader_is_given_its_time():
     [cause] = diagnose(report("25379", ownership=[in_state("Releasing", 50)]), LONG).causes
-    assert cause.hint == "The leader repairs this within 90 s of the change: read again."
+    assert cause.hint == "The leader repairs this within 90 s of the change; check again."
 
 
 def test_a_transfer_under_way_is_none():
@@ -116,7 +116,7 @@ def test_a_dead_owner_is_one_cause_that_ends_its_znodes_and_its_registration():
     snapshot = of_a_dead_broker()
     [cause] = diagnose(snapshot, LONG).causes
     assert cause.summary.startswith("4 bundles are owned by a-0:8080, which is dead: no session")
-    assert "Likewise for its other bundles." in cause.hint
+    assert "Same for its other bundles." in cause.hint
     assert "Delete its registration, /loadbalance/brokers/a-0:8080," in cause.hint
     # the dead broker carries least, and is given none of its bundles again
     assert (cause.effect.before.missing, cause.effect.after.missing) == (4, 0)

@@ -322,7 +322,7 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
     if not first["is_switched_on"]:
         return "the cluster's load balancing was disabled at the time of the prediction."
     if any(start <= window.end and end > window.start for start, end in runs):
-        return "a run of Trimtab was acting."
+        return "a Trimtab run was active."
     return ""
 
 

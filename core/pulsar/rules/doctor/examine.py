@@ -137,13 +137,13 @@ def _unjudged(context: HealthContext) -> list[str]:
     silent = context.liveness.silent
     if silent:
         notes.append(
-            f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
-            "taken for those of the others."
+            f"{pluralize(len(silent), 'broker')} of {brokers} did not answer: the "
+            "settings of the others are assumed for them."
         )
     known = int(np.isfinite(context.measures.throughput.values).sum())
     if known < host_load.MIN_BROKERS:
         notes.append(
-            "Whether other processes run on a broker's host was not judged: that compares brokers, "
-            f"and {known} of the {host_load.MIN_BROKERS} that it takes report their load."
+            "Other processes on broker hosts were not evaluated: the comparison "
+            f"needs load reports of {host_load.MIN_BROKERS} brokers and has {known}."
         )
     return notes

@@ -47,7 +47,7 @@ def several_values(key: str, held: Sequence[tuple[int, str]]) -> Finding:
         area="settings",
         keys=(name,),
         sentence=f"{name} has {len(shown)} values in the file: {places}.",
-        consequence=f"The last one counts: {shown[-1][1]}.",
+        consequence=f"The last one applies: {shown[-1][1]}.",
         hint="Keep one of the lines.",
         evidence={"rows": [{"line": line, "value": value} for line, value in shown]},
     )

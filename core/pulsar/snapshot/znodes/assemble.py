@@ -32,13 +32,15 @@ from core.snapshot.problems import ProblemLog
 from core.units import pluralize
 
 EXTENSIBLE_LACKS: Final = (
-    "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
-    "system topics, not in ZooKeeper or the REST, and not all of that was read. The same goes for "
-    "the traffic of the bundles; averages are not stored."
+    "Usage and traffic of brokers are not available: the extensible load "
+    "manager stores them in system topics, not in ZooKeeper or REST, and "
+    "not all of those were read. The same applies to bundle traffic; "
+    "averages are not stored."
 )
 OWNERS_LACK: Final = (
-    "Who owns which bundle is not available: only the brokers' REST tells it under the extensible "
-    "load manager, and not every broker answered (or no admin URL is configured)."
+    "Bundle owners are not available: with the extensible load manager "
+    "only the brokers' REST reports them, and not every broker answered "
+    "(or no admin URL is configured)."
 )
 SIMPLE_LACKS: Final = (
     "Load and bundles are not available: SimpleLoadManagerImpl is a legacy load manager that "
@@ -157,8 +159,8 @@ def _all_bundles(
         problems.add(
             "missing",
             f"boundaries of {namespace}",
-            "Bundles of it were seen, but no policies list its bundles.",
-            done="Only the bundles that were seen are listed.",
+            "Bundles of it were observed, but no policies list its bundles.",
+            done="Only the observed bundles are listed.",
         )
     return parsed
 
@@ -205,8 +207,8 @@ def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
     problems.add(
         "inconsistent",
         place,
-        f"{bundle} is not among the bundles of its namespace any more, or not yet.",
-        done="A split just happened, or left it over; the namespace's own boundaries hold.",
+        f"{bundle} is no longer, or not yet, among the bundles of its namespace.",
+        done="A split just happened, or left it over; the namespace's own boundaries apply.",
         severity="info",
     )
 
@@ -249,7 +251,7 @@ def _unavailable(
             "inconsistent",
             BROKERS,
             f"Brokers run different load managers: {', '.join(kinds)}.",
-            done="Bundles are placed among brokers of the same load manager only.",
+            done="Bundles are placed only among brokers of the same load manager.",
         )
     lacks: list[str] = []
     if "extensible" in registry.kinds:
@@ -309,7 +311,7 @@ def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
             problems.add(
                 "malformed",
                 CONFIGURATION,
-                f"Setting {name} is not a text.",
+                f"Setting {name} is not a string.",
                 done="It is skipped.",
                 subject=name,
             )

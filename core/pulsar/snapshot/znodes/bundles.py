@@ -64,7 +64,7 @@ def parse_bundle_names(
             problems.add(
                 "malformed",
                 place,
-                f"{name[:100]!r} is not the name of a bundle.",
+                f"{name[:100]!r} is not a bundle name.",
                 done="It is skipped.",
                 severity="error",
             )
@@ -118,7 +118,7 @@ def _note_twice(out: Reported, problems: ProblemLog) -> None:
         "inconsistent",
         "/loadbalance/brokers",
         f"Two brokers report {bundle} ({one} and {other}){more}.",
-        done="It moved just now, most likely; the owner's numbers hold, else the newest.",
+        done="It probably just moved; the owner's data is used, else the newest.",
         severity="info",
     )
 
@@ -196,7 +196,7 @@ def _note_unknown_owner(bundle: str, problems: ProblemLog) -> None:
     problems.add(
         "malformed",
         f"{OWNERSHIP}/{bundle}",
-        "It does not name the broker that owns the bundle.",
+        "It does not have the owner of the bundle.",
         done="The owner is unknown.",
         severity="error",
         subject="owner",

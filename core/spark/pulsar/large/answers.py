@@ -71,8 +71,9 @@ def large_answer(cluster: LargeCluster, request: FleetRequest[Any]) -> Mapping[s
         if request.operation is operation:
             return answer(cluster, request.request)
     raise InputError(
-        f"{cluster.manifest.cluster} is too large for one task, and this is not spread over Spark.",
-        hint="Leave --engine spark out.",
+        f"{cluster.manifest.cluster} is too large for one task, and this "
+        "operation cannot be distributed over Spark.",
+        hint="Omit --engine spark.",
     )
 
 

@@ -135,7 +135,7 @@ class CachedBundles:
     def there(self) -> Ints:
         """Keys under which there is something."""
         schema = pa.schema([PIECES.field("group")])
-        with followed(self.origin.spark, self.origin.progress, "dealing out bundles by broker"):
+        with followed(self.origin.spark, self.origin.progress, "distributing bundles by broker"):
             return np.unique(collected(self.by_key, schema)["group"].to_numpy()).astype(np.int64)
 
     @cached_property

@@ -325,7 +325,7 @@ class LargeCluster:
 
     def named(self, bundles: Iterable[str]) -> pa.Table:
         """Bring bundles here by their names; those that are not there are left out."""
-        return self.fetch(Chosen(bundles=tuple(bundles)), "looking for bundles by name")
+        return self.fetch(Chosen(bundles=tuple(bundles)), "searching bundles by name")
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
         """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""

@@ -180,7 +180,7 @@ class SparkBundles:
         hot = self._movable.withColumn("throughput", flow).where(
             ~sf.isnan("throughput") & (sf.col("throughput") > ceiling)
         )
-        return self._picked(hot, _HOT, "throughput", "looking for hot bundles")
+        return self._picked(hot, _HOT, "throughput", "searching for hot bundles")
 
     def alone(self, floor: float) -> Picked:
         """Sum up namespaces."""
@@ -194,7 +194,9 @@ class SparkBundles:
         )
         busy = ~sf.isnan("throughput") & (sf.col("throughput") > floor)
         single = groups.where((sf.col("bundles") == 1) & busy)
-        return self._picked(single, _ALONE, "throughput", "looking for namespaces of one bundle")
+        return self._picked(
+            single, _ALONE, "throughput", "searching for namespaces with one bundle"
+        )
 
     def near_limit(self, least: float, below: float) -> Picked:
         """Count by namespace."""
@@ -233,7 +235,7 @@ class SparkBundles:
             sf.greatest(*shares).alias("excess"),
             ROW,
         ).where((sf.col("excess") > 1) & (count >= topics[0]) & (count <= topics[1]))
-        words = "looking for bundles to split"
+        words = "searching for bundles to split"
         if namespaces is None:
             return self._picked(over, over_schema(), "excess", words)
         of_those = over.where(sf.col("namespace").isin(list(namespaces)))
@@ -265,7 +267,7 @@ class SparkBundles:
             & (sf.col("hot.rate") > 0)
             & (sf.col("hot.width") * sf.col("bundles") * STORM_NARROW < RING)
         ).select("namespace", "hot.*", "bundles", "empty")
-        return self._picked(found, storm_schema(), "rate", "looking for split storms")
+        return self._picked(found, storm_schema(), "rate", "searching for split storms")
 
     def with_entries(self) -> PulsarSnapshot:
         """Heartbeat and SLA bundles alone: no process holds the others."""
@@ -311,7 +313,7 @@ class SparkBundles:
     def owned_namespaces(self) -> Sequence[str]:
         """Return them sorted."""
         names = self._owned.select("namespace").distinct()
-        found = self._collected(names, _NAMESPACE, "looking for namespaces")
+        found = self._collected(names, _NAMESPACE, "searching for namespaces")
         listed: list[str] = found.sort_by("namespace")["namespace"].to_pylist()
         return listed
 
@@ -339,7 +341,7 @@ class SparkBundles:
             .agg(sf.count(sf.lit(1)).alias("bundles"))
         )
         names = wrong.select("namespace").distinct()
-        words = "looking for bundles on the wrong brokers"
+        words = "searching for bundles on the wrong brokers"
         first = self._collected(names.orderBy("namespace").limit(_LISTED), _NAMESPACE, words)
         listed = first["namespace"].to_pylist()
         more = 0 if len(listed) < _LISTED else self._count(names, words) - len(listed)
@@ -350,7 +352,7 @@ class SparkBundles:
 
     def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
-        words = "looking for bundles on brokers that are reserved for others"
+        words = "searching for bundles on reserved brokers"
         pairs = (
             self._owned.join(sf.broadcast(self._names("namespace", namespaces)), "namespace")
             .join(sf.broadcast(self._names("owner", owners)), "owner")
@@ -379,7 +381,7 @@ class SparkBundles:
         pairs = self._owned.select("namespace", "owner").join(
             sf.broadcast(wanted), "namespace", "left_semi"
         )
-        return self._collected(pairs.distinct(), _PAIR, "looking for owners of namespaces")
+        return self._collected(pairs.distinct(), _PAIR, "searching for owners of namespaces")
 
 
 _KINDS: Final = ("msg_rate", "msg_throughput")

@@ -65,7 +65,7 @@ def large_rounds(
         else:
             return rounds
     raise ComputeError(
-        f"{strategy.name} asks for the bundles of ever more brokers of {cluster.manifest.cluster}.",
+        f"{strategy.name} needs the bundles of too many brokers of {cluster.manifest.cluster}.",
         hint="Run it in process, on a machine with the memory for the whole snapshot.",
     )
 

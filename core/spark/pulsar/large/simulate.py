@@ -173,7 +173,7 @@ class Spread:
             else:
                 return answer
         raise ComputeError(
-            f"{self.strategy.name} asks for the bundles of ever more brokers of "
+            f"{self.strategy.name} needs the bundles of too many brokers of "
             f"{self.cluster.manifest.cluster}.",
             hint="Run it in process, on a machine with the memory for the whole snapshot.",
         )
@@ -306,7 +306,7 @@ def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.
     names = skeleton.brokers.select(["broker", "is_leader"])
     tables = {"policies": skeleton.policies, "brokers": names, "namespaces": grouped}
     frame = PulsarSnapshot.build(cluster.manifest, tables)
-    found = cluster.fetch(_Hottest(frame, settings), "looking for the hottest bundles")
+    found = cluster.fetch(_Hottest(frame, settings), "searching for the hottest bundles")
     return top_bundles(_with(frame, found), settings)
 
 
@@ -448,9 +448,10 @@ def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
     bundles = sum(counts.get(name, 0.0) for name in gone)
     if bundles > MAX_PLACED:
         raise InputError(
-            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would leave "
-            f"{bundles:,.0f} bundles behind, which the leader places one after the other: the "
-            f"loss of more than {MAX_PLACED:,} is not simulated on Spark.",
-            hint="`trimtab simulate --engine local` simulates it where one process can hold the "
-            "whole cluster.",
+            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would "
+            f"leave {bundles:,.0f} bundles, which the leader places one after the "
+            f"other: a failure with more than {MAX_PLACED:,} is not simulated on "
+            "Spark.",
+            hint="`trimtab simulate --engine local` simulates it if one process can "
+            "hold the whole cluster.",
         )
