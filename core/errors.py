@@ -110,7 +110,7 @@ def own_parts(name: str, other: str) -> tuple[str, str]:
 
 
 def is_near(name: str, other: str) -> bool:
-    """Return whether a name may be a slip of the other."""
+    """Return whether a name may be a typo of the other."""
     return difflib.SequenceMatcher(None, name, other).ratio() > _NEAR
 
 

@@ -56,7 +56,7 @@ _MAX_DECODING: Final = 3
 
 
 def path_fault(target: str) -> str:
-    """Return why a request path may lead elsewhere than it reads; empty when it cannot.
+    """Return the reason a request path may be misrouted, or "".
 
     Clients, proxies and servers each resolve dot segments, decode and merge slashes in their own
     way, so a name that becomes part of a path could choose another endpoint.
@@ -109,7 +109,7 @@ SYSTEM_NAMESPACE: Final = "pulsar/system"
 
 
 def is_broker_bound(namespace: str) -> bool:
-    """Return whether the namespace belongs to one broker and is never moved.
+    """Return whether the namespace is bound to one broker and is never moved.
 
     These are the heartbeat (``pulsar/<host:port>``) and SLA (``sla-monitor/<host:port>``)
     namespaces;
@@ -124,7 +124,7 @@ def is_broker_bound(namespace: str) -> bool:
 
 
 def is_part(bundle: str, whole: str) -> bool:
-    """Return whether a bundle is another one, or cut out of it."""
+    """Return whether a bundle is another one, or part of it."""
     if namespace_of(bundle) != namespace_of(whole):
         return False
     try:

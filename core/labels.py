@@ -18,7 +18,7 @@ _KNOWN: Final = ("address", "host", "name", "port", "domain")
 
 
 def label_fault(text: str) -> str:
-    """Return why a text cannot be a label; empty: it can.
+    """Return the reason a text is not a valid label, or "".
 
     Args:
         text: May contain ``{address}``, ``{host}``, ``{name}`` (the host up to its first dot),

@@ -9,7 +9,7 @@ from core.step import Diagnostic
 
 
 def is_same_value(one: str | None, other: str | None) -> bool:
-    """Return whether two values agree on every server that both tell of.
+    """Return whether two values agree on every server that both report.
 
     A server that is dead is left out, so a text stands for whoever answers.
     """
@@ -27,7 +27,7 @@ def is_same_value(one: str | None, other: str | None) -> bool:
 
 
 def is_known_value(value: str | None, before: str | None, during: Collection[str]) -> bool:
-    """Return whether every server has what it was given, or what it had before and took up again.
+    """Return whether every server has its set value, or its previous one after a restart.
 
     Args:
         value: What is read.
@@ -60,7 +60,7 @@ def by_server(text: str) -> dict[str, str] | None:
 def inverse_value(
     subject: str, *, held: str | None, left_at: str, before: str
 ) -> Diagnostic | None:
-    """Return why a setting is not put back to what it was; ``None``: it is to be.
+    """Return the reason a setting is not reverted, or ``None`` if it is.
 
     Args:
         subject: What was set.

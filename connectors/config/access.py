@@ -101,7 +101,7 @@ class ProxyConfig(Strict):
 
 
 class AccessConfig(Strict):
-    """Who may use Trimtab, and how they prove who they are.
+    """Sign-in and roles of Trimtab.
 
     Attributes:
         sign_in: ``none``: nobody signs in; the pages are served on loopback only. ``users``:
@@ -161,7 +161,7 @@ class AccessConfig(Strict):
 
 
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an IP address; ``None``: it is none.
+    """Return an IP address, or ``None`` if invalid.
 
     Of IPv4 also where a server for both protocols writes it as IPv6, and without the port of the
     visitor, another one for each connection, that some proxies add.

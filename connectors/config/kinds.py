@@ -23,7 +23,7 @@ class KindRules:
 
 
 def fault_of(cluster: Any) -> str:
-    """Return what is wrong with the fields of a ``ClusterConfig``; empty: nothing."""
+    """Return the fault in the fields of a ``ClusterConfig``, or ""."""
     for kind, rules in KINDS.items():
         for name in rules.fields:
             if kind != cluster.kind and getattr(cluster, name):

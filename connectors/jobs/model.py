@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class JobContext:
-    """What a job works with.
+    """Context of a job.
 
     Attributes:
         config: Clusters, state directory, history, Spark.
@@ -42,7 +42,7 @@ class JobContext:
 
 @dataclass(frozen=True, kw_only=True)
 class JobAnswer:
-    """What a job found.
+    """Result of a job.
 
     Attributes:
         sentence: The answer in words, with numbers.

@@ -19,7 +19,7 @@ MAX_SORTED: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Which rows of a table are wanted.
+    """Requested rows of a table.
 
     Attributes:
         contains: Part of any of its texts, in any case; empty: all rows.

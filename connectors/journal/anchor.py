@@ -125,7 +125,7 @@ def keep_anchored(
 
 
 def anchor_age_s(file: Path) -> float | None:
-    """Return how long ago the anchor file was written, seconds; ``None``: it is not there."""
+    """Return the age of the anchor file, s, or ``None`` if missing."""
     try:
         return max(0.0, time.time() - file.stat().st_mtime)
     except OSError:

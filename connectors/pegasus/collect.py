@@ -301,7 +301,7 @@ def _policy_row(one: BackupPolicyEntry) -> dict[str, Any]:
 def _copies(
     leader: LeaderFacts, nodes: Mapping[str, NodeFacts]
 ) -> dict[tuple[int, int], list[tuple[str, ReplicaEntry]]]:
-    """Return what servers hold of the partitions without a primary, closed replicas included."""
+    """Return the server copies of partitions without a primary, including closed replicas."""
     found: dict[tuple[int, int], list[tuple[str, ReplicaEntry]]] = {
         (config.app_id, config.index): []
         for config in _configs(leader)
@@ -463,7 +463,7 @@ def _release(nodes: Mapping[str, NodeFacts]) -> str | None:
 
 @dataclass
 class LeaderFacts:
-    """What the leading meta server reported.
+    """Report of the leading meta server.
 
     Attributes:
         nodes: Dead ones included.
@@ -495,7 +495,7 @@ class LeaderFacts:
 
 @dataclass
 class NodeFacts:
-    """What one replica server reported; ``None``: nothing.
+    """Report of one replica server, or ``None``.
 
     Attributes:
         is_answering: ``False`` if it could not be reached, or a request timed out: it was sent
@@ -525,7 +525,7 @@ class NodeFacts:
 
 @dataclass
 class NodeSamples:
-    """What is remembered of one replica server from capture to capture.
+    """Samples of one replica server between captures.
 
     Attributes:
         since: Start of its process, in its own words: counters count from then.
@@ -546,7 +546,7 @@ class NodeSamples:
     flags: dict[str, str]
 
     def begins_rates_of(self, now: MetricsSample, since: str | None, now_s: float) -> bool:
-        """Return whether the last sample is recent, of the same process, and has every replica.
+        """Return whether the last sample is recent, of the same process, and complete.
 
         Args:
             now: The sample after it.
@@ -874,7 +874,7 @@ def _flags(client: HttpClient) -> dict[str, str]:
 
 
 def _continues(before: MetricsSample, after: MetricsSample) -> bool:
-    """Return whether every replica was there before, and no counter went back."""
+    """Return whether every replica was there before, and no counter decreased."""
     for entity, values in after.values.items():
         if entity == _SERVER:
             continue

@@ -252,7 +252,7 @@ def _uncovered(config: ClusterConfig, urls: Iterable[str]) -> list[str]:
 
 
 def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
-    """Say which brokers get no credentials, and what would cover them."""
+    """Report the brokers that get no credentials, and the setting that covers them."""
     uncovered = _uncovered(config, urls)
     if not uncovered:
         detail = f"admin_urls and credential_hosts cover {len(urls)} of {len(urls)} addresses."

@@ -341,7 +341,7 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
 
 
 def _lacking(made: Assembled, metrics: Metrics) -> Assembled:
-    """Return what was made, with the gaps of the metrics and their age."""
+    """Return the snapshot, with the gaps and the age of its metrics."""
     table = metrics.tables.get("broker_metrics")
     if table is None:
         return replace(made, unavailable=(*made.unavailable, *metrics.lacks))
@@ -496,7 +496,7 @@ def _same(setting: Setting, left: str, right: str) -> bool:
 
 
 def _check(setting: Setting, stored: str, problems: ProblemLog) -> bool:
-    """Return whether brokers can use a stored value; a bool other than true or false is false."""
+    """Return whether brokers can use a stored value; an invalid bool counts as false."""
     try:
         parse_upstream_value(setting, stored)
     except InputError as exc:

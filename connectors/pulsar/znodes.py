@@ -116,7 +116,7 @@ class _Folder:
     read_at: float  # of the monotonic clock, s
 
     def is_due(self, change_id: int) -> bool:
-        """Return whether to read it again: a znode that is disabled does not change its folder."""
+        """Return whether to read it again: disabling a znode does not change its folder."""
         is_old = time.monotonic() - self.read_at >= REREAD_S
         return self.change_id != change_id or is_old or any(map(_is_disabled, self.owners.values()))
 
@@ -423,7 +423,7 @@ class ZooKeeperCapture:
 
 
 def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
-    """Return how znodes are held: that comes with their values."""
+    """Return the sessions of znodes, which come with their values."""
     return {
         name: Held(answer.session_id, answer.created_at, answer.modified_at)
         for name, answer in origins.items()

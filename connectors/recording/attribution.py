@@ -45,7 +45,7 @@ class RunChange:
     reason: str
 
     def explains(self, event: Mapping[str, Any], since: int, until: int) -> bool:
-        """Return whether an event seen between two moments (ms) is this change's.
+        """Return whether an event between two moments (ms) belongs to this change.
 
         Args:
             event: Row of kind ``events``.
@@ -67,7 +67,7 @@ class RunChange:
 
 
 def run_changes_of(view: RunView, since: int) -> list[RunChange]:
-    """Return what a run did after a moment (ms) or is doing, in the order of its steps."""
+    """Return a run's changes after a moment (ms), in the order of its steps."""
     found = []
     for step in view.steps:
         if step.begun_at is None:

@@ -61,7 +61,7 @@ def open_history(config: TrimtabConfig) -> HistoryStore:
 
 
 def recorded_entries(config: TrimtabConfig) -> dict[int, str]:
-    """Return which entries of the journal the history has recorded: by place, their runs.
+    """Return the journal entries recorded in the history: by position, their runs.
 
     Raises:
         HistoryError: The history cannot be read.
@@ -79,7 +79,7 @@ def recorded_entries(config: TrimtabConfig) -> dict[int, str]:
 
 
 class RecordedCluster:
-    """What records one cluster, and the journal that it reads; close it in the end.
+    """Recorder of one cluster and of the journal; close it in the end.
 
     Args:
         config: Where history and journal are.

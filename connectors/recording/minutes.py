@@ -34,7 +34,7 @@ _REST: Final = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one call of :meth:`ClusterMinutes.record` wrote.
+    """Rows written by one call of :meth:`ClusterMinutes.record`.
 
     Attributes:
         taken_at: The minute, ms.
@@ -163,7 +163,7 @@ class ClusterMinutes:
         return 0
 
     def _completed(self, events: pa.Table) -> pa.Table:
-        """Say who did what was seen, and add what runs did; called before it is written."""
+        """Attribute the observed changes, and add those of runs; called before the write."""
         rows: list[dict[str, Any]] = events.to_pylist()
         taken_at = self._taken_at
         try:
@@ -191,7 +191,7 @@ class ClusterMinutes:
 
 
 def _is_leaders(row: dict[str, Any]) -> bool:
-    """Whether it is a move that the cluster decided itself: it rests for the grace period."""
+    """Whether it is a move of the cluster's own: it has a grace period."""
     return row["kind"] == "move" and row["by"] in (None, "", BY_CLUSTER) and bool(row["before"])
 
 

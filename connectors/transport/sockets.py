@@ -185,7 +185,7 @@ def _lookup(host: str, port: int) -> _Lookup | None:
 
 
 def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
-    """Return what ``getaddrinfo`` finds; who looks the same name up meanwhile shares the lookup.
+    """Return the ``getaddrinfo`` result; concurrent lookups of a name are shared.
 
     Raises:
         socket.gaierror: The name cannot be looked up, or too many lookups hang.

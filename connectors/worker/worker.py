@@ -125,7 +125,7 @@ class _Seldom:
 
 
 def as_bug(exc: Exception) -> InvariantError:
-    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    """Return the message of an unexpected exception; the log gets the details."""
     if isinstance(exc, InvariantError):
         return exc
     _log.error("a run failed with an internal error", exc_info=exc)
@@ -345,7 +345,7 @@ class _Loop:
         return signed(record, installation_key(self._limits.access()))
 
     def _refusal_of(self, record: Record) -> Refusal | None:
-        """Return why an entry is not obeyed; roles and key are those of this moment."""
+        """Return the refusal of an entry, by the current roles and key."""
         access = self._limits.access()
         approver = self._limits.now().approval.role
         key = installation_key(access)
@@ -515,7 +515,7 @@ class _Loop:
 
 
 def is_to_be_measured(view: RunView, now: datetime) -> bool:
-    """Return whether a run has ended, did something, and it is time to see the result."""
+    """Return whether an ended run has changes and its measurement is due."""
     if view.ended_at is None or view.measured is not None:
         return False
     is_time = (

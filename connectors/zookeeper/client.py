@@ -181,7 +181,7 @@ class ZooKeeperReader:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session is alive right now."""
+        """Whether the session is connected."""
         return bool(self._client.connected)
 
     # -- reading ------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class ZooKeeperReader:
         )
 
     def time_for_one_batch(self) -> float:
-        """Return how long to wait for a batch.
+        """Return the time limit of a batch.
 
         Raises:
             RemoteTimeoutError: The capture's time is up.

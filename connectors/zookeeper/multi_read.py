@@ -42,7 +42,7 @@ class Read:
 
 
 class Answer(NamedTuple):
-    """What one operation answered.
+    """Answer of one operation.
 
     Attributes:
         error: 0, or ZooKeeper's error code.
@@ -69,14 +69,14 @@ class Answer(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """About how many bytes it takes, with its value as it is decoded later."""
+        """Approximate memory, including its value as decoded later."""
         if isinstance(self.value, list):
             return NAME_BYTES * len(self.value) + sum(map(len, self.value))
         return ANSWER_BYTES + (json_weight(self.value) if self.value else 0)
 
     @classmethod
     def without_stat(cls, error: int, value: Any = None) -> Answer:
-        """Return what a read of children, or one that failed, answered."""
+        """Return the answer of a read of children, or of a failed one."""
         return cls(error, value, 0, 0, 0, 0, 0, 0, 0)
 
 

@@ -33,7 +33,7 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One znode as it is now.
+    """One current znode.
 
     Attributes:
         value: Its content.

@@ -65,7 +65,7 @@ def plan_refusal(
     role: Role | None = None,
     is_balancer_paused: bool = False,
 ) -> tuple[str, str] | None:
-    """Return why a person may not have a plan executed, and what helps; ``None``: the person may.
+    """Return the refusal of an execution and its hint, or ``None`` if the person is allowed.
 
     Args:
         access: The roles.
@@ -119,7 +119,7 @@ def refusal_of(
     approver: Role = "operator",
     plan_of: Callable[[RunId], Plan | None] = lambda _: None,
 ) -> Refusal | None:
-    """Return why an entry of the journal is not obeyed; ``None``: it is.
+    """Return the refusal of a journal entry, or ``None`` if it is valid.
 
     Args:
         record: A person's request, or what a worker wrote: of that only the signature counts.
@@ -221,6 +221,6 @@ def _signature(record: Record, key: bytes) -> str:
 
 
 def plan_signature(plan: Plan, key: bytes) -> str:
-    """Return what a plan file made here carries: its id, sealed with the installation's key."""
+    """Return the signature of a plan file made here: its id, sealed with the installation's key."""
     text = b"plan\n" + plan.plan_id.encode("ascii")
     return hmac.new(key, text, hashlib.sha256).hexdigest()

@@ -135,7 +135,7 @@ def describe_forged(seqs: Sequence[int], *, is_run_forged: bool = False) -> str:
 
 
 def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
-    """Return what is said before an entry that does not count; empty: it counts.
+    """Return the prefix of an entry that does not count, or "".
 
     Args:
         entry: Of a run.
@@ -148,7 +148,7 @@ def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
 
 
 def describe_unserved(steps: Sequence[StepView]) -> str:
-    """Return what no server serves: ``unassigned: 13 (a, b, c and 10 more)``; empty: nothing."""
+    """Return the unserved subjects: ``unassigned: 13 (a, b, c and 10 more)``, or ""."""
     by_word: dict[str, list[str]] = {}
     for step in steps:
         by_word.setdefault(step.unserved, []).append(step.step.subject)
@@ -168,7 +168,7 @@ def waits_for(ahead: RunView) -> str:
 
 
 def describe_open_run(view: RunView, more: str = "") -> str:
-    """Return what an open run means for whoever wants to change its cluster, and how to stop it.
+    """Return the effect of an open run on changes of its cluster, and the command to stop it.
 
     Args:
         view: The run.
@@ -197,7 +197,7 @@ def _before(value: str | None) -> str:
 
 
 def why_nothing_lasts(view: RunView) -> str:
-    """Return why a run has nothing to undo; empty: it has something.
+    """Return the reason a run has nothing to undo, or "".
 
     What it set for its time went back when it ended; what the meta server moved meanwhile by its
     own choice is no step of the run.

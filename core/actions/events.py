@@ -137,7 +137,7 @@ class StepReopened(_Event, frozen=True, kw_only=True):
 
 
 class SettingSaved(_Event, frozen=True, kw_only=True):
-    """The intent to change a setting for the run; ``before=None``: it had no dynamic value.
+    """The intent to change a setting for the run; ``before`` is ``None`` without a dynamic value.
 
     Saved again while it is outstanding, it keeps its first value. ``sentence``: why again.
     """
@@ -155,7 +155,7 @@ class SettingChanged(_Event, frozen=True, kw_only=True):
 
 
 class SettingRestored(_Event, frozen=True, kw_only=True):
-    """How a changed setting was left; ``failed`` is tried again by the next worker.
+    """Final value of a temporary setting; the next worker retries ``failed``.
 
     ``not_restored``: on purpose, because restoring it would freeze the cluster.
     """
@@ -180,7 +180,7 @@ class ExternalMove(_Event, frozen=True, kw_only=True):
 
 
 class PurposeChecked(_Event, frozen=True, kw_only=True):
-    """Whether what the run is for holds, read from the cluster when its steps had ended.
+    """Result of the purpose check, read from the cluster after the last step.
 
     Attributes:
         purpose: The clause that is to hold: ``n1:34801 holds no replicas``.
@@ -356,7 +356,7 @@ def link(previous: str, seq: int, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """Which entries of a journal; what is not given matches everything.
+    """Filter of journal entries; an omitted field matches everything.
 
     Attributes:
         run_id: Of one run.

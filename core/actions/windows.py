@@ -36,7 +36,7 @@ class Window:
     until_min: int = 0
 
     def covers(self, now: datetime) -> bool:
-        """Return whether a moment (aware UTC) is in it."""
+        """Return whether it contains a moment (aware UTC)."""
         if (self.starts and now < self.starts) or (self.ends and now >= self.ends):
             return False
         if self.from_min is None:
@@ -52,7 +52,7 @@ class Window:
 
 
 def window_refusal(windows: Sequence[Window], cluster: str, now: datetime) -> Refusal | None:
-    """Return why nothing may be changed on a cluster now; ``None``: it may.
+    """Return the refusal outside change windows, or ``None`` if changes are allowed.
 
     Args:
         windows: Of the cluster.

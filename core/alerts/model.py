@@ -17,7 +17,7 @@ AlertState = Literal["pending", "firing", "resolved"]
 
 
 class AlertKey(NamedTuple):
-    """What distinguishes alerts: the rule, the cluster, and the subject within it; or empty."""
+    """Identity of an alert: rule, cluster, and subject within it or ""."""
 
     rule: str
     cluster: str
@@ -26,7 +26,7 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """From when on a person is told; minutes are how long it must have lasted.
+    """Alert thresholds; minutes are the min duration of the condition.
 
     Attributes:
         deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes; ``None``:
@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one cluster at a moment.
+    """Facts about one cluster at a moment.
 
     Attributes:
         cluster: Its name.
@@ -79,7 +79,7 @@ class Facts:
     target_ratio: float = 0.2
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> float | None:
-        """Return a figure of the snapshot; ``None``: it has none."""
+        """Return a value of the snapshot, or ``None`` if it has none."""
         for one in self.gauges:
             if one.name == name and labels.items() <= dict(one.labels).items():
                 return one.value
@@ -179,7 +179,7 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """Alerts that nobody is told of for a while.
+    """Silenced alerts.
 
     Attributes:
         number: Its number.

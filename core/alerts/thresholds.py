@@ -17,7 +17,7 @@ _MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustable:
-    """What of a rule can be changed.
+    """Adjustable fields of a rule.
 
     Attributes:
         threshold: Field of :class:`Limits` that a value is compared with; empty: it has none.
@@ -50,7 +50,7 @@ FIELDS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdChange:
-    """One change of a threshold, as it is recorded.
+    """One recorded change of a threshold.
 
     Attributes:
         at: When, aware UTC.
@@ -133,7 +133,7 @@ def effective(configured: Limits, changes: Iterable[ThresholdChange]) -> Limits:
 
 
 def differences(before: Limits, after: Limits) -> list[tuple[str, str, str]]:
-    """Return what a change does: field, value before and after, as people read them."""
+    """Return the fields that a change affects, with formatted values before and after."""
     return [
         (name, describe(before, name), describe(after, name))
         for name in FIELDS

@@ -23,7 +23,7 @@ contradicts another one is seldom what makes the load uneven."""
 
 
 class Explained(NamedTuple):
-    """Which findings of a system need no cause of their own.
+    """Findings of a system that need no cause of their own.
 
     Attributes:
         symptoms: Codes of findings that are the problem itself, never its cause.
@@ -67,7 +67,7 @@ def with_facts(
 
 
 def headline(causes: Sequence[Cause], load: str) -> str:
-    """Return what is wrong: facts and the sentence about load, in the order of the causes.
+    """Return the problems: facts and the sentence about load, in the order of the causes.
 
     Args:
         causes: The first to act on first.
@@ -80,7 +80,7 @@ def headline(causes: Sequence[Cause], load: str) -> str:
 
 
 def fact_headline(causes: Iterable[Cause]) -> str:
-    """Return what the facts among causes are: ``1 error: Bundles are refused.``; blank: none."""
+    """Return the summary of facts among causes: ``1 error: Bundles are refused.``, or ""."""
     facts = [one for one in causes if one.effect is None and one.title]
     if not facts:
         return ""

@@ -33,7 +33,7 @@ EVEN_RATIO: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the cluster's own balancer ends, simulated.
+    """Simulated end of the cluster's own balancer.
 
     Attributes:
         moves: Bundles or replicas that moved, in all rounds.
@@ -57,33 +57,33 @@ class Outcome:
 
     @property
     def is_mostly_idle(self) -> bool:
-        """Whether most of the moves are of bundles without traffic."""
+        """Whether most moves are of bundles without traffic."""
         return self.idle_moves > MAX_IDLE and 2 * self.idle_moves > self.moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a fix changes: the outcome without it and with it, both simulated from this snapshot."""
+    """Effect of a fix: the outcome without and with it, both simulated from this snapshot."""
 
     before: Outcome
     after: Outcome
 
     @property
     def gain(self) -> float:
-        """How much smaller the deviation ends, share of the mean; below zero: larger."""
+        """Reduction of the final deviation, share of the mean; negative if it increases."""
         if self.before.deviation is None or self.after.deviation is None:
             return 0.0
         return self.before.deviation - self.after.deviation
 
     @property
     def is_more_even(self) -> bool:
-        """Whether the deviation ends smaller by more than noise."""
+        """Whether the final deviation is lower by more than noise."""
         known = self.before.deviation or 0.0
         return self.gain >= MIN_GAIN_RATIO and self.gain >= MIN_GAIN_SHARE * known
 
     @property
     def is_harmful(self) -> bool:
-        """Whether the fix must not be recommended: it ends less complete, less even, or never."""
+        """Whether the fix must not be recommended: less complete, less even, or not converging."""
         if self.after.missing > self.before.missing:
             return True
         if not self.after.converges and (self.before.converges or not self.is_more_complete):
@@ -92,7 +92,7 @@ class Effect:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it ends less complete or less even than without, or never where that ended."""
+        """Whether the outcome is less complete or less even, or does not converge where it did."""
         if self.after.missing > self.before.missing:
             return True
         if self.before.converges and not self.after.converges:
@@ -106,7 +106,7 @@ class Effect:
 
     @property
     def is_calmer(self) -> bool:
-        """Whether it converges where it did not, or fewer moves are in vain, with none added."""
+        """Whether it converges where it did not, or has fewer useless moves without extra ones."""
         before, after = self.before, self.after
         if after.converges and not before.converges:
             return True
@@ -152,7 +152,7 @@ class Effect:
 
 
 def effect_sentence(effect: Effect) -> str:
-    """Return what a change makes of the cluster, one sentence, with a warning where it is worse."""
+    """Return the effect of a change as one sentence, with a warning if it is worse."""
     before, after = effect.before, effect.after
     moves = pluralize(after.moves, "move")
     if after.returned:
@@ -265,18 +265,18 @@ class Diagnosis:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every change was tried."""
+        """Whether every change was simulated."""
         return not self.untried and not self.untried_pairs
 
     @property
     def is_clear(self) -> bool:
-        """Whether an all-clear may be given for what was examined."""
+        """Whether the examined areas are clear."""
         is_open = self.verdict is not None and not self.verdict.is_clear
         return not self.problem and not self.causes and not is_open
 
     @property
     def progress(self) -> str:
-        """How far the search is; empty: every change was simulated."""
+        """Progress of the search; "" if every change was simulated."""
         if self.untried:
             total = pluralize(self.tried + self.untried, "change")
             return f"{self.untried:,} of {total} not simulated"
@@ -291,7 +291,7 @@ class Diagnosis:
 
     @property
     def answer(self) -> str:
-        """What is wrong, and how far the search went, for a person."""
+        """Problem and search progress as text."""
         if not self.problem and not self.causes:
             return self._without_cause
         if self.causes:
@@ -324,7 +324,7 @@ class Diagnosis:
         return " ".join(filter(None, parts))
 
     def _short_of_even(self) -> str:
-        """Return that no fix alone evens the load out, with the best of them."""
+        """Return the note that no single fix is sufficient, with the best of them."""
         effects = [one.effect for one in self.causes if one.effect is not None]
         ends = [one.after.deviation for one in effects if not one.is_more_complete]
         best = min((end for end in ends if end is not None), default=0.0)

@@ -43,11 +43,11 @@ class SystemDiagnosis(Protocol):
         ...
 
     def verdict(self, snapshot: Any) -> str:
-        """Return what the balancer would do next, one sentence."""
+        """Return the next action of the balancer, one sentence."""
         ...
 
     def why(self, snapshot: Any, name: str) -> str:
-        """Return why an object would move or stay, one sentence.
+        """Return the reason an object moves or stays, one sentence.
 
         Raises:
             UnknownNameError: It is not there.
@@ -55,7 +55,7 @@ class SystemDiagnosis(Protocol):
         ...
 
     def unevenness(self, snapshot: Any) -> float | None:
-        """Return how far the busiest server is above the mean, share of it; ``None``: unknown."""
+        """Return the max deviation of a server, share of the mean, or ``None`` if unknown."""
         ...
 
 
@@ -136,7 +136,7 @@ SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus":
 
 
 def system_of(kind: str) -> SystemDiagnosis:
-    """Return how a system is diagnosed.
+    """Return the diagnosis of a system.
 
     Raises:
         InputError: It has no diagnosis.

@@ -34,7 +34,7 @@ def coverage_of(manifest: Manifest) -> Iterator[Finding]:
 
 
 def problems_of(manifest: Manifest) -> Iterator[Finding]:
-    """What could not be read of any snapshot, gathered by its kind."""
+    """Read problems of any snapshot, grouped by kind."""
     gathered: dict[str, list[str]] = {}
     examples: dict[str, str] = {}
     for problem in manifest.problems:

@@ -126,7 +126,7 @@ def lay_out_view(view: LoadView, settings: EffectiveSettings, request: OptimizeR
 
 
 class Known(NamedTuple):
-    """What is known of the load: of each broker, and of each bundle.
+    """Known load of each broker and each bundle.
 
     Attributes:
         values: ``(b,)``: load, bytes/s; for usage, which replaces it later, weighted ratio.
@@ -176,7 +176,7 @@ def _by_traffic(
 def _held(
     view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, traffic: Floats
 ) -> Codes:
-    """Return why each bundle stays, as an index of :data:`HELD`; -1: it may move."""
+    """Return the reason each bundle stays, as an index of :data:`HELD`; -1 if movable."""
     reasons = np.full(view.bundles.size, -1, np.int32)
     reasons[~np.isfinite(traffic)] = HELD.index("unknown")
     moved = (view.reporter >= 0) & (view.owner >= 0) & (view.reporter != view.owner)
@@ -254,7 +254,7 @@ class Destinations:
 def find_destinations(
     view: LoadView, settings: EffectiveSettings, candidates: Flags
 ) -> Destinations:
-    """Return where each namespace's bundles may go.
+    """Return the eligible destinations of each namespace's bundles.
 
     Isolation policies, anti-affinity groups with failure domains, load-manager class, versions:
     the same masks that placement uses. Where placement would fall back to a broker that a filter

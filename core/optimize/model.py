@@ -56,7 +56,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """What the first ``moves`` moves of the plan achieve, and cost.
+    """Gain and cost of the first ``moves`` moves of the plan.
 
     Attributes:
         deviation: As in :class:`Proposal`.
@@ -74,7 +74,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What keeps one broker from the goal.
+    """Constraint that keeps one broker from the goal.
 
     Attributes:
         code: Stable word.
@@ -140,7 +140,7 @@ class Proposal:
 
     @property
     def needed(self) -> int:
-        """How many of the moves bring the worst broker as near as all of them do.
+        """Number of moves with the same effect on the worst broker as all of them.
 
         All of them where the goal is reached, and where none lowers the max deviation: then what
         they do for the other brokers is all there is to gain.
@@ -158,7 +158,7 @@ class Proposal:
 
     @property
     def rest_gain(self) -> str:
-        """What the moves that are not needed would gain; empty: all are needed."""
+        """Effect of the moves that are not needed, or "" if all are needed."""
         rest = len(self.moves) - self.needed
         if not rest:
             return ""

@@ -197,7 +197,7 @@ def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
 
 
 def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Binding, ...]:
-    """Return what keeps the brokers from the goal, the worst broker first; none: all is well.
+    """Return the constraints of brokers outside the goal, worst first; empty if reached.
 
     Args:
         balance: After the moves.

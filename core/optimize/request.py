@@ -57,7 +57,7 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
 
     @property
     def load_measure(self) -> LoadMeasure:
-        """What counts as load: relief always goes by usage."""
+        """Load measure; relief always uses usage."""
         return self.measure or ("throughput" if self.relief is None else "usage")
 
     def __post_init__(self) -> None:

@@ -154,7 +154,7 @@ class BackupPolicyEntry:
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What the leading meta server reports of its cluster.
+    """Cluster info of the leading meta server.
 
     Attributes:
         meta_servers: ``host:port``, as configured.

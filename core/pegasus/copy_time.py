@@ -53,7 +53,7 @@ def copy_time(
     rate_mb_per_s: float,
     disks: int,
 ) -> CopyTime:
-    """Return how long copies take.
+    """Return the duration of copies.
 
     Args:
         total_mb: Of all copies.

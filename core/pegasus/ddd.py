@@ -37,7 +37,7 @@ def parse_ddd_text(text: str | None) -> tuple[DddNode, ...]:
 
 @dataclass(frozen=True)
 class PrimaryChoice:
-    """Who is to become primary.
+    """Choice of the primary.
 
     Attributes:
         node: ``None`` for no node.
@@ -52,7 +52,7 @@ class PrimaryChoice:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What the guardian knows of a node.
+    """The guardian's report on a node.
 
     Attributes:
         is_alive: The failure detector's word.
@@ -64,7 +64,7 @@ class NodeReport:
 
 
 def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> PrimaryChoice:
-    """Return whom the shell's diagnosis recommends as primary.
+    """Return the primary that the shell's diagnosis recommends.
 
     Args:
         config: The partition; its last two drops are looked at.
@@ -92,7 +92,7 @@ def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> 
 def choose_lost_primary(
     config: PartitionConfig, memory: PartitionMemory, nodes: Mapping[str, NodeReport]
 ) -> PrimaryChoice:
-    """Return whom the guardian itself makes primary of a DDD partition.
+    """Return the primary that the guardian chooses for a DDD partition.
 
     With a single former member that one is taken without any look at it.
     """

@@ -17,7 +17,7 @@ from core.units import pluralize
 
 
 class CureStatus(enum.Enum):
-    """How the guardian calls a partition."""
+    """The guardian's partition status."""
 
     HEALTHY = "healthy"
     ILL = "ill"
@@ -73,7 +73,7 @@ class GuardianOptions:
 
 @dataclass(frozen=True)
 class Cure:
-    """What happens next to one partition.
+    """Next action for one partition.
 
     Attributes:
         status: How the guardian calls it now.
@@ -107,7 +107,7 @@ class Guardian:
     now_ms: int
 
     def next_cure(self, config: PartitionConfig, memory: PartitionMemory) -> Cure:
-        """Return what the guardian does for a partition at this tick."""
+        """Return the guardian's action for a partition at this tick."""
         if memory.pending and self._is_valid(config, memory):
             return Cure(
                 CureStatus.ILL,
@@ -213,7 +213,7 @@ class Guardian:
         )
 
     def _urgency(self, config: PartitionConfig, memory: PartitionMemory) -> str | None:
-        """Return why a secondary is added at once; ``None``: wait for the one that left."""
+        """Return the reason to add a secondary at once, or ``None`` to wait for the old node."""
         needed = min_2pc_count(config.max_replica_count, self.options.min_2pc_count)
         held = config.replica_count
         if config.max_replica_count > needed and held < needed:
@@ -320,7 +320,7 @@ _VALIDITY: Mapping[ConfigType, Callable[[PartitionConfig, ProposalAction], bool]
 def adds_to_send(
     wanted: Sequence[tuple[PartitionConfig, ProposalAction]], *, most_per_node: int | None
 ) -> list[int]:
-    """Return which additions of one tick are sent, as places in ``wanted``, in order of sending.
+    """Return the additions sent in one tick, as positions in ``wanted``, in sending order.
 
     Partitions without any secondary come first. With flow control a node gets so many a tick;
     what it is still learning from ticks before does not count.

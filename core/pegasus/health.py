@@ -40,7 +40,7 @@ class HealthState(enum.IntEnum):
 
     @property
     def sentence(self) -> str:
-        """What the state means for a client."""
+        """Meaning of the state for a client."""
         return _MEANINGS[self]
 
 
@@ -58,7 +58,7 @@ UNREGISTERED: Final = -1
 
 @dataclass(frozen=True)
 class Membership:
-    """What health is judged by, a row a partition.
+    """Columns that determine health, one row per partition.
 
     Attributes:
         has_primary: Shape ``(n,)``.
@@ -93,7 +93,7 @@ class Membership:
 
 
 def min_2pc_count(max_replica_count: int, configured: int = 2) -> int:
-    """Return how many replicas a write needs.
+    """Return the number of replicas that a write needs.
 
     Args:
         max_replica_count: Wanted replicas.
@@ -106,7 +106,7 @@ def min_2pc_count(max_replica_count: int, configured: int = 2) -> int:
 
 
 def needed_replicas(wanted: Ints, configured: Ints | int = 2) -> Ints:
-    """Return how many replicas a write needs, a row a partition; see :func:`min_2pc_count`.
+    """Return the replicas that a write needs, one row per partition; see :func:`min_2pc_count`.
 
     Args:
         wanted: Shape ``(n,)``: wanted replicas.
@@ -117,7 +117,7 @@ def needed_replicas(wanted: Ints, configured: Ints | int = 2) -> Ints:
 
 
 def refuses_writes(membership: Membership, needed: Ints) -> Flags:
-    """Return which partitions have a primary that refuses every write: too few replicas.
+    """Return the partitions whose primary refuses every write: too few replicas.
 
     Source: Pegasus ``replica::on_client_write``: ``ERR_NOT_ENOUGH_MEMBER``.
 
@@ -194,7 +194,7 @@ class ListedHealth:
 
 
 def guardian_healthy(membership: Membership, has_pending: Flags) -> Flags:
-    """Return which partitions the guardian calls healthy, shape ``(n,)``.
+    """Return the partitions that the guardian treats as healthy, shape ``(n,)``.
 
     Exactly the wanted replicas (one too many is unhealthy), a primary, and nothing pending. It
     does not look at an unregistered child of a partition split, so that is not unhealthy either;

@@ -34,7 +34,7 @@ LEVEL_QUERY: Final = 10_000
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one level allows.
+    """Operations that one level allows.
 
     Attributes:
         sentence: All of it for people.

@@ -30,7 +30,7 @@ _MAX_ADDED = "add_secondary_max_count_for_one_node"
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is known of one partition and what comes next.
+    """State of one partition and its next repair.
 
     Attributes:
         config: The partition.
@@ -51,7 +51,7 @@ class Outlook:
 
 
 def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
-    """Return what comes next for some partitions.
+    """Return the next repair of some partitions.
 
     Args:
         facts: The snapshot.
@@ -69,7 +69,7 @@ def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
 
 
 def _adds_nothing(facts: PegasusFacts) -> bool:
-    """Return whether flow control lets no secondary be added anywhere; unknown: no."""
+    """Return whether flow control blocks every new secondary; false if unknown."""
     settings = facts.snapshot.settings
     most = settings.get(_MAX_ADDED, "")
     return settings.get(_FLOW_CONTROL, "") == "true" and is_whole(most) and not int(most)

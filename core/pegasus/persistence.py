@@ -66,7 +66,7 @@ def parse_copies(text: str | None) -> tuple[Copy, ...] | None:
 def ddd_remedy(
     config: PartitionConfig, alive: Collection[str], copies: tuple[Copy, ...] | None
 ) -> str:
-    """Return what to do about a partition that lost every replica.
+    """Return the remedy for a partition that lost every replica.
 
     Only a node that is down can be waited for. Where every former member lives, what is left are
     copies on any server, open or closed, and replicas whose folders were moved away.

@@ -35,7 +35,7 @@ MOVE_KINDS: Final[Mapping[Move, PlanKind]] = {
 
 @dataclass(frozen=True)
 class ProposalContext:
-    """What a proposal is checked against; all of it just read.
+    """Context of proposal checks; all of it just read.
 
     Attributes:
         nodes: By registered name.

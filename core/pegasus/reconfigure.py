@@ -69,7 +69,7 @@ def projected_configs(
 
 @dataclass(frozen=True)
 class ProposalResult:
-    """What became of a proposal.
+    """Result of a proposal.
 
     Attributes:
         state: ``otherwise``: the partition changed otherwise.
@@ -85,7 +85,7 @@ class ProposalResult:
 def reconcile(
     before: PartitionConfig, actions: Sequence[ProposalAction], now: PartitionConfig
 ) -> ProposalResult:
-    """Return the result of a proposal, from the partition as it is now.
+    """Return the result of a proposal, from the current partition.
 
     Args:
         before: As it was just before the proposal was sent.

@@ -89,7 +89,7 @@ CHANGEABLE: Final = (
 
 @dataclass(frozen=True)
 class Danger:
-    """What a value would do.
+    """Effect of a dangerous value.
 
     Attributes:
         weight: ``refused``: it must not be set at all.
@@ -146,7 +146,7 @@ def desired_value(one: Changeable, text: str) -> str:
 
 
 def _in_order(kind: str, value: str) -> str:
-    """Return a list as the server reports it afterwards: it keeps sets, which have an order."""
+    """Return a list in the server's order: it keeps sorted sets."""
     parts = set(value.split(","))
     ordered = sorted(parts, key=parse_node) if kind == "nodes" else sorted(parts, key=int)
     return ",".join(ordered)
@@ -166,7 +166,7 @@ def canonical(one: Changeable, value: str) -> str:
 
 
 def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None) -> str | None:
-    """Return what a setting was in a snapshot, as the server writes it; ``None``: unknown.
+    """Return a setting's value in a snapshot, in server syntax, or ``None`` if unknown.
 
     Args:
         one: Which.

@@ -136,7 +136,7 @@ class PegasusFacts:
 
     @cached_property
     def columns(self) -> PegasusColumns:
-        """Replicas and partitions in columns: for whatever looks at all of them."""
+        """Replicas and partitions in columns, for operations on all of them."""
         return PegasusColumns.of(self.snapshot.tables)
 
     @cached_property

@@ -31,7 +31,7 @@ NODE_STATS: Final = tuple(
 
 @dataclass(frozen=True)
 class Carried:
-    """What replicas carry together; ``None``: of one of them it is unknown.
+    """Total load of replicas; ``None`` if unknown for one of them.
 
     Attributes:
         size_mb: Of all replicas.
@@ -193,7 +193,7 @@ def minimum_2pc(facts: PegasusFacts) -> int:
 
 
 def unwritable_partitions(facts: PegasusFacts) -> Flags:
-    """Return which partitions take no write now, shape ``(n_partitions,)``.
+    """Return the partitions that refuse writes now, shape ``(n_partitions,)``.
 
     Without a primary, with fewer replicas than a write needs, or because the table's environment
     denies writes; a child of a split that has not registered is served by its parent.
@@ -210,7 +210,7 @@ def unwritable_partitions(facts: PegasusFacts) -> Flags:
 
 
 def table_notes(facts: PegasusFacts, app_id: int) -> tuple[str, ...]:
-    """Return what concerns a table's clients or the balancer besides health, a few words each."""
+    """Return notes on a table for clients or the balancer, except health, a few words each."""
     table = facts.tables[app_id]
     denial = denial_of(table.envs)
     notes = [f"denies {' and '.join(denial.requests)}"] if denial is not None else []

@@ -71,7 +71,7 @@ class Throttle:
 
 
 def denial_of(envs: Mapping[str, str]) -> Denial | None:
-    """Return what is denied; ``None``: nothing, or a value that no server takes."""
+    """Return the denied requests, or ``None`` if none or an invalid value."""
     value = envs.get(DENY, "")
     how, _, which = value.partition("*")
     if how not in ("timeout", "reconfig") or which not in _WHICH:

@@ -47,7 +47,7 @@ class TraceInput(msgspec.Struct):
 
 
 class Trace(msgspec.Struct):
-    """A question as it is written down; without a numbering the nodes keep the order of names."""
+    """A balancer input; without a numbering the nodes are in order of names."""
 
     input: TraceInput
     node_numbering: list[_Node] | None = None

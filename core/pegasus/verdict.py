@@ -88,7 +88,7 @@ def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
 def _repair(
     unhealthy_count: int | None, partition_count: int | None, down: Sequence[str]
 ) -> str | None:
-    """Return what has to be repaired before anything is balanced: it comes before other doubts.
+    """Return repairs that block balancing; they take precedence.
 
     Source: Pegasus ``server_state::check_all_partitions``: no balancing, and no count, before every
     partition is healthy. A leader that took over meanwhile reports -1 for the same reason.
@@ -102,7 +102,7 @@ def _repair(
 
 
 def _split(splitting_count: int) -> str | None:
-    """Return that a partition split holds the balancer back: an unregistered child is unhealthy."""
+    """Return the note that a partition split blocks the balancer."""
     if not splitting_count:
         return None
     return (

@@ -117,7 +117,7 @@ class NodeExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the plan is expected to do, in a few numbers (the preview has them per broker).
+    """Expected effect of a plan in a few numbers; the preview has them per broker.
 
     Attributes:
         usage_deviation_before: ``(max - mean) / mean`` of the brokers' weighted usage; ``None``:
@@ -155,7 +155,7 @@ class Expected:
 
 
 def combined(one: Expected, other: Expected) -> Expected:
-    """Return what two parts of one plan are expected to do: they touch what both touch.
+    """Return the combined expectation of two parts of one plan.
 
     How even the load is afterwards is that of the part that was computed last.
     """
@@ -233,7 +233,7 @@ class Plan:
 
     @property
     def is_placed_by_cluster(self) -> bool:
-        """Whether the cluster chooses new owners: then its effect on the load is predicted."""
+        """Whether the cluster chooses new owners: then the effect on the load is predicted."""
         return any(step.is_placed_by_cluster for step in self.steps)
 
     def is_expired(self, now: datetime) -> bool:
@@ -241,7 +241,7 @@ class Plan:
         return now >= self.expires_at
 
     def bad_lifetime(self, now: datetime) -> str:
-        """Return why its times cannot be those of a plan that was made here; empty: they can."""
+        """Return the reason its times are invalid, or ""."""
         lifetime_s = (self.expires_at - self.created_at).total_seconds()
         if lifetime_s > MAX_LIFETIME_S:
             return (

@@ -14,7 +14,7 @@ _ORDER: Final = ("error", "warning", "info")
 
 
 class CopyRate(NamedTuple):
-    """How fast one copy between nodes is taken to be.
+    """Assumed rate of one copy between nodes.
 
     Attributes:
         mb_per_s: Above 0.

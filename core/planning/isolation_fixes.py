@@ -64,7 +64,7 @@ class FixFinder:
     serving: Serving
 
     def fixes_of(self, finding: Finding) -> tuple[IsolationFix, ...]:
-        """Return what would fix a finding, the best first; nothing where a person must judge."""
+        """Return the fixes of a finding, best first; empty where a person must decide."""
         make = _FIXES.get(finding.code)
         return () if make is None or finding.is_rest else tuple(make(self, finding.subject))
 
@@ -99,7 +99,7 @@ class FixFinder:
 
     @cached_property
     def _is_governed(self) -> bool:
-        """Whether every namespace matches a policy, so that no namespace needs shared brokers."""
+        """Whether every namespace matches a policy, so that no shared broker is needed."""
         return None not in self._governors.values()
 
     def _primaries(self, policy: IsolationPolicy) -> list[str]:

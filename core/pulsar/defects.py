@@ -120,7 +120,7 @@ DEFECTS: Final = {
 
 
 def defect_words(code: str, release: Release) -> str:
-    """Return where a defect is fixed, for a sentence about a cluster.
+    """Return the versions with the fix, for a sentence about a cluster.
 
     Args:
         code: Key of :data:`DEFECTS`.

@@ -91,7 +91,7 @@ class Explanation:
 
     @cached_property
     def decision(self) -> Decision:
-        """What the strategy picks in the next round; with the switch off, what it would pick.
+        """The strategy's selection in the next round, even if shedding is off.
 
         A leader that just started is assumed: what one remembers is not to be seen from outside.
         """
@@ -110,7 +110,7 @@ class Explanation:
         return f"Nothing to unload: {_held_back(landings)}."
 
     def landings(self, broker: str) -> tuple[Landing, ...]:
-        """Return what the load manager makes of each bundle that is picked on a broker."""
+        """Return the load manager's decision on each selected bundle of a broker."""
         moves = [move for move in self.decision.moves if move.broker == broker]
         if self.strategy.manager == "extensible":
             return tuple(
@@ -149,7 +149,7 @@ class Explanation:
         )
 
     def trace_of(self, broker: str) -> BrokerTrace | None:
-        """Return the strategy's own trace of a broker; ``None``: it did not look at it."""
+        """Return the strategy's trace of a broker, or ``None`` if it was not evaluated."""
         return self._trace_of.get(broker)
 
     def gates_of(self, broker: str) -> tuple[Gate, ...]:
@@ -225,7 +225,7 @@ class Explanation:
         points: Sequence[TurningPoint],
         simulate: Callable[[SettingPair], str] | None = None,
     ) -> str:
-        """Return what besides one setting would have to be otherwise, two settings included.
+        """Return the changes other than one setting that turn the verdict, including two settings.
 
         Args:
             broker: Broker id.
@@ -269,7 +269,7 @@ class Explanation:
         )
 
     def of_bundle(self, bundle: str) -> BundleReason:
-        """Return why a bundle is shed or stays.
+        """Return the reason a bundle is shed or stays.
 
         Raises:
             UnknownNameError: There is no such bundle.
@@ -278,7 +278,7 @@ class Explanation:
 
 
 def _held_back(landings: Sequence[Landing]) -> str:
-    """Return that the load manager leaves alone what the strategy picked."""
+    """Return the note that the load manager unloads no selected bundle."""
     reasons = list(dict.fromkeys(one.skipped for one in landings))
     others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
     return (
@@ -288,7 +288,7 @@ def _held_back(landings: Sequence[Landing]) -> str:
 
 
 def _comparable_distance(gate: Gate) -> float:
-    """Return how far a gate is from opening: usage as it is, else a share of the larger value."""
+    """Return a gate's distance from opening: usage directly, else as share of the larger value."""
     larger = max(abs(gate.measured), abs(gate.threshold))
     if not math.isfinite(gate.distance) or not math.isfinite(larger):
         return math.inf
@@ -300,7 +300,7 @@ def _comparable_distance(gate: Gate) -> float:
 
 
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
-    """Return what besides settings would have to change for the verdict on a broker to turn."""
+    """Return the changes other than settings that turn the verdict on a broker."""
     if is_held:
         return "Isolation, anti-affinity or placement must allow another broker for them."
     if sheds:
@@ -374,7 +374,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleReason:
-    """Why a bundle is shed or stays.
+    """Reason a bundle is shed or stays.
 
     Attributes:
         bundle: Name.
@@ -408,7 +408,7 @@ class BundleTrail:
     row: int
 
     def reason(self) -> BundleReason:
-        """Return why it is shed or stays."""
+        """Return the reason it is shed or stays."""
         conditions: list[Condition] = []
         for condition in self._conditions():
             conditions.append(condition)
@@ -459,7 +459,7 @@ class BundleTrail:
 
     @property
     def _is_exempt_system(self) -> bool:
-        """Whether the release sheds no bundle of the system namespace, and this is one."""
+        """Whether it is a system bundle and the release does not shed those."""
         view = self.round.view
         is_modular = view.load_manager != "extensible"
         return (
@@ -467,7 +467,7 @@ class BundleTrail:
         )
 
     def _otherwise(self, unmet: Condition) -> str:
-        """Return what would have to change, apart from settings, for it to be shed."""
+        """Return the change other than a setting that would shed it."""
         grace = self.round.settings.number(_GRACE)
         goes = "This cannot be changed: it is bound to its broker."
         return {
@@ -488,7 +488,7 @@ class BundleTrail:
 
     @property
     def _holder_row(self) -> int:
-        """Broker that counts it: the owner, or who reports it; -1: none."""
+        """Row of the broker that counts it: the owner or reporter; -1 for none."""
         view = self.round.view
         codes = view.owner if view.load_manager == "extensible" else view.reporter
         return int(codes[self.row])
@@ -547,7 +547,7 @@ class BundleTrail:
         return Condition.by_gate(ON_SHEDDING, shown, f"{broker}: {why}.", is_met=gives)
 
     def _picked(self) -> Condition:
-        """Whether it is among what the strategy picks, and its place among the others."""
+        """Whether the strategy selects it, and its rank."""
         broker = self.holder
         picked = [m.bundle for m in self.round.decision.moves if m.broker == broker]
         is_open = self.bundle in picked

@@ -193,7 +193,7 @@ def without_port(expression: str) -> str:
 
 
 def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether one of the expressions, as Java reads them, matches a whole text.
+    """Return a matcher of whole texts for Java expressions.
 
     Raises:
         PatternError: One of them cannot be evaluated.
@@ -204,7 +204,7 @@ def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
 def matcher_differences(
     policies: Iterable[IsolationPolicy], brokers: Iterable[str], release: str
 ) -> tuple[MatcherDifference, ...]:
-    """Return where the REST view of a policy does not report what placement does."""
+    """Return the differences of the REST view of a policy from placement."""
     brokers = tuple(brokers)
     found = []
     for policy in policies:

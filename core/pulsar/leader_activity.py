@@ -37,7 +37,7 @@ _HITS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderActivity:
-    """What a snapshot has of the leader's work.
+    """The leader's activity in a snapshot.
 
     Attributes:
         leader: Broker id; ``None``: none, or unknown.
@@ -67,7 +67,7 @@ class LeaderActivity:
 
 
 def leader_activity(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LeaderActivity:
-    """Return whether the leader acts.
+    """Return the leader's activity.
 
     Args:
         snapshot: Any.
@@ -119,7 +119,7 @@ def _now_ms(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
 
 
 def rounds_missed(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
-    """Return how many rounds that would have shed did not happen: at least so many.
+    """Return the min number of missed rounds that would have shed.
 
     Counted since an owner changed last: none of the rounds since then unloaded anything. 0 where
     the load manager would unload nothing on this snapshot, or the times are unknown.

@@ -75,7 +75,7 @@ def _close(one: Floats, other: Floats | float, ratio: float = _SAME_RATIO) -> Fl
 def long_rate_doubt(
     snapshot: PulsarSnapshot, bundles: dict[str, Any], long_rate: Floats, *, has_moved: bool
 ) -> Floats:
-    """Return how far each broker's long-term rate may be off, msg/s, either way.
+    """Return the uncertainty of each broker's long-term rate, msg/s.
 
     A dump is judged as it is: no doubt. Of a live cluster, each reported bundle without a stored
     average counts with all of its rate, a stored value with its distance from the present sum, and

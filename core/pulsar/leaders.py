@@ -54,7 +54,7 @@ class Lead:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderHistory:
-    """What is known of leadership.
+    """Recorded leadership.
 
     Attributes:
         leader: Now; ``None``: none, or unknown.
@@ -79,7 +79,7 @@ def leader_history(
     changes: Sequence[LeaderChange],
     span: tuple[datetime, datetime] | None,
 ) -> LeaderHistory:
-    """Return who led when.
+    """Return the history of leaders.
 
     Args:
         leader: Who leads in the snapshot that is shown.
@@ -148,7 +148,7 @@ def _sentence(
 
 
 def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[str, ...]:
-    """Return what a change of leader costs under these settings, a sentence each."""
+    """Return the cost of a leader change under these settings, a sentence each."""
     if load_manager == "extensible":
         return (
             (

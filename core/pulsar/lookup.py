@@ -57,7 +57,7 @@ class LookupStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLookup:
-    """Where a topic lives.
+    """Location of a topic.
 
     Attributes:
         topic: Complete name.
@@ -143,7 +143,7 @@ def parse_topic_name(text: str) -> TopicName:
 def lookup_topic(
     snapshot: PulsarSnapshot, topic: str, settings: EffectiveSettings | None = None
 ) -> TopicLookup:
-    """Return where a topic lives by the snapshot; nothing is requested from a cluster.
+    """Return the location of a topic in the snapshot, without requests to a cluster.
 
     Args:
         snapshot: Its bundles, namespaces and brokers.

@@ -40,7 +40,7 @@ _FEW: Final = 0.75
 
 
 def expected_used(bundles: Ints | Floats, brokers: Ints | Floats) -> tuple[Floats, Floats]:
-    """Return how many brokers get a bundle when they are placed at random: mean, deviation.
+    """Return mean and deviation of the number of brokers used by random placement.
 
     Args:
         bundles: How many there are.

@@ -141,7 +141,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ownership:
-    """Who owns what in one snapshot.
+    """Owners of one snapshot.
 
     Attributes:
         bundles: Table of :data:`OWNED`.
@@ -187,7 +187,7 @@ def unserved_rows(
 
 
 def meaning_of(state: str) -> str:
-    """Return what a state is, and its effect."""
+    """Return the meaning and effect of a state."""
     return _MEANINGS[state]
 
 
@@ -200,7 +200,7 @@ def worst_first(bundles: pa.Table, states: tuple[str, ...] = STATES) -> pa.Table
 
 
 def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
-    """Return who owns what, and which of it does not fit together; cached with the snapshot.
+    """Return owners and inconsistencies; cached with the snapshot.
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
@@ -276,7 +276,7 @@ def _claimants(snapshot: PulsarSnapshot) -> pa.ChunkedArray:
 
 
 def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
-    """Whether a report is later than the znode by so much that it should know of it."""
+    """Whether a report is so much later than the znode that it should include it."""
     return _flags(pc.greater(pc.subtract(reported, created), REPORT_GRACE_MS))
 
 
@@ -344,7 +344,7 @@ def _age(snapshot: PulsarSnapshot, at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refused(
     snapshot: PulsarSnapshot, units: pa.Table, disabled: tuple[pa.ChunkedArray, pa.ChunkedArray]
 ) -> tuple[Flags, Flags]:
-    """Return which bundles no lookup finds, and which are being unloaded or split right now."""
+    """Return the refused bundles, and those being unloaded or split."""
     is_disabled, modified_at = disabled
     shut = _flags(is_disabled)
     is_fresh = _flags(pc.less_equal(_age(snapshot, modified_at), UNLOAD_MS))
@@ -356,7 +356,7 @@ def _refused(
 def _channel(
     snapshot: PulsarSnapshot, owner: pa.ChunkedArray, settings: EffectiveSettings, units: pa.Table
 ) -> tuple[Flags, Flags, Flags]:
-    """Return which bundles are on their way, for too long, and owned elsewhere by the channel."""
+    """Return bundles in transfer, overdue, and owned elsewhere by the channel."""
     state = units["state"]
     in_transfer = _flags(pc.is_in(state, value_set=pa.array(IN_TRANSFER)))
     age = _age(snapshot, units["changed_at"])
@@ -368,7 +368,7 @@ def _channel(
 def _lost_owners(
     snapshot: PulsarSnapshot, owner: pa.ChunkedArray, liveness: Liveness
 ) -> tuple[Flags, Flags, Flags]:
-    """Return whose owner is dead or gone, registered but suspected, and alive but unregistered.
+    """Return bundles whose owner is dead, suspected, and alive but unregistered.
 
     Under the extensible manager a lookup goes by the registry, so that an owner that is not in it
     serves nothing, alive or not; the modular manager returns the address in the znode.
@@ -389,7 +389,7 @@ def _lost_owners(
 
 
 def _misbound(snapshot: PulsarSnapshot) -> Flags:
-    """Return which heartbeat and SLA bundles are owned by another broker than the one in its name.
+    """Return heartbeat and SLA bundles owned by a broker other than that in their name.
 
     A broker that is not registered lends its SLA bundle to others: that is as designed.
     """
@@ -408,7 +408,7 @@ def _misbound(snapshot: PulsarSnapshot) -> Flags:
 
 
 def _served(state: pa.Array, unit_state: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return whether a broker serves each bundle; a bundle that is being split is still served."""
+    """Return whether each bundle is served; a bundle that is being split still is."""
     splits = _flags(pc.equal(unit_state, "Splitting"))
     served = _flags(pc.is_in(state, value_set=pa.array(_SERVED)))
     not_served = _flags(pc.is_in(state, value_set=pa.array(_NOT_SERVED)))

@@ -57,7 +57,7 @@ class PolicyKind:
 
     @property
     def not_undone(self) -> str:
-        """What stays of the time with another value, one sentence."""
+        """Effects that remain after the value is reverted, one sentence."""
         is_placement = self.name in ("isolation", "anti_affinity", "failure_domain")
         return _MOVED if is_placement or self.scope == "bundle" else _LIMITED
 
@@ -68,7 +68,7 @@ class PolicyKind:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is the name of something, not a document."""
+        """Whether it is a name, not a document."""
         return not self.fields
 
     def path(self, name: str, cluster: str) -> str:
@@ -115,7 +115,7 @@ class PolicyKind:
         return f"Use fields and values, for example {json.dumps(dict(self.fields))}."
 
     def check_fields(self, text: str) -> None:
-        """Refuse a document with a field that its kind has not: it would be left out silently.
+        """Refuse a document with an unknown field, which brokers would drop silently.
 
         Raises:
             InputError: It is no such document.
@@ -128,7 +128,7 @@ class PolicyKind:
                 raise UnknownNameError.of("field", field_name, known, place=f"the {self.title}")
 
     def is_same(self, left: str | None, right: str | None) -> bool:
-        """Return whether two values mean the same; ``None``: it is not set."""
+        """Return whether two values mean the same; ``None`` if not set."""
         if left is None or right is None:
             return left is right
         try:

@@ -54,7 +54,7 @@ class Difference:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether brokers take it without a change of their files."""
+        """Whether it can be set dynamically."""
         return self.setting.is_dynamic
 
 
@@ -158,7 +158,7 @@ def find_preset(name: str) -> Preset:
 
 
 def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Difference]:
-    """Yield what the preset has otherwise, in the order of the catalogue.
+    """Yield the differences of the preset, in the order of the catalog.
 
     Settings that the cluster's release does not have are passed over.
 

@@ -172,7 +172,7 @@ RULE_HISTORY: Final[Mapping[str, Mapping[str, bool | float]]] = MappingProxyType
 
 
 class OldRule(NamedTuple):
-    """What older releases do by a rule.
+    """Behavior of older releases by a rule.
 
     Attributes:
         strategy: The only shedding strategy that goes by it; empty: all do.
@@ -323,7 +323,7 @@ def _rules_at(number: Number) -> Rules:
 
 
 def releases_with(history: Mapping[str, bool]) -> str:
-    """Return which releases have something, for example ``4.0.11 and later``.
+    """Return the releases that have something, for example ``4.0.11 and later``.
 
     Args:
         history: First version of each state to whether it exists from there on.

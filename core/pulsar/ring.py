@@ -30,7 +30,7 @@ def topic_hash(name: str) -> int:
 
 
 def find_bundle_index(boundaries: Sequence[int] | NDArray[np.int64], position: int) -> int:
-    """Return which bundle of the ring holds a position.
+    """Return the bundle of the ring that contains a position.
 
     Args:
         boundaries: n + 1 ascending values of n bundles; a bundle holds its lower bound and not its
@@ -84,7 +84,7 @@ def range_equally_divide(lower: int, upper: int) -> int | None:
 
 
 def validate_boundaries(boundaries: Sequence[int]) -> str | None:
-    """Return what is wrong with a namespace's boundaries, or ``None`` when they tile the ring."""
+    """Return the fault of a namespace's boundaries, or ``None`` if they cover the ring."""
     if len(boundaries) < 2:
         return "there are fewer than two boundaries"
     if boundaries[0] != 0:

@@ -70,7 +70,7 @@ class Service:
 
     @property
     def sentence(self) -> str:
-        """Why no broker serves it, and since when; blank where one does."""
+        """Reason no broker serves it, and since when; "" if one does."""
         if not self.why_not:
             return ""
         age = "" if self.age_s is None else f" for {format_age(self.age_s)}"
@@ -81,7 +81,7 @@ class Service:
 def service_of(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, bundle: str
 ) -> Service | None:
-    """Return whether a bundle is served; ``None``: the snapshot does not have it."""
+    """Return whether a bundle is served, or ``None`` if the snapshot does not have it."""
     found = ownership_of(snapshot, settings)
     row = pc.index(found.bundles["bundle"], bundle).as_py()
     if row < 0:
@@ -90,7 +90,7 @@ def service_of(
 
 
 def unregistered_words(snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str) -> str:
-    """Return what is known of a broker that is not registered; blank: nothing names it."""
+    """Return the known facts about an unregistered broker, or ""."""
     verdict = liveness_of(snapshot, settings).by_broker.get(broker)
     units = snapshot.unit_states
     in_transfer = pc.is_in(units["state"], value_set=pa.array(owners.IN_TRANSFER))
@@ -119,7 +119,7 @@ def unregistered_words(snapshot: PulsarSnapshot, settings: EffectiveSettings, br
 def services_of(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, found: Ownership
 ) -> Services:
-    """Return what explains the bundles of a snapshot, one by one."""
+    """Return the explanations of a snapshot's bundles, one by one."""
     return Services(
         found=found,
         settings=settings,
@@ -169,7 +169,7 @@ class Services:
         )
 
     def fix_of(self, rows: pa.Table) -> str:
-        """Return what to do about bundles in one state: about the first, and which are likewise.
+        """Return the fix of bundles in one state: for the first, with the others listed.
 
         Args:
             rows: Of :data:`core.pulsar.owners.OWNED`, the worst first; at least one.
@@ -327,7 +327,7 @@ class Services:
 
 
 class _Words(NamedTuple):
-    """Why a bundle is not served, what a lookup does, and what to do."""
+    """Reason a bundle is not served, effect on lookups, and fix."""
 
     why: str = ""
     lookup: str = ""

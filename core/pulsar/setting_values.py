@@ -104,7 +104,7 @@ def parse_upstream_value(setting: Setting, text: str) -> Value:
 
 
 def is_same_setting(setting: Setting, left: str | None, right: str | None) -> bool:
-    """Return whether two texts mean the same value; ``None``: not set."""
+    """Return whether two texts mean the same value; ``None`` if not set."""
     if left is None or right is None:
         return left is right
     try:

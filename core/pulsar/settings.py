@@ -210,7 +210,7 @@ class EffectiveSettings:
 
     @property
     def shedding_off(self) -> tuple[str, ...]:
-        """Which of :data:`SHEDDING_SWITCHES` keep the cluster from shedding by itself."""
+        """The :data:`SHEDDING_SWITCHES` that are off."""
         return tuple(key for key in SHEDDING_SWITCHES if not self.flag(key))
 
     @property
@@ -223,7 +223,7 @@ class EffectiveSettings:
         return str(self.value(key))
 
     def origin(self, key: str) -> Origin:
-        """Return where the value comes from; ``assumed``: the snapshot does not report it."""
+        """Return the source of the value; ``assumed`` if the snapshot does not report it."""
         known_setting(key)
         return self._origins.get(key, "assumed")
 

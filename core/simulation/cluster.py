@@ -35,7 +35,7 @@ class SimulatedCluster(Protocol):
 
     @property
     def snapshot(self) -> PulsarSnapshot:
-        """The fleet as it is; of a very large one its brokers, without their bundles."""
+        """The current fleet; of a very large one its brokers, without their bundles."""
         ...
 
     @property
@@ -45,15 +45,15 @@ class SimulatedCluster(Protocol):
 
     @property
     def manager(self) -> Manager:
-        """Who checks, who places, who reports what."""
+        """Load manager rules: checks, placement, reports."""
         ...
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
-        """Return what the strategy decides, and what it remembers; ``recent``: in grace period."""
+        """Return the strategy's decision and its memory; ``recent``: in grace period."""
         ...
 
     def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
-        """Return what becomes of each picked bundle, in order."""
+        """Return the outcome of each selected bundle, in order."""
         ...
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
@@ -81,11 +81,11 @@ class SimulatedCluster(Protocol):
         ...
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
-        """Return what moves cost that led to this fleet."""
+        """Return the cost of the moves that led to this fleet."""
         ...
 
     def measures(self) -> Measures:
-        """Return how even its load is."""
+        """Return the evenness of its load."""
         ...
 
 

@@ -63,7 +63,7 @@ _BY_REPORTS: Final = ("brokers", "broker_spread")
 
 
 class FleetStart:
-    """What no round changes of a fleet: names, statistics, limits, policies.
+    """Parts of a fleet that no round changes: names, statistics, limits, policies.
 
     Args:
         snapshot: The fleet before the first round.
@@ -296,7 +296,7 @@ class ColumnFleet:
 
     @cached_property
     def owned_counts(self) -> Floats:
-        """How many movable bundles each broker owns; NaN where that is unknown."""
+        """Number of movable bundles per owner; NaN where unknown."""
         start = self.start
         if not start.size:
             return column_values(start.snapshot.brokers, "bundle_count")
@@ -308,7 +308,7 @@ class ColumnFleet:
         return counts
 
     def measures(self, settings: EffectiveSettings) -> Measures:
-        """Return how even the load is."""
+        """Return the evenness of the load."""
         usage = self._shares.weighted(settings)
         counts, target = self.owned_counts, cluster_target(self.start.snapshot.manifest)
         return measures_of(

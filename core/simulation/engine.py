@@ -41,7 +41,7 @@ than any strategy's memory (hit counts, smoothed usage) takes to come to a rest.
 
 @dataclass
 class _Fleet:
-    """What changes from round to round."""
+    """Fleet state that changes from round to round."""
 
     cluster: SimulatedCluster
     state: Any
@@ -277,7 +277,7 @@ class _Engine:
         return moves
 
     def is_converged(self, fleet: _Fleet) -> bool:
-        """Return whether nothing would move any more on this load, however long one waits."""
+        """Return whether nothing would ever move on this load."""
         rested, state = fleet.cluster.rested(fleet.state)
         first = (rested.identity, state)
         known = self._restless

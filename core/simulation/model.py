@@ -16,7 +16,7 @@ StepResult = Literal["converged", "horizon"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What the fleet is changed to before the first round.
+    """Changes of the fleet before the first round.
 
     Attributes:
         added: Broker ids that join, empty, as large as the others.
@@ -33,7 +33,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is simulated.
+    """Simulation input.
 
     Attributes:
         shedding: Class name of the shedding strategy.
@@ -138,7 +138,7 @@ class Flap:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """How it went.
+    """Simulation result.
 
     Attributes:
         shedding: Class name.

@@ -160,7 +160,7 @@ class SharedCluster:
 
     @property
     def snapshot(self) -> PulsarSnapshot:
-        """The fleet as it is, its tables made when they are read."""
+        """The current fleet; its tables are built on first access."""
         return self.fleet.snapshot
 
     @property

@@ -76,7 +76,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLoad:
-    """How the load of a system's servers is read from its history.
+    """Load of a system's servers in its history.
 
     Attributes:
         rows: The kind of rows that has it.
@@ -105,7 +105,7 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
-    """How snapshots of one system are stored in directories and in the history.
+    """Storage of one system's snapshots in directories and in the history.
 
     Attributes:
         system: Its name.

@@ -48,7 +48,7 @@ _CARRIED: Final = pa.schema(
 
 
 class Source(Protocol):
-    """Where the snapshot of one cluster is; small, for it is sent to the task that reads it."""
+    """Location of one cluster's snapshot; small, because it is sent to its task."""
 
     def load(self) -> Snapshot:
         """Read it.
@@ -192,7 +192,7 @@ def each_on_spark(
     progress: Progress,
     words: str = "",
 ) -> Parts:
-    """Return what a function answers to each name, one task a name; sorted by name.
+    """Return a function's result per name, one task each; sorted by name.
 
     Args:
         spark: Session.

@@ -38,7 +38,7 @@ _MADE: dict[SparkOptions, SparkSession] = {}
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where Spark runs.
+    """Options of Spark.
 
     Attributes:
         master: ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://...`` or, through Spark
@@ -95,7 +95,7 @@ def _end_all() -> None:
 
 
 def _is_over(spark: SparkSession) -> bool:
-    """Return whether a session cannot be used any more."""
+    """Return whether a session is no longer usable."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return bool(getattr(spark, "is_stopped", False))
     try:
@@ -112,7 +112,7 @@ def _is_java_gone() -> bool:
 
 
 def _forget_dead_java() -> None:
-    """Let PySpark start a new Java: it keeps talking to the one it had, whatever became of it."""
+    """Let PySpark start a new Java: it would reuse the dead one."""
     if not _is_java_gone():
         return
     context: Any = SparkContext

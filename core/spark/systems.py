@@ -26,7 +26,7 @@ Tables = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSystem:
-    """How clusters of one system answer.
+    """Fleet operations of one system.
 
     Attributes:
         health: Returns ``HEALTH_TABLES`` of a snapshot.

@@ -48,7 +48,7 @@ class RecordJob(Strict):
         return self
 
     def scope(self, minute_s: float) -> RecordScope:
-        """Return which part of the history is read."""
+        """Return the part of the history to read."""
         clusters = tuple(self.clusters or ())
         return RecordScope(clusters=clusters, start=self.start, end=self.end, minute_s=minute_s)
 

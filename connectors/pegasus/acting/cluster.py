@@ -145,7 +145,7 @@ class ReplicasOpen:
         self._max_bytes = max_bytes
 
     def of(self, node: NodeEntry) -> int:
-        """Return how many replicas a node serves, opens or closes.
+        """Return the number of replicas that a node serves, opens or closes.
 
         Asked by its name, else by its address.
 
@@ -155,7 +155,7 @@ class ReplicasOpen:
         return self._ask(node, self._count)
 
     def closing_delay_s(self, node: NodeEntry) -> float:
-        """Return how long a node keeps a replica in memory that it has closed by itself, seconds.
+        """Return the time that a node keeps a replica it has closed itself in memory, s.
 
         Raises:
             RemoteError: It cannot be reached, or does not report.

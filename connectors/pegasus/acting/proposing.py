@@ -23,7 +23,7 @@ from core.pegasus.steps.partition import Partition
 
 
 class ProposalPort(Protocol):
-    """What proposals need of the cluster."""
+    """Cluster interface of proposals."""
 
     @property
     def reader(self) -> PartitionReader:
@@ -49,7 +49,7 @@ _PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
 
 
 def copy_timeout_s(size_mb: float | None) -> float:
-    """Return how long a copy of that size is waited for."""
+    """Return the timeout of a copy of that size."""
     return max(COPY_WITHIN_S, (size_mb or 0.0) / _SLOW_MB_PER_S + ROLES_WITHIN_S)
 
 
@@ -67,7 +67,7 @@ def not_sent(exc: GuardRefusedError, operation: str) -> ConflictError:
 
 
 class PartitionAction(ABC):
-    """What all proposals for one partition have in common.
+    """Common base of proposals for one partition.
 
     Args:
         partition: As it was when the plan was made.
@@ -88,15 +88,15 @@ class PartitionAction(ABC):
     @property
     @abstractmethod
     def timeout_s(self) -> float:
-        """How long the effect may take."""
+        """Max time until the effect."""
 
     @abstractmethod
     def _wanted(self, before: PartitionConfig) -> Wanted:
-        """Return what is proposed, in roles."""
+        """Return the proposed roles."""
 
     @abstractmethod
     def _has_role(self, now: PartitionConfig) -> bool:
-        """Return whether those that the plan names still have the roles it names."""
+        """Return whether the planned nodes still have the planned roles."""
 
     @abstractmethod
     def _built(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
@@ -104,7 +104,7 @@ class PartitionAction(ABC):
 
     @abstractmethod
     def _done(self) -> str:
-        """Return what has been done, one sentence."""
+        """Return the result, one sentence."""
 
     # -- the action -----------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class PartitionAction(ABC):
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the partition may not be changed as planned."""
+        """Return the reason the partition cannot be changed as planned."""
         now, planned = self._config, self._partition.config()
         if not seen.exists or now is None:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
@@ -200,7 +200,7 @@ class PartitionAction(ABC):
     # -- how ------------------------------------------------------------------------------------
 
     def _judged(self, before: Observation) -> Verdict | None:
-        """Return what became of it; ``None``: the partition is gone."""
+        """Return the verdict, or ``None`` if the partition no longer exists."""
         if self._config is None:
             return None
         planned = self._partition
@@ -223,7 +223,7 @@ class PartitionAction(ABC):
         )
 
     def _is_lost(self, before: Observation, now: Observation) -> bool:
-        """Return whether it was lost with its leader, and nothing of it can come any more."""
+        """Return whether it was lost with its leader and can no longer be executed."""
         planned = self._partition
         reign = seen_of(before, [planned]).reign
         return now.holder is not None and self._reader.is_lost(planned.gpid, reign)

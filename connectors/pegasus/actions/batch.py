@@ -82,7 +82,7 @@ class BatchAction:
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why nothing may be proposed; single partitions that do not fit are left out.
+        """Return the reason nothing can be proposed; single unfit partitions are skipped.
 
         The partitions of a table that was dropped are on no node any more.
         """
@@ -183,7 +183,7 @@ class BatchAction:
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
     def _has_left(self, config: PartitionConfig) -> bool:
-        """Return whether the node has given up its role, to whatever node."""
+        """Return whether the node has lost its role, to any node."""
         if self._step.verb == "move_pri" and config.primary is None:
             return False  # it may be chosen again
         return not self._step.is_undone(config)
@@ -211,7 +211,7 @@ class BatchAction:
             self._left[gpid] = f"it was not proposed after {exc.message}"
 
     def _verdicts(self, before: Observation) -> dict[str, Verdict]:
-        """Return what became of each by gpid; what is not there any more has left the node."""
+        """Return the verdict of each by gpid; dropped partitions have left the node."""
         was = seen_of(before, [item.partition for item in self._step.items]).items
         found: dict[str, Verdict] = {}
         for item in self._step.items:

@@ -441,7 +441,7 @@ class ServerClient:
         return parse.parsed(parse.parse_disks, result, endpoint=endpoint, operation=operation)
 
     def fetch_replicas(self, node: NodeEntry) -> list[ReplicaEntry]:
-        """Return every replica of a replica server as it is now, those it has closed included."""
+        """Return every current replica of a replica server, including closed ones."""
         body = idl.QueryReplicaInfoRequest(
             node1=RpcAddress() if node.address is None else RpcAddress.of(node.address),
             hp_node1=HostPort.of(node.name),
@@ -476,7 +476,7 @@ class ServerClient:
 def _results(
     replies: Sequence[Reply], connection: Connection, operation: str
 ) -> tuple[bool, list[Any]]:
-    """Return whether the server leads, and the results; an error of the server is raised."""
+    """Return whether the server leads, and the results; a server error is raised."""
     results: list[Any] = []
     for reply in replies:
         error = layer_error(reply) or _app_error(reply)

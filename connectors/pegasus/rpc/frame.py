@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back.
+    """Reply to a request.
 
     Attributes:
         name: The call's code, with ``_ACK``.
@@ -132,7 +132,7 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def reply_length(start: bytes, max_bytes: int = MAX_BYTES) -> int:
-    """Return how many bytes a reply has, out of its first four.
+    """Return the length of a reply, from its first four bytes.
 
     Raises:
         WireError: Less than a reply can have, or more than ``max_bytes``.

@@ -33,7 +33,7 @@ class WireError(Exception):
 
 @dataclass
 class Budget:
-    """What bytes may become: an empty struct is one byte on the wire, and hundreds in memory.
+    """Memory budget of decoded bytes: an empty struct is one byte, but hundreds in memory.
 
     Attributes:
         left_bytes: What may still be taken.
@@ -366,7 +366,7 @@ class _Source:
         return taken
 
     def left(self) -> int:
-        """Return how many are left."""
+        """Return the number of remaining bytes."""
         return len(self._content) - self._at
 
 

@@ -75,7 +75,7 @@ class AdminAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the other end wants to be spoken to.
+    """HTTP dialect of a server.
 
     Attributes:
         content_type: Of the bodies that are sent.
@@ -332,7 +332,7 @@ class AdminClient:
         return target
 
     def _redirect_fault(self, url: str, status: int, target: str | None, operation: str) -> str:
-        """Return why a redirect is not followed; empty when it is."""
+        """Return the reason a redirect is not followed, or ""."""
         if status not in (307, 308) or target is None:
             return f"returned {status} to {operation}; check for a login page in between."
         origin = origin_of(target)

@@ -75,7 +75,7 @@ class Tree:
     keep: Callable[[str, Iterable[str]], Iterable[str]] | None = None
 
     def level(self, path: str) -> int | None:
-        """Return how far below the tree's root a path is, ``None`` when it is not in the tree."""
+        """Return the depth of a path below the tree's root, or ``None`` if outside."""
         if path == self.path:
             return 0
         if not path.startswith(f"{self.path}/"):
@@ -85,7 +85,7 @@ class Tree:
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """What was last seen of a znode."""
+    """Last state of a znode."""
 
     created_id: int
     changed_id: int
@@ -115,7 +115,7 @@ class _Sweep:
         self.found.append((zxid, len(self.found), event))
 
     def events(self) -> list[ZnodeEvent]:
-        """Return what was found, in order; it is not held here any more."""
+        """Return the pending events in order, and clear them."""
         found, self.found = self.found, []
         found.sort(key=lambda each: each[:2])
         return [event for _, _, event in found]
@@ -204,7 +204,7 @@ class ZnodeWatcher:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session is alive right now."""
+        """Whether the session is connected."""
         return bool(self._client.connected)
 
     def _forget(self) -> None:

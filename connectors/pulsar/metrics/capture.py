@@ -39,7 +39,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a capture gets.
+    """Metrics of a capture.
 
     Attributes:
         tables: ``broker_metrics`` and ``bundle_metrics``, where they have rows.

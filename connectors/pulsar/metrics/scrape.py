@@ -53,7 +53,7 @@ _IS_EXPOSITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """What one broker exposed at one moment.
+    """Metrics of one broker at one moment.
 
     Attributes:
         at_s: Seconds since the epoch.

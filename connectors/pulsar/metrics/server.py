@@ -161,7 +161,7 @@ class PrometheusServer:
         )
 
     def series_of_brokers(self) -> int:
-        """Return how many Pulsar brokers the server knows under the configured labels.
+        """Return the number of Pulsar brokers that the server has under the configured labels.
 
         Raises:
             RemoteError: It could not be reached.

@@ -41,7 +41,7 @@ class GivenFile:
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """What was taken out of a file.
+    """Data taken from a file.
 
     Attributes:
         path: The file.

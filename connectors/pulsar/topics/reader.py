@@ -275,7 +275,7 @@ class LoadTopicReader:
             yield redacted_text(message.partition_key()), redacted(message.data())
 
     def _arrived(self, topic: str) -> Iterator[Any]:
-        """Yield what is queued right now."""
+        """Yield the queued items."""
         timeout = self._load().Timeout
         for _ in range(_MAX_AT_ONCE):
             try:

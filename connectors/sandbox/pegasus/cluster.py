@@ -32,7 +32,7 @@ _BURST_EVERY_S: Final = (420.0, 900.0)
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How the traffic of one table varies around its mean: a wave, and bursts now and then.
+    """Traffic pattern of one table around its mean: a wave, and occasional bursts.
 
     Counters of real servers only grow, so the traffic since a moment is the integral of the rate,
     in closed form: nothing is stored between two reads.
@@ -143,7 +143,7 @@ class Cluster:
     # -- reports ---------------------------------------------------------------------------
 
     def info(self, *, with_name: bool) -> dict[str, str]:
-        """Return what the leading meta server reports of the cluster."""
+        """Return the leading meta server's report on the cluster."""
         counts = self.state.counts
         operations = {
             "copy_pri": counts.copy_primary,
@@ -238,7 +238,7 @@ class Cluster:
         self.meta.welcome(name)
 
     def unanswered(self, name: str) -> int:
-        """Return how many questions wait at a frozen node.
+        """Return the number of requests waiting at a frozen node.
 
         Raises:
             UnknownNameError: There is no such node.

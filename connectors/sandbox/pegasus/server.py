@@ -64,7 +64,7 @@ def split_target(target: str) -> tuple[str, dict[str, str]]:
 
 
 class Server:
-    """A server: it may be closed and listen again on the same port.
+    """A server that can be closed and listen again on the same port.
 
     Args:
         call: Answers a remote procedure call; a ``WireError`` closes the connection.

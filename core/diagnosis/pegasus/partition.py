@@ -16,7 +16,7 @@ from core.units import pluralize
 
 
 def partition_problem(context: PegasusDiagnosisContext, row: int) -> str:
-    """Return what is wrong with a partition; empty: nothing."""
+    """Return the problem of a partition, or ""."""
     view, gpid = context.view, context.view.gpid_text(row)
     wanted = int(view.max_replica_counts[view.table_of_row[row]])
     held = int((view.members[row] != NO_NODE).sum())

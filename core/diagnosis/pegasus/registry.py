@@ -91,7 +91,7 @@ def diagnose(
     earlier: Sequence[PegasusSnapshot] = (),
     budget_s: float = 2.0,
 ) -> Diagnosis:
-    """Return why a cluster is uneven, unhealthy or restless.
+    """Return the causes of an uneven, unhealthy or flapping cluster.
 
     Each cause is proven on this snapshot: the meta server's own balancer is simulated round by
     round without the fix and with it. What the deviation counts says
@@ -170,7 +170,7 @@ def _rank(context: PegasusDiagnosisContext, cause: Cause) -> tuple[float, ...]:
 
 
 def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
-    """Return what is wrong, the worst first; empty: nothing."""
+    """Return the problem, worst first, or ""."""
     if context.row is not None:
         return partition_problem(context, context.row)
     if context.node in context.dead:
@@ -190,7 +190,7 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
 
 
 def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
-    """Return how uneven a cluster is that converges; empty: not at all."""
+    """Return the deviation of a cluster that converges, as text, or ""."""
     if not has_causes:
         return _farthest(context) if _is_uneven(context) else ""
     baseline = context.baseline
@@ -214,7 +214,7 @@ def _is_uneven(context: PegasusDiagnosisContext) -> bool:
 
 
 def _farthest(context: PegasusDiagnosisContext) -> str:
-    """Return the worst of both countings, of the node in question or of the farthest one."""
+    """Return the worse of both counts, for the requested node or the max deviation."""
     view = context.view
     set_aside = context.facts.columns.set_aside
     if context.node in set_aside:

@@ -186,14 +186,14 @@ def diagnose(
 
 
 def _drained(context: DiagnosisContext) -> tuple[str, ...]:
-    """Return that brokers are empty on purpose, one sentence; nothing where none is."""
+    """Return the sentence about drained brokers, or ""."""
     spread = measure(context.snapshot, context.settings).throughput
     names = [spread.brokers[row] for row in np.flatnonzero(spread.is_set_aside)]
     return (f"Drained and excluded: {', '.join(names)}.",) if names else ()
 
 
 def _outlook(context: DiagnosisContext) -> str:
-    """Return where the balancer ends by itself, one sentence."""
+    """Return the end state of the balancer without changes, one sentence."""
     end = context.trials.baseline.outcome
     if not end.moves:
         return f"{context.strategy.name} moves nothing; the load is balanced."
@@ -235,7 +235,7 @@ def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...
 
 
 def _problem(context: DiagnosisContext) -> str:
-    """Return what is wrong once the balancer is done, one sentence; blank: nothing.
+    """Return the problem that remains after balancing, one sentence, or "".
 
     A balancer that is not done within the horizon is judged by what it has reached.
     """
@@ -271,7 +271,7 @@ def _problem(context: DiagnosisContext) -> str:
 
 
 def _harm_of_moves(context: DiagnosisContext) -> str:
-    """Return which moves of a balancer that converges are in vain, or worse; blank: none."""
+    """Return the sentence about useless or harmful moves of a converging balancer, or ""."""
     end = context.trials.baseline.outcome
     if end.returned:
         return (
@@ -292,7 +292,7 @@ def _harm_of_moves(context: DiagnosisContext) -> str:
 
 
 def _unserved_words(context: DiagnosisContext) -> str:
-    """Return how many bundles are in a state of ownership that no balancer ends; blank: none."""
+    """Return the number of bundles in a broken ownership state, as text, or ""."""
     if not context.trials.baseline.outcome.missing:
         return ""
     states = (
@@ -305,7 +305,7 @@ def _unserved_words(context: DiagnosisContext) -> str:
 
 
 def _brevity(trials: Trials) -> tuple[str, ...]:
-    """Return the note that the cluster as it is was cut short, if it was."""
+    """Return the note that the simulation of the unchanged cluster was cut short, or ""."""
     if not trials.baseline.is_cut_short:
         return ()
     rounds = pluralize(trials.horizon, "round")
@@ -449,7 +449,7 @@ class _Search:
                 yield one
 
     def _is_confirmed(self, one: _Proven) -> bool:
-        """Whether its effect is no luck of the draws."""
+        """Whether its effect is independent of random draws."""
         return self._draws.confirm(one.change)
 
     def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_Proven]:
@@ -632,7 +632,7 @@ class _Search:
         return Fix(wanted=wanted, lines=tuple(lines), restart=restart)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was assumed."""
+        """Return the assumptions."""
         notes = [f"Measure: {self._context.load.label}.", *_brevity(self._trials)]
         if self._hasty:
             notes.append(
@@ -674,7 +674,7 @@ def _text(value: Any) -> str:
 
 
 def _orders(settings: Mapping[str, Any]) -> str:
-    """Return what to set, as brokers read it: ``Set A=1 and clear B``."""
+    """Return the setting changes in broker syntax: ``Set A=1 and clear B``."""
     values = {key: upstream_words(value) for key, value in settings.items()}
     orders = [f"set {key}={text}" if text else f"clear {key}" for key, text in values.items()]
     words = " and ".join(orders)
@@ -686,7 +686,7 @@ def _assignments(change: Change) -> str:
 
 
 def _is_resolved(effect: Effect, target_ratio: float) -> bool:
-    """Whether the trouble is over: even enough, or much nearer; and calm."""
+    """Whether the problem is solved: even enough or much closer, without flapping."""
     before, after = effect.before.deviation, effect.after.deviation
     if after is None or before is None or after <= target_ratio:
         return not effect.after.returned

@@ -73,7 +73,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prevention:
-    """What a back-test of a period found.
+    """Back-test of a period.
 
     Attributes:
         minutes: Of the record, replayed.
@@ -265,7 +265,7 @@ def _replay(candidate: Candidate, rows: Sequence[dict[str, Any]]) -> Replay | No
 
 
 def _helps(one: Replay, again: Replay) -> bool:
-    """Whether fewer moves go back, or the load is more even, and nothing else is worse."""
+    """Whether fewer moves return, or the load is more even, and nothing else is worse."""
     is_no_worse = one.deviation <= max(again.deviation + WORSE_BY, _EVEN_RATIO)
     if again.returned:
         return one.returned < again.returned and is_no_worse

@@ -17,7 +17,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = ("brokers", "bundles", "nodes", "tables")
 
 @dataclass(frozen=True, kw_only=True)
 class RecordScope:
-    """Which part of the history is read.
+    """Part of the history to read.
 
     Attributes:
         clusters: Names; empty: all that were recorded.

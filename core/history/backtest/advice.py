@@ -34,7 +34,7 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
 def is_plannable(change: Mapping[str, Any]) -> bool:
-    """Whether a plan can put a row of ``RECOMMENDED`` in force, without a restart."""
+    """Whether a plan can apply a row of ``RECOMMENDED`` without a restart."""
     return bool(change["is_dynamic"]) and change["takes_effect"] != _RESTART
 
 
@@ -82,7 +82,7 @@ def picked(
 def verdict(
     row: Mapping[str, Any], rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
 ) -> str:
-    """Return what a candidate is called: ``recommended``, or how it misses the target.
+    """Return the label of a candidate: ``recommended``, or the missed target.
 
     Args:
         row: The candidate.
@@ -115,7 +115,7 @@ def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
 def recommended(
     runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording, label: str | None = None
 ) -> pa.Table:
-    """Return what to change on each cluster to have a candidate, as ``RECOMMENDED``.
+    """Return the changes on each cluster to apply a candidate, as ``RECOMMENDED``.
 
     A cluster has no rows where no candidate is worth it, or nothing is known to compare with.
 
@@ -176,7 +176,7 @@ def _changes(
 
 
 def outcome_note(best: Mapping[str, Any]) -> str:
-    """Return what a candidate does to the last recorded minute, with a blank before it."""
+    """Return the effect of a candidate on the last recorded minute, with a leading blank."""
     outcome = (best["outcome"] or "").removeprefix("Simulated: ")
     return f" On the last recorded minute: {outcome}" if outcome else ""
 
@@ -214,7 +214,7 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> str:
-    """Return how true a back-test is and what it comes to, in a few sentences.
+    """Return the model error and the advice of a back-test, in a few sentences.
 
     Args:
         runs: Rows of ``RUNS``.

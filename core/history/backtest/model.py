@@ -48,7 +48,7 @@ _SEPARATOR: Final = " · "
 
 
 def is_without_shedding(label: str) -> bool:
-    """Return whether a candidate of this label switches shedding off."""
+    """Return whether a candidate of this label disables shedding."""
     return label.partition(_SEPARATOR)[0] == _WITHOUT_SHEDDING
 
 
@@ -68,7 +68,7 @@ def covered_minutes(minutes: NDArray[Any]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is good enough.
+    """Target of a back-test.
 
     Attributes:
         name: In a word.
@@ -132,7 +132,7 @@ class Candidate:
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Candidate:
-        """Return what :meth:`as_json` wrote."""
+        """Return the target from :meth:`as_json` output."""
         settings = values.get("settings") or {}
         shedding, placement, policy = (
             values.get(name) for name in ("shedding", "placement", "policy")
@@ -305,7 +305,7 @@ def _units(
 
 
 def window_key(unit: Unit) -> tuple[str, int, int]:
-    """Return what units that are simulated on the same rows of the record have in common."""
+    """Return the key shared by units that use the same recorded rows."""
     window = unit.window
     return unit.cluster, datetime_to_ms(window.start), datetime_to_ms(window.end)
 

@@ -26,7 +26,7 @@ RecommendedPlan = Callable[[Any, Mapping[str, Any], Sequence[Diagnostic], PlanOp
 
 @dataclass(frozen=True, kw_only=True)
 class BacktestSystem:
-    """How clusters of one system are back-tested.
+    """Back-test of clusters of one system.
 
     Attributes:
         name: The system's, as manifests have it.

@@ -65,7 +65,7 @@ class Recorded:
         return row if row >= 0 else None
 
     def moment(self, row: int) -> datetime:
-        """Return when a minute was."""
+        """Return the time of a minute."""
         return ms_to_datetime(int(self.at_ms[row]))
 
 
@@ -90,7 +90,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Evenness:
-    """How even the load was, minute by minute.
+    """Evenness of the load, by minute.
 
     Attributes:
         at_ms: Shape ``(n,)``, ascending.
@@ -172,7 +172,7 @@ class HistoryQueries:
         return _grid_of(table, step_ms)
 
     def evenness(self, measure: str, period: Period, *, weights: Mapping[str, float]) -> Evenness:
-        """Return how even a measure was over the servers, minute by minute."""
+        """Return the evenness of a measure over the servers, by minute."""
         table = self._reader.ask(
             "SELECT taken_at, CASE WHEN avg(x) > 0 THEN max(x) / avg(x) - 1 "  # noqa: S608  # our own names
             "WHEN avg(x) = 0 THEN 0 END AS deviation, max(x) - min(x) AS spread FROM "
@@ -283,7 +283,7 @@ class HistoryQueries:
 
 
 def servers_of(store: HistoryStore, system: str) -> ServerLoad:
-    """Return how the load of a system's servers is read.
+    """Return the load columns of a system's servers.
 
     Raises:
         HistoryError: The system is unknown, or its servers have no recorded load.

@@ -84,7 +84,7 @@ def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
 
 
 def latest(kind: Kind, rows: pa.Table) -> Keyed:
-    """Return what was in force at the end: the last row of each key, the gone ones left out.
+    """Return the final state: the last row of each key, without removed keys.
 
     Args:
         kind: The kind.
@@ -118,7 +118,7 @@ def aligned(spine: Keyed, part: Keyed) -> pa.Table:
 
 
 def _have_same_keys(kind: Kind, a: pa.Table, b: pa.Table) -> bool:
-    """Whether keys, and what the order goes by, are the same, row by row."""
+    """Whether keys and sort columns are equal, row by row."""
     names = {*kind.key, *(kind.order if kind.is_spine else ())}
     return all(a[name].equals(b[name]) for name in names)
 
@@ -187,7 +187,7 @@ def _usual_order(kind: Kind, rows: pa.Table) -> Ints:
 
 
 def _places(keys: pa.Array, wanted: pa.Array) -> Ints:
-    """Place of each of ``wanted`` in ``keys``; -1: it is not there."""
+    """Position of each of ``wanted`` in ``keys``, or -1."""
     if keys is wanted or keys.equals(wanted):
         return np.arange(len(wanted), dtype=np.int64)
     found = pc.fill_null(pc.index_in(wanted, value_set=keys), -1)
@@ -202,7 +202,7 @@ def _is_busy(kind: Kind, rows: pa.Table) -> Bools:
 
 
 def _differ(now: pa.Table, last: pa.Table, rows: Ints, places: Ints) -> Bools:
-    """Which of ``rows`` differ from those at ``places`` of the last minute, in any column."""
+    """Return the ``rows`` that differ from those at ``places`` of the last minute."""
     differ = np.zeros(rows.size, dtype=np.bool_)
     whole = rows.size == now.num_rows
     same = places.size == last.num_rows and np.array_equal(places, np.arange(places.size))
@@ -216,7 +216,7 @@ def _differ(now: pa.Table, last: pa.Table, rows: Ints, places: Ints) -> Bools:
 
 
 def _unequal(a: pa.Array, b: pa.Array) -> Bools:
-    """Where two columns of one length differ, bit by bit where they are numbers."""
+    """Return where two columns differ, bit by bit for numbers."""
     lacks = np.asarray(pc.is_valid(a)) != np.asarray(pc.is_valid(b))
     differ: Bools
     if pa.types.is_list(a.type):

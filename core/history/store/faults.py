@@ -22,7 +22,7 @@ _SCHEMES: Final = frozenset(
 
 
 def fault(address: str, exc: Exception) -> HistoryError:
-    """Return what is wrong with a table.
+    """Return the error of a table.
 
     Args:
         address: Of the table; its last part is the kind of its rows.
@@ -99,6 +99,6 @@ def check_scheme(uri: str) -> None:
 
 
 def short(exc: Exception) -> str:
-    """Return what a library says, on one line, without its colours and stack."""
+    """Return a library's error message on one line, without colors and stack."""
     plain = _TRACE.sub("", _COLOURS.sub("", str(exc)))
     return " ".join(plain.split())[:_MAX]

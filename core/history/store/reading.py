@@ -87,7 +87,7 @@ def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows and columns of a kind are requested; see :meth:`HistoryStore.rows`.
+    """Requested rows and columns of a kind; see :meth:`HistoryStore.rows`.
 
     Attributes:
         kind: The kind.
@@ -129,7 +129,7 @@ def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Tabl
 
 
 def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
-    """Which rows count: those without a segment, and those whose minute was committed.
+    """SQL filter of valid rows: without a segment, or of a committed minute.
 
     Args:
         found: ``taken_at`` and ``segment`` of one cluster.

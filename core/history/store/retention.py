@@ -53,7 +53,7 @@ reader who began to read before misses one: a job over a year of a large fleet t
 
 @dataclass(frozen=True, slots=True)
 class KindSize:
-    """How much there is of one kind of one cluster."""
+    """Size of one kind of one cluster."""
 
     files: int
     bytes: int
@@ -62,7 +62,7 @@ class KindSize:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a turn of compaction did.
+    """Result of a compaction.
 
     Attributes:
         hours: Hours and days of single kinds that were put together.

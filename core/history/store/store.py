@@ -29,7 +29,7 @@ KINDS: Final = Kinds(system.record for system in SYSTEMS)
 
 @dataclass(frozen=True)
 class HistoryLocation:
-    """Where a history is.
+    """Location of a history.
 
     Attributes:
         uri: Directory, or any address that Delta tables can be stored at.
@@ -193,7 +193,7 @@ class HistoryStore:
         return integrity.problems(self.tables, cluster, kinds, (days[0], days[1]), is_deep=is_deep)
 
     def isolated(self) -> list[dict[str, Any]]:
-        """Return what earlier repairs set aside, oldest first."""
+        """Return the data set aside by earlier repairs, oldest first."""
         return integrity.isolated(self.tables)
 
     def repair(self, found: Sequence[Problem], now: datetime) -> list[Repair]:

@@ -39,7 +39,7 @@ EventCompleter = Callable[[pa.Table], pa.Table]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a call of :meth:`Recorder.record` did.
+    """Result of :meth:`Recorder.record`.
 
     Attributes:
         taken_at: The minute, ms.
@@ -58,7 +58,7 @@ class Recorded:
 
 @dataclass
 class _Segment:
-    """What a writer knows of the segment it is writing.
+    """State of the segment being written.
 
     Attributes:
         number: Of the segment.
@@ -190,7 +190,7 @@ class Recorder:
         return booked(MINUTES, self.cluster, row, segment=number)
 
     def has(self, snapshot: Storable) -> bool:
-        """Return whether the history has the minute already.
+        """Return whether the history already has the minute.
 
         Raises:
             HeldError: It has not, and another recorder records the cluster.
@@ -214,7 +214,7 @@ class Recorder:
         return self._last_number
 
     def _seen_before(self, taken_at: int, snapshot: Storable) -> Storable | None:
-        """What was recorded last before this writer began, if it is recent."""
+        """Return the last recorded state before this writer started, if it is recent."""
         minute = last_minute(self._tables, self.cluster, taken_at)
         if minute is None or taken_at - minute[TAKEN_AT] > RECENT_MS:
             return None

@@ -71,7 +71,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What an export holds.
+    """Contents of an export.
 
     Attributes:
         format: :data:`FORMAT`.

@@ -15,7 +15,7 @@ _MAX_NAMED = 4
 
 
 def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) -> list[str]:
-    """Return why the meta server would not balance in this state, one sentence each.
+    """Return the reasons the meta server would not balance, one sentence each.
 
     Args:
         view: The state.
@@ -65,7 +65,7 @@ def uncertain_tables(view: ClusterView, policy: Policy) -> Flags:
 
 
 def disk_doubts(view: ClusterView, policy: Policy) -> list[str]:
-    """Return what is uncertain about a plan because disks are unknown; empty: nothing."""
+    """Return the sentence about uncertainty from unknown disks, or ""."""
     if not view.has_unknown_disk:
         return []
     where = view.members[view.is_disk_unknown]

@@ -74,7 +74,7 @@ def rate_weights(
 
 
 def node_loads(view: ClusterView, weights: Weights) -> Floats:
-    """Return what every node carries, shape ``(n_nodes,)``; the unknown counts nothing."""
+    """Return every node's load, shape ``(n_nodes,)``; unknown values count 0."""
     known = weights.is_known
     columns = view.members.shape[1]
     each = np.repeat(np.where(known, weights.secondary, 0.0)[:, None], columns, axis=1)

@@ -70,7 +70,7 @@ _Test = Callable[[PartitionConfig], bool]
 
 
 class Draft:
-    """What a plan builder fills.
+    """Plan under construction.
 
     Args:
         snapshot: The cluster.
@@ -122,7 +122,7 @@ class Draft:
 
     @property
     def is_refused(self) -> bool:
-        """Whether something forbids the plan already."""
+        """Whether the plan is already refused."""
         return any(item.severity == "error" for item in self._found)
 
     @property
@@ -393,7 +393,7 @@ def _check_node(
 
 
 def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
-    """A replica is on one disk: it must fit on one."""
+    """A replica is on one disk and must fit there."""
     for step in draft.steps:
         size_mb = step.copied_mb if isinstance(step, PegasusStep) else None
         if size_mb and step.destination in largest_mb:
@@ -549,11 +549,11 @@ class Course:
         return self._where(lambda one: one.is_child)
 
     def proposal_context(self) -> ProposalContext:
-        """Return what a proposal is checked against; an unknown level is taken for steady."""
+        """Return the context of proposal checks; an unknown level counts as steady."""
         return ProposalContext(nodes=self.nodes, level=self.level or FunctionLevel.STEADY)
 
     def size_mb(self, config: PartitionConfig) -> float | None:
-        """Return what copying a replica of the partition copies; ``None``: unknown."""
+        """Return the copy size of a replica of the partition, or ``None`` if unknown."""
         return self._sizes.get((config.app_id, config.index))
 
     def level_after(self, stored: FunctionLevel) -> FunctionLevel:
@@ -636,7 +636,7 @@ class Course:
 
     @property
     def copied_mb(self) -> float | None:
-        """What is copied in all; ``None``: unknown."""
+        """Total amount copied, or ``None`` if unknown."""
         known = [size for size in self.received_mb.values() if size is not None]
         return sum(known, 0.0) if len(known) == len(self.received_mb) else None
 

@@ -26,7 +26,7 @@ _MEMBERS = ["primary", "secondaries"]
 def external_changes(
     view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
 ) -> Iterator[ExternalMove]:
-    """Yield which partitions changed from one snapshot to the next, and not by the run.
+    """Yield the partitions that changed between two snapshots, except by the run.
 
     The replicas of a node that died count as one change. What the balancer did while the run
     itself had the level at lively is the run's own doing.
@@ -74,7 +74,7 @@ def changed_partitions(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.T
 
 
 def _change(row: dict[str, Any]) -> ExternalMove | None:
-    """Return what became of one partition; ``None``: its members are the same."""
+    """Return the membership change of a partition, or ``None``."""
     gpid = gpid_text(row["app_id"], row["index"])
     was, now = row["was_primary"], row["primary"]
     before = {was, *row["was_secondaries"]} - {None}
@@ -118,7 +118,7 @@ def _was_lively(view: RunView, moment: datetime) -> bool:
 def measured(
     view: RunView, snapshot: PegasusSnapshot, disturbed_by: RunId | None = None
 ) -> RunMeasured:
-    """Return what ``snapshot`` shows of the nodes that the run touched.
+    """Return the measurements of ``snapshot`` for the nodes that the run touched.
 
     Args:
         view: A run that has ended.

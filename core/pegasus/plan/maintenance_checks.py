@@ -15,7 +15,7 @@ _LEVEL_LEAST_NODES: Final = 3
 
 @dataclass(frozen=True)
 class _Rule:
-    """What keeps the effective level from freezing."""
+    """Condition that keeps the effective level from freezing."""
 
     least_nodes: int
     live_percentage: int | None
@@ -31,7 +31,7 @@ class _Rule:
         )
 
     def freezes(self, alive: int, known: int) -> bool:
-        """Return whether the share of living nodes would freeze it; unknown: it may."""
+        """Return whether the share of live nodes would freeze it; true if unknown."""
         return self.live_percentage is None or alive * 100 < self.live_percentage * known
 
 
@@ -130,7 +130,7 @@ def note_refill(draft: Draft) -> None:
 
 
 def refuse_split(draft: Draft) -> bool:
-    """Refuse to change members while a partition split is in progress: it would begin again."""
+    """Refuse to change members during a partition split, which would restart it."""
     children = draft.course.children
     if not children:
         return False

@@ -101,7 +101,7 @@ class NodePreview:
 
 @dataclass(frozen=True)
 class PegasusPreview:
-    """What a plan would do.
+    """Preview of a plan.
 
     Attributes:
         sentence: All of it in one.
@@ -123,14 +123,14 @@ class PegasusPreview:
 
     @property
     def is_guardians_choice(self) -> bool:
-        """Whether the guardian chooses where replicas go: then the numbers after are about."""
+        """Whether the guardian chooses destinations: then predicted numbers are estimates."""
         taken = any(one.step.removed_replicas for one in self.steps)
         back = any(one.step.ends_with_node_back for one in self.steps)
         return taken and not back
 
 
 def preview_pegasus(snapshot: PegasusSnapshot, plan: Plan) -> PegasusPreview:
-    """Return what a plan would do.
+    """Return the preview of a plan.
 
     Args:
         snapshot: The one that it was made on, or a newer one: for the disks.

@@ -17,7 +17,7 @@ _RESET: Final = "this is its default, which a new or restarted leading meta serv
 
 
 def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], PegasusSnapshot]) -> str:
-    """Return why a setting is left as the run has made it; empty: it can be restored.
+    """Return the reason a temporary setting cannot be restored, or "".
 
     Args:
         saved: A setting that the run changed for its time.
@@ -43,7 +43,7 @@ def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], Pegas
 
 
 def why_reset(key: str, value: str | None) -> str:
-    """Return the clause about a value that servers of Pegasus start with; empty: it is none."""
+    """Return the clause about a default value of Pegasus servers, or ""."""
     if key == LEVEL_KEY:
         is_default = value == FunctionLevel.STEADY.word
     else:

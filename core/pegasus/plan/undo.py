@@ -111,7 +111,7 @@ class _Undo:
             )
 
     def _is_done(self, step: StepView) -> bool:
-        """Whether there is something to undo; report what is left alone."""
+        """Whether there is something to undo; report the rest."""
         original, result = step.step, step.result
         if step.state == "UNKNOWN":
             sentence = f"The result of {original.subject} is unknown: it is not reverted."
@@ -148,7 +148,7 @@ class _Undo:
         return sealed(replace(plan, complete=False)) if self._stays else plan
 
     def _why_not(self) -> tuple[str, str]:
-        """Return why nothing can be undone, and what to do about it."""
+        """Return the reason nothing can be undone, with a hint."""
         if not self._stays:
             nothing = why_nothing_lasts(self._view) or "It changed nothing."
             moved = [item for item in self._left if item.code == MOVED]

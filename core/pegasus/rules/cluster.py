@@ -44,7 +44,7 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
 
 
 def balance(context: PegasusContext) -> Iterator[Finding]:
-    """What the balancer counts, where it can be believed; else why it cannot be known."""
+    """The balancer's count if valid, else the reason it is unknown."""
     level = context.facts.effective_level
     if (
         context.ill_count
@@ -100,7 +100,7 @@ def coverage(context: PegasusContext) -> Iterator[Finding]:
 
 
 def problems(context: PegasusContext) -> Iterator[Finding]:
-    """What could not be read, gathered by its kind."""
+    """Read problems, grouped by kind."""
     return problems_of(context.snapshot.manifest)
 
 

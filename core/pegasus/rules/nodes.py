@@ -173,7 +173,7 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
 
 
 def _held_on(context: PegasusContext, node: str, disk: str) -> int:
-    """Return how many partitions have a replica on a disk."""
+    """Return the number of partitions with a replica on a disk."""
     rows = context.snapshot.tables["replicas"]
     is_there = pc.and_(pc.equal(rows["node"], node), pc.equal(rows["disk"], disk))
     return int(pc.sum(pc.fill_null(is_there, fill_value=False)).as_py() or 0)

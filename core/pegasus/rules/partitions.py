@@ -160,7 +160,7 @@ def refused_proposals(context: PegasusContext) -> Iterator[Finding]:
 
 
 def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
-    """Partitions with more replicas than wanted: healthy for clients, ill for the guardian."""
+    """Partitions with more replicas than configured: healthy for clients, not for the guardian."""
     columns = context.facts.columns
     number = int((columns.membership.replica_counts > columns.part_wanted).sum())
     if number:

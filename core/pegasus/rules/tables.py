@@ -237,7 +237,7 @@ _DUPLICATION_TITLES: Final = {
 
 
 def lag_text(row: Mapping[str, Any]) -> str:
-    """Return how far a duplication is behind."""
+    """Return the lag of a duplication, as text."""
     if row["max_lag"] is None:
         return "its lag is not reported"
     if not row["max_lag"]:

@@ -114,7 +114,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         }
 
     def is_undone(self, config: PartitionConfig) -> bool:
-        """Return whether the node leads, or serves, the partition again."""
+        """Return whether the node is again primary, or member, of the partition."""
         if self.verb == "move_pri":
             return config.primary == self.node
         return self.node in config.members
@@ -130,13 +130,13 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         return 0 if self.verb == "move_pri" else len(self.items)
 
     def fails_waits(self, code: str) -> bool:
-        """Return that the node is not emptied."""
+        """Return that the node is not drained."""
         del code
         return True
 
     @property
     def not_undone(self) -> str:
-        """What the guardian did when replicas were taken off the node."""
+        """Changes by the guardian when replicas were removed from the node."""
         if self.verb == "move_pri":
             return "Clients followed moved primaries; the undo makes them look these up again."
         return "Replicas that the guardian added elsewhere for a drained node stay there."
@@ -171,7 +171,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     # -- precondition, effect and inverse -------------------------------------------------------
 
     def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
-        """Return what is proposed for one of its partitions."""
+        """Return the proposal for one of its partitions."""
         if self.verb != "move_pri":
             return propose_change(context, config, ConfigType[self.verb], self.node)
         targets = (item.target or "" for item in self.items if item.partition.gpid == config.gpid)
@@ -183,7 +183,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         return next(iter(problems), None) if all(problems) else None
 
     def add_to(self, plan: PlanBuilder) -> None:
-        """Add it as it is: its partitions were checked one by one."""
+        """Add it unchanged: its partitions were checked one by one."""
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:

@@ -94,11 +94,11 @@ class CloseReplicas(PegasusStep, frozen=True, kw_only=True, tag="close_replicas"
         return None
 
     def add_to(self, plan: PlanBuilder) -> None:
-        """Add it as it is."""
+        """Add it unchanged."""
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
-        """Yield that there is none."""
+        """Yield no inverse."""
         del done, plan
         yield Inverse(
             finding=Diagnostic(

@@ -38,7 +38,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
-        """Return what it proposes for a partition as it is now.
+        """Return the proposal for the current partition.
 
         Raises:
             GuardRefusedError: It would do nothing, something else, or harm.
@@ -56,7 +56,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         return tuple(one.gpid for one in self.proposed)
 
     def check_partition(self, state: ProjectedState, planned: Partition) -> Diagnostic | None:
-        """Return why it may not be proposed for a partition; ``None``: ``state`` has it done."""
+        """Return the refusal of a partition, or ``None`` after applying it to ``state``."""
         config = state.config(planned.gpid)
         if config is None:
             return _lost(state, planned)
@@ -132,7 +132,7 @@ def _frozen(level: FunctionLevel, subject: str) -> Diagnostic:
 
 
 def stays(code: str, subject: str, sentence: str, hint: str = _BY_HAND) -> Inverse:
-    """Return that something is not undone."""
+    """Return the note that something is not undone."""
     return Inverse(
         finding=Diagnostic(
             severity="warning", code=code, sentence=sentence, subject=subject, hint=hint
@@ -141,7 +141,7 @@ def stays(code: str, subject: str, sentence: str, hint: str = _BY_HAND) -> Inver
 
 
 def needless(subject: str, sentence: str) -> Inverse:
-    """Return that nothing has to be undone."""
+    """Return the note that nothing has to be undone."""
     return Inverse(
         finding=Diagnostic(
             severity="info", code="undo_not_needed", sentence=sentence, subject=subject
@@ -150,7 +150,7 @@ def needless(subject: str, sentence: str) -> Inverse:
 
 
 def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
-    """Return that a partition is not any more as the run left it.
+    """Return the note that a partition changed after the run.
 
     Args:
         config: As it is now.
@@ -163,7 +163,7 @@ def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
 
 
 def refusal_of(gpid: str, propose: Callable[[], object]) -> Inverse | None:
-    """Return why an inverse cannot be proposed; ``None``: it can."""
+    """Return the refusal of an inverse, or ``None``."""
     try:
         propose()
     except OpsError as exc:

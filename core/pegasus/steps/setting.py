@@ -85,7 +85,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     @property
     def not_undone(self) -> str:
-        """What servers did while they followed the value."""
+        """Changes by servers while the value was set."""
         if self.temporary_value is not None:
             return ""
         return "Replicas that servers moved while the setting was changed stay where they are."

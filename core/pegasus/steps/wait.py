@@ -102,12 +102,12 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     @property
     def is_prerequisite(self) -> bool:
-        """What comes after it is planned for the state that it waits for."""
+        """Whether later steps are planned for the state that it waits for."""
         return True
 
     @property
     def not_undone(self) -> str:
-        """What an operator did."""
+        """Actions of operators."""
         if not self.wait.needs_operator:
             return ""
         return "Restarts and stops of nodes by their operators are not undone."
@@ -124,12 +124,12 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     @property
     def ends_repaired(self) -> bool:
-        """Where it waits for that."""
+        """Whether it waits for that state."""
         return self.state == "healthy"
 
     @property
     def ends_with_node_back(self) -> bool:
-        """Where it waits for a restart."""
+        """Whether it waits for a restart."""
         return self.state == "restarted"
 
     def resolve(self, earlier: Iterable[tuple[Step, Executed]]) -> Step:
@@ -179,6 +179,6 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
-        """Yield nothing: it changes nothing."""
+        """Yield no inverse: it changes nothing."""
         del done, plan
         yield from ()

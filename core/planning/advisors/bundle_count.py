@@ -19,7 +19,7 @@ _LARGEST_TRIED: Final = 4096
 
 @dataclass(frozen=True)
 class BundleCount:
-    """What one number of bundles comes to.
+    """Effect of one number of bundles.
 
     Attributes:
         bundles: How many.
@@ -41,7 +41,7 @@ class BundleCount:
 def count_of(
     bundles: int, brokers: int, topic_positions: NDArray[np.int64], topic_loads: Floats
 ) -> BundleCount:
-    """Return what a namespace of even bundles comes to, from the topics it really has.
+    """Return the effect of a number of even bundles, from the actual topics.
 
     Args:
         bundles: To try.
@@ -75,7 +75,7 @@ def count_of(
 
 
 def _best_ratio(loads: Floats, brokers: int) -> float:
-    """How far above the mean the busiest broker is when bundles go largest first to the idlest."""
+    """Return the deviation of the busiest broker for a largest-first assignment."""
     totals = np.zeros(brokers)
     for load in np.sort(loads)[::-1]:
         totals[int(totals.argmin())] += load

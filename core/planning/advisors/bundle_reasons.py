@@ -24,7 +24,7 @@ _SEED: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What a namespace has to carry.
+    """Load of a namespace.
 
     Attributes:
         brokers: That share it.
@@ -59,7 +59,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleLimits:
-    """What a bundle may carry before brokers split it; 0 or less: no limit.
+    """Split limits of a bundle; 0 or less for no limit.
 
     Attributes:
         topics: ``loadBalancerNamespaceBundleMaxTopics``.
@@ -109,7 +109,7 @@ class BundleReason:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleAdvice:
-    """How many bundles, and why.
+    """Number of bundles, with reasons.
 
     Attributes:
         bundles: The advice.
@@ -135,7 +135,7 @@ def advise_bundles(
     positions: NDArray[np.int64] | None = None,
     loads: NDArray[np.float64] | None = None,
 ) -> BundleAdvice:
-    """Return how many bundles a namespace should have, with every reason.
+    """Return the recommended number of bundles of a namespace, with every reason.
 
     Args:
         demand: What it has to carry.
@@ -190,7 +190,7 @@ def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason
 
 
 def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
-    """What the limits of a bundle require, so that nothing is split as soon as it runs."""
+    """Return the requirement of the bundle limits that prevents immediate splits."""
     measured: list[tuple[str, float, float, str, str]] = [
         ("topics", demand.topics, limits.topics, f"{demand.topics:,}", f"{limits.topics:,}"),
         (

@@ -92,7 +92,7 @@ def next_rollover(
     entries: float = 0.0,
     size_bytes: float = 0.0,
 ) -> Rollover | None:
-    """Return when the current ledger ends; ``None``: never, nothing is written and it is empty.
+    """Return the end of the current ledger, or ``None`` if it is empty and nothing is written.
 
     Args:
         rule: The bounds.
@@ -152,7 +152,7 @@ class DiskSpread:
 
     @property
     def unevenness(self) -> float:
-        """How far the fullest directory is above the mean, share of the mean; 0 without data."""
+        """Deviation of the fullest directory from the mean, share of the mean; 0 without data."""
         mean = float(self.size_bytes.mean())
         return float(self.size_bytes.max()) / mean - 1 if mean else 0.0
 
@@ -160,7 +160,7 @@ class DiskSpread:
 def spread_over_disks(
     ledger_ids: NDArray[np.int64], sizes: NDArray[np.float64], directories: int
 ) -> DiskSpread:
-    """Return where a bookie puts ledgers: by the remainder of their number.
+    """Return a bookie's directory of each ledger: its number modulo the directories.
 
     Args:
         ledger_ids: Numbers.

@@ -89,12 +89,12 @@ class PartitionSpread:
 
     @property
     def histogram(self) -> dict[int, int]:
-        """How many bundles hold 0, 1, 2 ... partitions."""
+        """Number of bundles with 0, 1, 2 ... partitions."""
         return dict(enumerate(np.bincount(self.per_bundle).tolist()))
 
 
 def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread:
-    """Return which bundle holds which partition.
+    """Return the bundle of each partition.
 
     Raises:
         InputError: The boundaries do not tile the ring.
@@ -109,7 +109,7 @@ def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread
 
 
 def expected_worst(partitions: int, bundles: int) -> float:
-    """Return how many partitions the fullest bundle holds on average, hashes taken for random.
+    """Return the expected max of partitions per bundle, for random hashes.
 
     Computed from the chance that no bundle holds more than k, with bundles taken for independent
     (Poisson), which for the sizes of real namespaces is right to about one per cent.
@@ -136,7 +136,7 @@ def expected_worst(partitions: int, bundles: int) -> float:
 
 @dataclass(frozen=True)
 class CountAdvice:
-    """What one number of partitions comes to.
+    """Effect of one number of partitions.
 
     Attributes:
         partitions: How many.
@@ -156,7 +156,7 @@ class CountAdvice:
 def by_partition_count(
     topic: str, boundaries: Sequence[int] | Ints, counts: Sequence[int]
 ) -> list[CountAdvice]:
-    """Return what each number of partitions would come to in the bundles there are.
+    """Return the effect of each number of partitions in the current bundles.
 
     Args:
         topic: Complete name.

@@ -17,7 +17,7 @@ _RETENTION_CHECK_S: Final = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionRule:
-    """What decides over a topic's data.
+    """Retention rules of a topic's data.
 
     Attributes:
         retention_minutes: ``defaultRetentionTimeInMinutes`` or the namespace's; -1: without end.
@@ -123,7 +123,7 @@ def life_of_message(
 
 
 def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float) -> str:
-    """Return what a topic holds at the most, and with all copies; blank where that has no end."""
+    """Return the max data of a topic, alone and with all copies, or "" if unlimited."""
     last = phases[-1].ends
     if last is None:
         return ""
@@ -135,7 +135,7 @@ def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float)
 
 
 def kept_minutes(rule: RetentionRule, bytes_per_s: float) -> float | None:
-    """Return how old acknowledged data become before they may be deleted; ``None``: no end."""
+    """Return the age at which acknowledged data may be deleted, or ``None`` if never."""
     limits: list[float] = []
     if rule.retention_minutes != FOREVER:
         limits.append(rule.retention_minutes)
@@ -182,7 +182,7 @@ class CompactionRule:
 
 @dataclass(frozen=True)
 class LogFate:
-    """What becomes of an entry log.
+    """Outcome of an entry log.
 
     Attributes:
         action: ``deleted``, ``minor``, ``major`` or ``stays``.
@@ -198,7 +198,7 @@ class LogFate:
 
 
 def fate_of_log(rule: CompactionRule, live_ratio: float) -> LogFate:
-    """Return what a bookie does with an entry log of which some share is still needed.
+    """Return a bookie's treatment of an entry log with a share of live data.
 
     Args:
         rule: Thresholds.

@@ -17,7 +17,7 @@ _HINT: Final = "Use the form PERIODS:A,B,C separated by ; for example 5:10,50,30
 
 
 def usage_list(text: str) -> list[float]:
-    """Return what each broker uses, out of ``10,50,30``.
+    """Return the usage of each broker from ``10,50,30``.
 
     Raises:
         InputError: It is no list of numbers, or one is negative or endless.

@@ -80,7 +80,7 @@ def published_share(limit: float, mine: float, total: float) -> float:
 
 
 def shares(limit: float, usage: Sequence[float], formula: Formula = "upstream") -> list[float]:
-    """Return what each broker gives itself.
+    """Return each broker's share.
 
     Args:
         limit: Configured for the whole cluster; negative: no limit.
@@ -117,7 +117,7 @@ def must_report(
     periods_since: int,
     tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
 ) -> bool:
-    """Return whether a broker reports its use in this period.
+    """Return whether a broker reports its usage in this period.
 
     Args:
         use: In this period.
@@ -142,7 +142,7 @@ def must_report(
 
 @dataclass(frozen=True, eq=False)
 class ShareCourse:
-    """How the shares follow the demand over time; rows are periods, columns brokers.
+    """Shares over time; rows are periods, columns brokers.
 
     Attributes:
         wanted: What clients would send, per second.
@@ -158,7 +158,7 @@ class ShareCourse:
 
     @property
     def held_back(self) -> Floats:
-        """What did not get through, per second and broker."""
+        """Throttled amount, per second and broker."""
         return self.wanted - self.used
 
 

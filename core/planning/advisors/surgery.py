@@ -63,12 +63,12 @@ class Surgery:
 
     @property
     def is_enough(self) -> bool:
-        """Whether no bundle holds more than wanted afterwards."""
+        """Whether no bundle exceeds the requested number afterwards."""
         return self.after.worst <= self.wanted
 
     @property
     def positions(self) -> dict[str, tuple[int, ...]]:
-        """Range of each bundle that is cut, as it is now, to where: one request of a split each."""
+        """Split position by range of each bundle: one split request each."""
         bounds = self.before.boundaries
         found: dict[str, tuple[int, ...]] = {}
         for cut in self.cuts:
@@ -157,7 +157,7 @@ def _cuts_of(spread: PartitionSpread, bundle: int, limit: int) -> list[Cut]:
 def _verdict(
     before: PartitionSpread, after: PartitionSpread, wanted: int, counts: tuple[int, int, int]
 ) -> str:
-    """What the cuts come to; ``counts``: cuts made, cuts needed, bundles that may be added."""
+    """Return the sentence about the splits; ``counts``: made, needed, allowed."""
     cuts, needed, room = counts
     bundles = before.boundaries.size - 1
     if before.worst <= wanted:
@@ -187,7 +187,7 @@ def _verdict(
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionNeed:
-    """What one partition carries, and what its bundle may carry.
+    """Load of one partition, and the limit of its bundle.
 
     Attributes:
         bytes_per_s: Of one partition, in and out.
@@ -201,14 +201,14 @@ class PartitionNeed:
 
     @property
     def is_enough(self) -> bool:
-        """Whether a bundle with one partition stays within the limit: then splits can help."""
+        """Whether a bundle with one partition stays below the limit: then splits can help."""
         return self.bytes_per_s <= self.limit_bytes_per_s
 
 
 def partitions_needed(
     topic_bytes_per_s: float, partitions: int, limit_bytes_per_s: float
 ) -> PartitionNeed:
-    """Return how many partitions bring each below the limit of a bundle: no split goes below one.
+    """Return the min partitions that keep each below the bundle limit.
 
     Args:
         topic_bytes_per_s: Of the whole topic, in and out.

@@ -65,7 +65,7 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BrokerDeath:
-    """What comes of the death of one broker.
+    """Effect of the failure of one broker.
 
     Attributes:
         broker: Broker id.
@@ -91,7 +91,7 @@ class BrokerDeath:
 
 
 def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
-    """Return how long a dead broker's session lasts, seconds, and the key that sets it."""
+    """Return the session timeout of a dead broker, s, and its setting."""
     old, new = SESSION_KEYS
     key = old if settings.number(old) > 0 else new
     return settings.number(key) / 1000.0, key
@@ -100,7 +100,7 @@ def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
 def broker_death(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str, *, seed: int = 1
 ) -> BrokerDeath:
-    """Return what comes of the death of a broker.
+    """Return the effect of a broker failure.
 
     Args:
         snapshot: The cluster.

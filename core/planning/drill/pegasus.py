@@ -216,7 +216,7 @@ def nodes_of(facts: PegasusFacts, only: Sequence[str] = ()) -> list[str]:
 
 
 def refuses(nodes: pa.Table) -> pa.ChunkedArray:
-    """Return which failures leave partitions that refuse reads or writes."""
+    """Return the failures that leave partitions which refuse reads or writes."""
     return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
 
 
@@ -287,7 +287,7 @@ def _over_mean(values: Floats) -> float | None:
 
 
 def _takers(parts: _Partitions, rows: Ints, alive: Flags) -> Ints:
-    """Return who leads each partition next; ``NO_NODE``: no secondary is alive.
+    """Return the next primary of each partition; ``NO_NODE`` if no secondary is alive.
 
     Source:
         Pegasus ``partition_guardian#on_missing_primary``: of the living secondaries the one with

@@ -57,7 +57,7 @@ class Loss:
 
 @dataclass(frozen=True, eq=False)
 class Landed:
-    """Where the bundles of one loss went.
+    """Destinations of the bundles of one failure.
 
     Attributes:
         bundles: Rows of its bundles, in the order of their lookups.
@@ -84,7 +84,7 @@ def lost_bundles(view: LoadView, loss: Loss, seed: int) -> tuple[Ints, Floats]:
 def place_losses(
     view: LoadView, settings: EffectiveSettings, losses: Sequence[Loss], seed: int
 ) -> list[Landed]:
-    """Return where the bundles of each loss go.
+    """Return the destinations of the bundles of each failure.
 
     Args:
         view: Load of the cluster.
@@ -194,7 +194,7 @@ class _Fleets(PlacementContext):
 
     @property
     def _count(self) -> int:
-        """How many losses still have bundles to place: the first ones, which have most."""
+        """Number of failures with bundles left to place: the first ones, which have most."""
         return int(self.__dict__.get("active", 0))
 
     def place(self, orders: Sequence[tuple[Ints, Floats]]) -> Ints:
@@ -287,7 +287,7 @@ class _Fleets(PlacementContext):
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """What was placed so far, a row a loss and a column a step.
+    """Placements so far, one row per failure and one column per step.
 
     Attributes:
         ends: Broker rows.

@@ -201,7 +201,7 @@ class _After:
 
 @dataclass(frozen=True, eq=False)
 class _Fleet:
-    """What all losses share: loads as reported, and what each bundle takes along."""
+    """Shared input of all failures: reported loads, and the load of each bundle."""
 
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
@@ -315,7 +315,7 @@ def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[di
 def _groups(
     view: LoadView, loss: Loss, landed: Landed, after: _After, threshold: float
 ) -> Iterator[dict[str, object]]:
-    """Yield what becomes of each isolation group that the loss touches."""
+    """Yield the effect on each affected isolation group."""
     count = len(view.policies)
     policy = view.namespace_policy[view.bundle_namespace[landed.bundles]]
     place = np.where(policy < 0, count, policy)

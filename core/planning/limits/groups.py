@@ -161,7 +161,7 @@ def _object(body: str) -> Mapping[str, object]:
 
 @dataclass(frozen=True, eq=False)
 class SharedLimit:
-    """How a limit falls to the brokers; rows in the order of ``brokers``.
+    """Shares of a limit by broker, in the order of ``brokers``.
 
     Attributes:
         quantity: Which limit.
@@ -213,12 +213,12 @@ def shared_limit(
 
 
 def period_of(settings: EffectiveSettings) -> int:
-    """Return how often brokers report and share out, in seconds."""
+    """Return the interval of broker reports and shares, s."""
     return max(1, int(settings.number(PERIOD)))
 
 
 def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
-    """Return whether limits of groups have an effect at all, and the sentence that says so."""
+    """Return whether limits of groups have an effect, and the sentence about it."""
     if settings.text(TRANSPORT):
         name = settings.text(TRANSPORT).rpartition(".")[2]
         return True, (

@@ -75,7 +75,7 @@ class RateLimit:
 
     @property
     def mean(self) -> float | None:
-        """What each holder carries on average at least, per second."""
+        """Min mean of the holders, per second."""
         if self.live is None or not self.max_holders:
             return None
         return self.live / self.max_holders
@@ -89,7 +89,7 @@ class RateLimit:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a client is at the limit, as far as sums show."""
+        """Whether a client is at the limit, based on sums."""
         if self.limit <= 0:
             return "unlimited"
         if self.live is None:

@@ -90,7 +90,7 @@ SPREAD: Final = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class TopicShares:
-    """How partitions of one topic share bundles.
+    """Distribution of one topic's partitions over bundles.
 
     Attributes:
         concentrated: ``base``, ``partitions``, ``bundles``, ``most``, ``bundle``: where most of
@@ -104,7 +104,7 @@ class TopicShares:
 
 @dataclass(frozen=True, eq=False)
 class TopicLoads:
-    """Where the topics of a file land.
+    """Distribution of a file's topics.
 
     Attributes:
         bundles: Table of :data:`BUNDLE_LOADS`.
@@ -128,7 +128,7 @@ class TopicLoads:
 
 
 def tally(ring: TopicRing, topics: pa.Table, part: int = 0) -> pa.Table:
-    """Return what some topics come to by bundle; table of :data:`TALLY`.
+    """Return the sums of topics by bundle; table of :data:`TALLY`.
 
     Args:
         ring: The bundles.
@@ -181,7 +181,7 @@ def _partitions(names: TopicNames, rows: Ints, part: int) -> pa.Table:
 
 
 def place_topics(ring: TopicRing, parts: Sequence[TopicPart], progress: Progress) -> TopicLoads:
-    """Return where the topics of a file land, part by part in this process.
+    """Return the distribution of a file's topics, part by part in this process.
 
     Raises:
         InputError: A part cannot be read.

@@ -149,12 +149,12 @@ class Setting:
         return value_at(self.history, number) if self.history else self.default
 
     def is_read_by(self, load_manager: str) -> bool:
-        """Return whether it counts under that load manager; an unknown one is taken for modular."""
+        """Return whether it is read under that load manager; an unknown one counts as modular."""
         manager = load_manager if load_manager in ("extensible", "simple") else "modular"
         return manager in self.managers or not _LOAD_MANAGERS.intersection(self.managers)
 
     def exists_in(self, release: Release | str) -> bool:
-        """Return whether a version or a line has the setting at all."""
+        """Return whether a version or a line has the setting."""
         return not isinstance(self._at(_number(release)), Absent)
 
     def is_dynamic_in(self, release: Release | str) -> bool:

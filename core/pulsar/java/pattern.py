@@ -62,7 +62,7 @@ class UnsupportedPatternError(PatternError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What has to be, or must not be, next to an end of the text.
+    """Required or excluded context at an end of the text.
 
     Attributes:
         text: RE2 pattern.
@@ -539,7 +539,7 @@ class _Parser:
     # -- groups -------------------------------------------------------------------------------
 
     def group(self, *, is_head: bool) -> _Node | None:
-        """Parse a group; ``None``: it only set flags, or became a condition."""
+        """Parse a group; ``None`` if it only set flags, or became a condition."""
         self.at += 1
         before = self.flags
         node: _Node | None = None
@@ -632,7 +632,7 @@ class _Parser:
         return _Node(_class_text(ranges))
 
     def dot(self) -> Ranges:
-        """Return what the dot matches under the flags."""
+        """Return the characters that the dot matches under the flags."""
         if "s" in self.flags:
             return ((0, _MAX_CODE),)
         return _negated(_chars("\n") if "d" in self.flags else _TERMINATORS)

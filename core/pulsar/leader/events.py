@@ -94,12 +94,12 @@ class ZnodeEvent(
 
     @property
     def is_znode(self) -> bool:
-        """Whether the event carries a znode that exists."""
+        """Whether the event carries an existing znode."""
         return self.kind in STATE_KINDS and self.value is not None
 
     @property
     def loses_watch(self) -> bool:
-        """Whether changes may have been missed from here on."""
+        """Whether changes after it may have been missed."""
         return self.kind == "session" and self.state in LOST_SESSIONS
 
 

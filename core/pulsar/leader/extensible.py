@@ -426,7 +426,7 @@ class ExtensibleReplay:
         return prediction, self.strategy.with_recent_sources(after, {})
 
     def warnings(self) -> list[str]:
-        """Return what lowers the confidence, a sentence each."""
+        """Return the reasons for lower confidence, a sentence each."""
         found = []
         if not self.is_anchored:
             found.append(

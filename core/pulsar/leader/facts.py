@@ -104,7 +104,7 @@ class RestingBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderFacts:
-    """What is known of the leader.
+    """Facts about the leader.
 
     Attributes:
         leader: Broker id; ``None``: none, or unknown.
@@ -135,7 +135,7 @@ def leader_facts(
     load_manager: LoadManager,
     own_moves: Mapping[str, Sequence[datetime]] | None = None,
 ) -> LeaderFacts:
-    """Return what saved snapshots show of the leader.
+    """Return the facts about the leader in saved snapshots.
 
     Args:
         sightings: Oldest first; the last one is the present.
@@ -178,7 +178,7 @@ def leader_facts(
 
 
 def _first_of_lead(sightings: Sequence[Sighting]) -> int:
-    """Return where the unbroken lead of the present leader begins."""
+    """Return the start of the current leader's uninterrupted lead."""
     leader = sightings[-1].leader
     first = len(sightings) - 1
     while first and sightings[first - 1].leader == leader:

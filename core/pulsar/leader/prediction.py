@@ -147,7 +147,7 @@ class LeadAccuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareBin(msgspec.Struct, frozen=True, kw_only=True):
-    """How often bundles shown with a share in one range came true.
+    """Hit rate of bundles predicted with a share in one range.
 
     Attributes:
         low: Smallest share, included.
@@ -165,7 +165,7 @@ class ShareBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leader observer of one cluster publishes for pages and commands.
+    """Published forecast of one cluster's leader observer.
 
     Attributes:
         cluster: Name in the configuration.
@@ -196,11 +196,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether there was a prediction to show when it was written."""
+        """Whether it had a prediction when it was written."""
         return self.status == "watching" and self.next_round is not None
 
     def is_live(self, now_s: float) -> bool:
-        """Return whether the observer that wrote it still runs, by the time that it wrote it.
+        """Return whether its observer is still running, by its write time.
 
         A process that is killed leaves its last forecast behind. One from the future is not
         trusted either: a clock was set back since.

@@ -104,7 +104,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class Confidence:
-    """What makes predictions less certain than the events alone would."""
+    """Factors that reduce the confidence of predictions."""
 
     gaps: dict[str, float] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -258,7 +258,7 @@ class LeaderReplay:
         return rounds
 
     def _begins_early(self, event: ZnodeEvent) -> bool:
-        """Return whether a bundle moves that the round selects which is predicted for a bit later.
+        """Return whether a bundle moves that is predicted for a slightly later round.
 
         Where processor time is short, the end of a round is seen late, and with it all that follow.
         """
@@ -794,7 +794,7 @@ class LeaderReplay:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what lowers the confidence in the predictions, a sentence each."""
+        """Return the reasons for lower confidence in the predictions, a sentence each."""
         found = [
             f"Reports of {name} were missed: the samples are added, their values are unknown."
             for name in sorted(self.confidence.gaps)
@@ -1003,7 +1003,7 @@ class LeaderReplay:
 
 
 def _decode_saved(raw: bytes) -> _Saved:
-    """Return what was saved.
+    """Return the saved state.
 
     Raises:
         ValueError: Another version of Trimtab wrote it.

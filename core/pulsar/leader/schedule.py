@@ -128,7 +128,7 @@ class Schedule(msgspec.Struct, kw_only=True):
         return True
 
     def writes_until(self, to_s: float) -> int:
-        """Return how many writes are due up to a time."""
+        """Return the number of writes due up to a time."""
         if self.next_write_s is None or self.next_write_s > to_s:
             return 0
         return 1 + int((to_s - self.next_write_s) // self.write_every_s)

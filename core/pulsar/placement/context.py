@@ -74,14 +74,14 @@ class PlacementContext:
 
     @cached_property
     def is_non_persistent(self) -> bool:
-        """Whether brokers have to serve non-persistent topics for this question."""
+        """Whether brokers must serve non-persistent topics."""
         if self.non_persistent is not None:
             return self.non_persistent
         return self.bundle >= 0 and bool(self.view.is_non_persistent[self.bundle])
 
     @cached_property
     def planned(self) -> int:
-        """Row of the broker that AvgShedder planned for the bundle; -1: none."""
+        """Row of the broker that AvgShedder planned for the bundle; -1 for none."""
         if self.bundle < 0 or not self.memory.planned:
             return -1
         broker = self.memory.planned.get(str(self.view.bundles[self.bundle]), "")
@@ -176,7 +176,7 @@ class PlacementContext:
 
     @cached_property
     def long_doubt(self) -> Floats:
-        """How far a long-term rate may be off, msg/s; nothing where the leader's own are known."""
+        """Uncertainty of long-term rates, msg/s; empty if the leader's own are known."""
         doubt = self.view.broker_long_doubt
         return np.zeros_like(doubt) if self.knows_leader else doubt
 

@@ -15,7 +15,7 @@ from core.pulsar.view import Flags, Floats
 def first_picks(
     context: PlacementContext, strategy: Selector, namespaces: Ints, candidates: Flags
 ) -> Flags:
-    """Return whom the first pick draws from: excluded namespaces go in turn."""
+    """Return the candidates of the first selection; excluded namespaces use round robin."""
     picks = strategy.picks(context, candidates, None)
     excluded = _excluded(context, namespaces)
     if excluded.any():

@@ -49,7 +49,7 @@ class ExtensibleContext(PlacementContext):
 
     @property
     def loads(self) -> ExtensibleLoads:
-        """What brokers publish; used only where something was read."""
+        """Load data that brokers publish; used only if read."""
         loads = self.view.extensible
         if loads is None:  # pragma: no cover - callers check it
             raise ValueError(NO_LOADS)
@@ -82,7 +82,7 @@ class ExtensibleContext(PlacementContext):
 
 
 def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered:
-    """Return which brokers the chain leaves for each of some namespaces.
+    """Return the brokers that pass the filters, for each of some namespaces.
 
     Unlike the modular manager's, no filter restores what it took, and a chain that leaves no broker
     ends there: the lookup fails.

@@ -30,7 +30,7 @@ ISOLATION_FILTER: Final = "BrokerIsolationPoliciesFilter"
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """What the chain left.
+    """Result of the filters.
 
     Attributes:
         stages: ``(filter, mask after it)`` in upstream order.
@@ -48,7 +48,7 @@ class Filtered:
 
 
 def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
-    """Return which brokers are left for each of some namespaces.
+    """Return the brokers that pass the filters, for each of some namespaces.
 
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBroker``, steps before the strategy.

@@ -9,7 +9,7 @@ _KEYS = ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
 
 
 def half_pair_evidence(settings: EffectiveSettings) -> str:
-    """Return which two classes are configured of which one needs the other, a sentence."""
+    """Return the two configured classes of which one requires the other, a sentence."""
     shedder, placement = (settings.text(key).rpartition(".")[2] for key in _KEYS)
     pair = shedder if shedder in PAIRED_NAMES else placement
     return (
@@ -19,7 +19,7 @@ def half_pair_evidence(settings: EffectiveSettings) -> str:
 
 
 def unpaired_outcome(settings: EffectiveSettings) -> str:
-    """Return what follows from half of a pair; empty: both halves, or neither, are configured.
+    """Return the consequence of configuring only one strategy of the pair, or "".
 
     Source:
         Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the

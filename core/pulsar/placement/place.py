@@ -75,7 +75,7 @@ class _Chosen:
 
     @property
     def is_extensible(self) -> bool:
-        """Whether the extensible manager's chain applies."""
+        """Whether the extensible manager's filters apply."""
         return isinstance(self.strategy, ExtensibleLeastResourceUsage)
 
     def context(
@@ -111,7 +111,7 @@ def place_bundle(  # the signature is the contract of the `place` command
     memory: PlacementMemory | None = None,
     non_persistent: bool | None = None,
 ) -> Placement:
-    """Return who gets a bundle when it is looked up next, as a distribution over brokers.
+    """Return the destination distribution of the next lookup of a bundle.
 
     Args:
         view: Load of the cluster.
@@ -215,7 +215,7 @@ def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
 
 
 def _unpaired(settings: EffectiveSettings) -> tuple[str, ...]:
-    """Return what is shown where half of a pair is configured for placement alone."""
+    """Return the placement if only one strategy of a pair is configured."""
     placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     found = describe_unpaired(settings)
     if placement not in PAIRED_NAMES or not found:
@@ -295,7 +295,7 @@ def _answer(
 def place_all(
     view: LoadView, settings: EffectiveSettings, *, strategy: str | None = None
 ) -> PlacementTable:
-    """Return who gets each bundle, were it the only one that moves.
+    """Return the destination of each bundle, as if it were the only move.
 
     Args:
         view: Load of the cluster.
@@ -319,7 +319,7 @@ def place_namespaces(
     strategy: str | None = None,
     non_persistent: bool = False,
 ) -> PlacementTable:
-    """Return who gets a bundle of some namespaces; the others' distributions are left empty.
+    """Return the destinations of some namespaces' bundles; the others are left empty.
 
     Args:
         view: Load of the cluster.
@@ -466,7 +466,7 @@ def _ruled_out(
     chances: Floats,
     broker: str | None = None,
 ) -> dict[str, str]:
-    """Return why brokers are ruled out: all of them, or the one that is named."""
+    """Return the reasons of excluded brokers: all of them, or the specified one."""
     names = context.view.brokers
     candidates = filtered.candidates[0]
     asked = np.full(len(names), broker is None)
@@ -637,7 +637,7 @@ def _close_calls(
 def after_pick(
     context: PlacementContext, strategy: Selector, filtered: Filtered, retry: float
 ) -> PlacementMemory:
-    """Return what the leader remembers after the question; a retry counts when it is certain."""
+    """Return the leader's memory afterwards; a retry counts if it is certain."""
     memory = replace(context.memory, plans_picks=False)
     return strategy.after_pick(context, filtered, retry, memory)
 

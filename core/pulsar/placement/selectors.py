@@ -38,7 +38,7 @@ class Selector(Protocol):
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
     ) -> Flags:
-        """Return whom the class draws from, per row; never outside ``mask``.
+        """Return the candidate set per row, a subset of ``mask``.
 
         Args:
             context: The question.
@@ -52,15 +52,15 @@ class Selector(Protocol):
         ...
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Return why a candidate was not picked; ``mask`` is one row of candidates."""
+        """Return the reason a candidate was not selected; ``mask`` is one row of candidates."""
         ...
 
     def plans_picks(self, context: PlacementContext) -> bool:
-        """Return whether a pick that follows no plan becomes its bundle's plan."""
+        """Return whether an unplanned selection becomes its bundle's plan."""
         ...
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return what only the leader remembers, a sentence; blank: nothing that counts."""
+        """Return the note on state that only the leader has, or ""."""
         ...
 
     def after_pick(
@@ -83,7 +83,7 @@ class Selector(Protocol):
 
 
 class ForgetfulSelector:
-    """What a strategy declares that remembers nothing from pick to pick."""
+    """Declaration of a stateless placement strategy."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class ForgetfulSelector:
     is_by_averages: ClassVar[bool] = False
 
     def plans_picks(self, _context: PlacementContext) -> bool:
-        """Return that picks become no plans."""
+        """Return that selections become no plans."""
         return False
 
     def unknown_memory(self, _context: PlacementContext) -> str:
@@ -106,7 +106,7 @@ class ForgetfulSelector:
         memory: PlacementMemory,
         /,
     ) -> PlacementMemory:
-        """Return the memory as it is."""
+        """Return the memory unchanged."""
         return memory
 
 
@@ -150,7 +150,7 @@ class LeastLongTermMessageRate(ForgetfulSelector):
         return reason
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the averages lack recent moves, if there were any."""
+        """Return the note that the averages lack recent moves, if there were any."""
         if not context.long_doubt.any():
             return ""
         return (
@@ -198,7 +198,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
         return np.where(any_in_row(best)[:, None], best, mask)
 
     def scores(self, context: PlacementContext) -> Floats:
-        """Return usage smoothed with what the memory holds; usage as it is without memory."""
+        """Return usage smoothed with the memory; current usage without memory."""
         held = context.memory.smoothed_usage
         if not held:
             return context.view.usage
@@ -245,7 +245,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
         return lambda broker: f"usage {format_ratio(usage[broker])} {words}"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the leader's smoothed usage is unknown, if it is."""
+        """Return the note that the leader's smoothed usage is unknown, if it is."""
         if context.memory.smoothed_usage:
             return ""
         return "Current usage is used: the leader's smoothed usage is unknown."
@@ -308,7 +308,7 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
         return lambda _broker: f"turn {context.memory.round_robin_count} selects another candidate"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the leader's counter is unknown, if it is."""
+        """Return the note that the leader's counter is unknown, if it is."""
         if context.memory.round_robin_count is not None:
             return ""
         return "The leader's counter is unknown: every candidate is equally likely."
@@ -329,7 +329,7 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(ForgetfulSelector):
-    """What AvgShedder sheds goes where it planned; everything else anywhere.
+    """Planned destinations for AvgShedder's bundles; any broker for others.
 
     Source:
         Pulsar ``broker.loadbalance.impl.AvgShedder#selectBroker``; 5.0 from its byte code.
@@ -358,7 +358,7 @@ class AvgShedder(ForgetfulSelector):
         return np.where(mask[:, planned][:, None], chosen, mask)
 
     def _picks_of_5(self, context: PlacementContext, mask: Flags, planned: int) -> Flags:
-        """Return whom 5.0 takes: never the source, and not a planned broker that is overloaded."""
+        """Return the selection of 5.0: never the source or an overloaded planned broker."""
         elsewhere = mask.copy()
         elsewhere[:, context.view.owner[context.bundle]] = False
         calm = elsewhere & ~context.is_overloaded
@@ -378,11 +378,11 @@ class AvgShedder(ForgetfulSelector):
         return lambda _broker: f"{names[context.planned]} is the planned destination"
 
     def plans_picks(self, context: PlacementContext) -> bool:
-        """Return whether the release saves its first pick as the plan; 5.0 does not."""
+        """Return whether the release saves its first selection as the plan; 5.0 does not."""
         return context.view.release < "5.0"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that no plan is known, if none is."""
+        """Return the note that no plan is known, if none is."""
         if context.planned >= 0:
             return ""
         return (

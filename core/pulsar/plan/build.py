@@ -216,7 +216,7 @@ def _weighed(item: Diagnostic, request: _UnloadRequest) -> Diagnostic:
 
 
 def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterator[Diagnostic]:
-    """Return where placement itself makes an unload pointless or dangerous."""
+    """Return findings on unloads that placement makes pointless or dangerous."""
     for step, placed in zip(steps, outcomes.placements, strict=True):
         if step.destination is not None:
             continue
@@ -274,7 +274,7 @@ def _about_emptied(steps: Sequence[UnloadBundle], after: Measures | None) -> Ite
 def _measured(
     basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes
 ) -> tuple[Measures, Measures | None]:
-    """Measure the cluster as it is, and after the most likely outcome; ``None``: unknown."""
+    """Measure the cluster before and after the most likely outcome, or ``None`` if unknown."""
     before = measure(basis.snapshot, basis.settings)
     if not steps:
         return before, before
@@ -291,7 +291,7 @@ def _rows(basis: Basis, steps: Sequence[UnloadBundle]) -> NDArray[np.int64]:
 
 
 def _predicted(placed: Placement) -> dict[str, float]:
-    """Where the step is expected to land, most likely first."""
+    """Return the predicted destinations of the step, most likely first."""
     likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     return {broker: p for broker, p in likely if p >= MIN_PROBABILITY}
 
@@ -320,7 +320,7 @@ def _expected(
 def _touched(
     before: Measures, after: Measures | None, steps: Sequence[UnloadBundle], outcomes: Outcomes
 ) -> tuple[BrokerExpectation, ...]:
-    """Who loses or gains a bundle in the most likely outcome; ``after=None``: unknown."""
+    """Return the brokers that lose or gain bundles; ``after`` is ``None`` if unknown."""
     ends = outcomes.most_likely.destinations
     names = {step.owner for step in steps} | {name for name in ends if name is not None}
     return tuple(

@@ -59,7 +59,7 @@ _SLIP: Final = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What the checks look at.
+    """Shared input of the checks.
 
     Attributes:
         snapshot: The cluster as it was.
@@ -326,7 +326,7 @@ def _check_anti_affinity(
 
 
 def _serves(view: LoadView, namespace: int, broker: int) -> bool:
-    """Whether a broker has bundles of a namespace, as the cluster's own manager counts them."""
+    """Whether a broker has bundles of a namespace, by the count of the cluster's manager."""
     if view.load_manager == "extensible":  # no load reports: ownership is what it goes by
         return bool(((view.owner == broker) & (view.bundle_namespace == namespace)).any())
     counts = view.range_counts.dense(np.array([namespace], np.int64), len(view.brokers))

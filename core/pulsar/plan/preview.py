@@ -127,7 +127,7 @@ class OtherPreview:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a plan would do.
+    """Preview of a plan.
 
     Attributes:
         before_after: Table of :data:`BEFORE_AFTER`.
@@ -261,7 +261,7 @@ def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str
 
 
 def project(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
-    """Return the whole snapshot as it is expected to be after the most likely outcome.
+    """Return the snapshot expected after the most likely outcome.
 
     Raises:
         PlanConflictError: The plan was made on another snapshot.

@@ -85,7 +85,7 @@ def _running(basis: Basis, key: str) -> str | UnsetType:
 
 
 def _check_shedding(basis: Basis, steps: Iterable[SetDynamicSetting]) -> Iterator[Diagnostic]:
-    """Say which of the plan's settings no broker reads until shedding is on."""
+    """Report the plan's settings that have no effect while shedding is off."""
     values = setting_values(steps)
     manager = basis.snapshot.manifest.load_manager
     unread = [

@@ -23,7 +23,7 @@ _COSTS: Final = (_FINAL, _OVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSpec:
-    """How bundles are to be split.
+    """Split request for bundles.
 
     Attributes:
         algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None``: the cluster's default.
@@ -124,7 +124,7 @@ def _merged(
 
 
 def _adds_up(steps: Sequence[SplitBundle]) -> bool:
-    """Whether there are several splits, and of all of them is known where they cut."""
+    """Whether there are several splits with known boundaries."""
     return len(steps) > 1 and all(step.boundaries for step in steps)
 
 
@@ -178,7 +178,7 @@ def _one(
 
 
 def _where(basis: Basis, bundle: str, spec: SplitSpec) -> SplitWhatIf:
-    """Where the bundle is cut, by an algorithm that REST offers."""
+    """Return the boundary of a bundle by an algorithm that REST offers."""
     default = basis.settings.text("defaultNamespaceBundleSplitAlgorithm")
     name = spec.algorithm or default
     where = _explained(basis, bundle, name, spec.positions)
@@ -194,7 +194,7 @@ def _explained(basis: Basis, bundle: str, algorithm: str, positions: Sequence[in
 
 
 def _about(where: SplitWhatIf) -> Iterator[Diagnostic]:
-    """What is to be known of one split: its verdict and its cost, each as one finding."""
+    """Return the verdict and the cost of one split, each as one finding."""
     bundle, verdict = where.subject.bundle, where.verdict
     severity, code = _weight(where)
     yield _finding(severity, code, bundle, verdict.sentence, verdict.hint)

@@ -138,7 +138,7 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
 
 @dataclass
 class _Back:
-    """What goes back to what it was: bundles to brokers, settings to values, policies.
+    """Reverted state: owners of bundles, values of settings, policies.
 
     ``others``: bundles that no step of the run moved; they go last.
     """
@@ -154,7 +154,7 @@ class _Back:
 
 
 def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
-    """What goes back, and what stays."""
+    """Return the reverted steps, and the rest."""
     back = _Back()
     found: list[Diagnostic] = []
     fresh = SnapshotChecks(basis)
@@ -173,7 +173,7 @@ def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
 
 
 def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> Basis:
-    """Return what bundles go back to: the cluster with policies put back, if these go first."""
+    """Return the cluster after policies are reverted first, as the target of moved bundles."""
     if not is_policy_first(view):
         return basis
     inverses = (
@@ -243,7 +243,7 @@ def _joined(plan: Plan, more: Plan) -> Plan:
 
 
 def _inverse(step: StepView, checks: SnapshotChecks) -> Inverse:
-    """Return what undoes a step; nothing for one that never happened."""
+    """Return the inverse of a step; empty for one that was not done."""
     if not isinstance(step.step, PulsarStep):
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
     return step.step.inverse(step.executed, checks)

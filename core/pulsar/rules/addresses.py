@@ -72,14 +72,14 @@ class Address:
 
     @property
     def is_malformed(self) -> bool:
-        """Whether it names no host that anything could connect to."""
+        """Whether it has no host that a client could connect to."""
         if any(letter in self.host for letter in ", /;") or not self.host:
             return True
         return ":" in self.host and self.ip is None
 
     @property
     def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-        """The host as an IP address; ``None``: it is a name."""
+        """The host as an IP address, or ``None`` if it is a name."""
         if not (self.host[:1].isdigit() or ":" in self.host):
             return None
         try:
@@ -89,19 +89,19 @@ class Address:
 
     @property
     def is_unspecified(self) -> bool:
-        """Whether it is 0.0.0.0 or ``::``: an address to listen at, none to connect to."""
+        """Whether it is 0.0.0.0 or ``::``: a listen address only."""
         ip = self.ip
         return ip is not None and ip.is_unspecified
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is the caller's own host, whoever calls."""
+        """Whether it is the caller's own host."""
         ip = self.ip
         return self.host == "localhost" or (ip is not None and ip.is_loopback)
 
     @property
     def is_for_clients(self) -> bool:
-        """Whether clients of Pulsar are sent there."""
+        """Whether Pulsar clients are sent there."""
         return not self.kind.startswith("protocol ")
 
 
@@ -169,7 +169,7 @@ def unusable_addresses(context: HealthContext) -> Iterator[Finding]:
 
 
 def _is_local(context: HealthContext, addresses: Addresses) -> bool:
-    """Whether all of a cluster runs on one host, on purpose.
+    """Whether the whole cluster runs on one host on purpose.
 
     Brokers of a cluster on one host have ports of their own. One broker with the default port is
     what is left of several that register the same id, unless it is a standalone.
@@ -404,7 +404,7 @@ def leader_by_url(context: HealthContext) -> Iterator[Finding]:
 
 
 def broker_at(context: HealthContext, leader: str | None) -> str | None:
-    """Return the broker whose web address a leader is named by; ``None``: it has an id, or none."""
+    """Return the broker whose web address identifies the leader, or ``None``."""
     if leader is None or leader in context.measures.brokers:
         return None
     named = Address.of("", "id", leader.rstrip("/"))
@@ -424,7 +424,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _cost(context: HealthContext, brokers: tuple[str, ...]) -> Cost:
-    """Return what these brokers serve, by their reports."""
+    """Return the load of these brokers, by their reports."""
     table = context.snapshot.brokers
     named = pc.is_in(table["broker"], pa.array(brokers, pa.string()))
     own = table.filter(named)

@@ -51,7 +51,7 @@ class Picked:
 
     @property
     def unlisted(self) -> int:
-        """How many are not among the rows."""
+        """Number of unlisted rows."""
         return self.count - int(self.rows.num_rows)
 
 
@@ -107,7 +107,7 @@ class BundleFacts(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         ...
 
     def hot(self, ceiling: float) -> Picked:
@@ -181,7 +181,7 @@ class BundleFacts(Protocol):
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
     ) -> Misplaced:
-        """Return where bundles are owned that should not be there.
+        """Return the misplaced bundles.
 
         Args:
             policy: The policy of each namespace that has one.
@@ -190,7 +190,7 @@ class BundleFacts(Protocol):
         ...
 
     def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
-        """Return what some brokers own of some namespaces."""
+        """Return the bundles of some namespaces on some brokers."""
         ...
 
     def owners_of(self, namespaces: Sequence[str]) -> pa.Table:

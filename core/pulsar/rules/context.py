@@ -15,7 +15,7 @@ from core.snapshot import PulsarSnapshot
 
 @dataclass(frozen=True, eq=False)
 class HealthContext:
-    """What every rule may look at, computed once."""
+    """Shared input of all rules, computed once."""
 
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
@@ -29,12 +29,12 @@ class HealthContext:
 
     @property
     def target(self) -> Target:
-        """What counts as balanced."""
+        """Target of the balance."""
         return self.requested or self.measures.target
 
     @cached_property
     def liveness(self) -> Liveness:
-        """Which brokers are alive."""
+        """Liveness of brokers."""
         return liveness_of(self.snapshot, self.settings)
 
     @cached_property

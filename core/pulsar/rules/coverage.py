@@ -19,7 +19,7 @@ def partial_tables(context: HealthContext) -> Iterator[Finding]:
 
 
 def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
-    """What could not be read, gathered by its kind: numbers are missing because of it."""
+    """Read problems, grouped by kind: numbers are missing because of them."""
     return problems_of(context.snapshot.manifest)
 
 

@@ -14,13 +14,13 @@ from core.snapshot import PulsarSnapshot
 
 
 def is_from_files(snapshot: PulsarSnapshot) -> bool:
-    """Return whether a snapshot was made of files that a person chose: what lacks is unknown."""
+    """Return whether a snapshot was made from selected files: missing data is unknown."""
     entry = snapshot.manifest.tables.get("brokers")
     return entry is not None and entry.source == "file"
 
 
 def leader_is_unread(snapshot: PulsarSnapshot) -> bool:
-    """Return whether a snapshot without a leader was made of parts of a cluster only.
+    """Return whether a snapshot without a leader was made from parts of a cluster only.
 
     A dump of load reports alone has neither how znodes are held nor who owns what.
     """
@@ -117,7 +117,7 @@ def mixed_load_managers(context: HealthContext) -> Iterator[Finding]:
 
 
 def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
-    """What this load manager does not let us see: unknown, not fine."""
+    """Areas that this load manager hides: unknown, not healthy."""
     manifest = context.snapshot.manifest
     if manifest.load_manager == "simple":
         yield Finding(

@@ -116,7 +116,7 @@ def _hint(
 
 
 def registration_fix(dead: Sequence[BrokerLiveness], release: Release) -> str:
-    """Return how the registrations of dead brokers are ended.
+    """Return the fix for registrations of dead brokers.
 
     Args:
         dead: Those that are registered; at least one.

@@ -118,7 +118,7 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What brokers do for what CPU, all ``(n_brokers,)``, NaN where unknown.
+    """CPU and traffic of brokers, all ``(n_brokers,)``, NaN where unknown.
 
     Attributes:
         cores: CPU used.
@@ -174,7 +174,7 @@ class _Work:
 
 
 def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
-    """Return which brokers use much more CPU than their messages explain, and which much less.
+    """Return the brokers that use much more CPU than their messages explain, and much less.
 
     A broker is compared with the median of the others, by bytes and by messages at once, so that
     large messages next to small ones are no difference.
@@ -301,7 +301,7 @@ def cache_fills_direct_memory(context: HealthContext) -> Iterator[Finding]:
 
 
 def _cache_mib(context: HealthContext, names: tuple[str, ...]) -> Floats:
-    """Return what the cache may hold, MiB, by broker; NaN where it is not set, or not read."""
+    """Return the max cache size, MiB, by broker; NaN where not set or not read."""
     table = context.snapshot.settings
     rows = table.filter(pc.equal(table["name"], CACHE)).to_pylist()
     by_broker = {row["broker"]: row["value"] for row in rows}
@@ -310,7 +310,7 @@ def _cache_mib(context: HealthContext, names: tuple[str, ...]) -> Floats:
 
 
 def _decides(context: HealthContext, used: Floats) -> Bools:
-    """Return where direct memory is what OverloadShedder sheds by, and traffic is far from it."""
+    """Return where OverloadShedder sheds by direct memory, and traffic is far below it."""
     settings = context.settings
     brokers = context.snapshot.brokers
     none = np.zeros(brokers.num_rows, bool)
@@ -330,7 +330,7 @@ def _decides(context: HealthContext, used: Floats) -> Bools:
 
 
 def _sheds_at_limit(context: HealthContext) -> bool:
-    """Whether the active strategy sheds what is over the overload limit."""
+    """Whether the active strategy sheds brokers above the overload limit."""
     strategy = known_shedding_strategy(context.settings.text(_SHEDDER).rpartition(".")[2])
     return strategy is not None and _OVERLOADED in strategy.deciding
 

@@ -71,7 +71,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
 
 
 def twice_reported(context: HealthContext) -> Iterator[Finding]:
-    """What the reading found inconsistent, such as two brokers that report the same bundle."""
+    """Inconsistencies of the capture, such as two brokers that report the same bundle."""
     for problem in context.snapshot.manifest.problems:
         if problem.code == "inconsistent":
             yield Finding(

@@ -22,7 +22,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderCount:
-    """What one leader counted in its metrics, and what the record shows of the same time.
+    """One leader's unload count in its metrics, and the recorded count of the same time.
 
     Attributes:
         broker: The leader.

@@ -102,7 +102,7 @@ def _problems_of_doctor(
 
 
 class _Case:
-    """What a snapshot lacks, area by area."""
+    """Missing parts of a snapshot, by area."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Case:
         self._bundles_elsewhere = bundles_elsewhere
 
     def unexamined(self, area: str) -> str:
-        """Return why an area could not be examined, or not all of it; blank: it was."""
+        """Return the reason an area was not or only partly examined, or ""."""
         if not self._snapshot.brokers.num_rows:
             return "no broker is known"
         reason = _REASONS.get(area)
@@ -179,7 +179,7 @@ class _Case:
         return f"the time of the last report of {lacking} of {total} is unknown"
 
     def leader(self) -> str:
-        """What only the leader writes has times in ZooKeeper; files may lack who leads."""
+        """Return the reason leader data is missing: its times are in ZooKeeper only."""
         if self._snapshot.manifest.leader is None and leader_is_unread(self._snapshot):
             return self._absent("")
         return leader_activity(self._snapshot, self._settings).unexamined

@@ -28,7 +28,7 @@ EXTRA_MARGIN_RATIO: Final = 0.05
 def throughput_to_shed(
     usage: Floats, throughput: Floats, *, threshold: float, slack: float
 ) -> Floats:
-    """Return how much each broker would give away, were it above it.
+    """Return the amount that each broker would shed if it were above the threshold.
 
     Args:
         usage: Shape ``(n_brokers,)``, ratio.
@@ -90,7 +90,7 @@ class ThresholdTrial:
         return moves_of(self.basis, picked, max_sources=self.max_sources)
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what its broker gives away."""
+        """Return whether a bundle is selected on its broker."""
         row = self.basis.view.bundle_row(bundle)
         at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
         if not at.size:

@@ -78,7 +78,7 @@ class AvgConfig:
 
 @dataclass(frozen=True, slots=True)
 class AvgState:
-    """What AvgShedder remembers: rounds in a row in which a broker was part of a wide pair.
+    """AvgShedder's state: consecutive rounds in which a broker was part of a wide pair.
 
     Attributes:
         low_hits: ``{broker: rounds}`` with a gap that counts; absent: none.
@@ -206,7 +206,7 @@ class _Trial:
         return rows[order[picked]]
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what its broker gives to its pair."""
+        """Return whether a bundle is selected for its broker's pair."""
         row = self.basis.view.bundle_row(bundle)
         at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
         pairs = np.flatnonzero(self.acts & np.isin(self.pairs.busy, at))
@@ -354,7 +354,7 @@ class AvgShedder(UncountedStrategy[AvgState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, AvgState]:
-        """Return what this round unloads, and the hit counts for the next."""
+        """Return this round's unloads, and the hit counts for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
         peak = max(state.most_brokers, len(names))

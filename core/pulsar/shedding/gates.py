@@ -47,7 +47,7 @@ def _is_vast(value: float, unit: str) -> bool:
 
 
 def distance_in_words(distance: float, unit: str) -> str:
-    """Return how far two values are apart; ratios differ by points."""
+    """Return the distance of two values as text; ratios differ by points."""
     if _is_vast(abs(distance), unit):
         return "far"
     if unit in ("ratio", "percent", "points"):
@@ -100,7 +100,7 @@ def at_least(
 
 
 def _under(distance: float, bound: str, unit: str) -> str:
-    """Return how far something is under a bound; as far as the bound is high means nothing more."""
+    """Return the distance below a bound as text; simplified if it is the whole bound."""
     gap = distance_in_words(distance, unit)
     is_far = unit not in ("ratio", "percent", "points") and gap == bound
     return f"far below {bound}" if is_far else f"{gap} below {bound}"

@@ -83,7 +83,7 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, OverloadState]:
-        """Return what this round unloads."""
+        """Return this round's unloads."""
         basis = SheddingBasis.of(view)
         usage = view.overload_usage[basis.brokers]
         throughput = view.broker_throughput[basis.brokers]

@@ -39,7 +39,7 @@ class Turn:
     def of(
         cls, basis: SheddingBasis, row: int, keyed: tuple[Ints, Floats], unit: str
     ) -> Turn | None:
-        """Find it; ``None``: it is no candidate.
+        """Return its rank, or ``None`` if it is not a candidate.
 
         Args:
             basis: For the order of equal bundles.
@@ -54,7 +54,7 @@ class Turn:
 
     @property
     def key(self) -> float:
-        """What the bundle itself carries."""
+        """Load of the bundle itself."""
         return float(self.ordered[self.place])
 
     def until(self, needed: float) -> Gate:
@@ -116,7 +116,7 @@ def without_traffic(unit: str) -> Gate:
 def biggest_gate(
     basis: SheddingBasis, row: int, recent: Flags | None, needed: float
 ) -> Gate | None:
-    """Return whether the biggest bundles of a broker that make up an amount include one of them."""
+    """Return whether the largest bundles that make up an amount include one of them."""
     view = basis.view
     rows = candidates_of(basis, int(view.reporter[row]), recent)
     turn = Turn.of(basis, row, (rows, view.bundle_short_throughput[rows]), "bytes/s")

@@ -66,7 +66,7 @@ def find_shedding_strategy(name: str) -> AnyStrategy:
 
 
 def active_shedding_strategy(load_manager: LoadManager, settings: EffectiveSettings) -> AnyStrategy:
-    """Return the strategy that the cluster goes by.
+    """Return the active strategy of the cluster.
 
     Args:
         load_manager: Which one decides.

@@ -130,7 +130,7 @@ def shed_round(
 
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
-    """Return why the load manager does not even run its strategy."""
+    """Return the reason the load manager does not run its strategy."""
     off = settings.shedding_off
     if off:
         return Decision(
@@ -151,7 +151,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
 
 
 def _placed(view: LoadView, settings: EffectiveSettings, decision: Decision) -> Round:
-    """Return what a strategy decides that has checked everything itself."""
+    """Return the decision of a strategy that checks everything itself."""
     return Round(
         decision=decision,
         moves=decision.moves,

@@ -67,7 +67,7 @@ class ThresholdConfig:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdState:
-    """What ThresholdShedder remembers.
+    """ThresholdShedder's state.
 
     Attributes:
         smoothed_usage: ``{broker: ratio}``; a leader that just started has none.
@@ -79,7 +79,7 @@ class ThresholdState:
 
 
 def smoothed(past: Floats, usage: Floats, history_ratio: float) -> Floats:
-    """Return usage smoothed with its past; NaN in the past: never seen, taken as it is.
+    """Return usage smoothed with its past; a NaN past uses the current value.
 
     Source:
         Pulsar ``ThresholdShedder#updateAvgResourceUsage``.
@@ -140,7 +140,7 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, ThresholdState]:
-        """Return what this round unloads, and the smoothed usage for the next."""
+        """Return this round's unloads, and the smoothed usage for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
         held = state.smoothed_usage
@@ -174,7 +174,7 @@ def _idle_trace() -> BrokerTrace:
 
 
 def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
-    """Return a note on the brokers whose usage counts as it is: a leader has a memory of it."""
+    """Return the note on brokers whose past usage only the leader has."""
     unknown = int(np.count_nonzero(np.isnan(past)))
     if not unknown or not history_ratio:
         return ()

@@ -132,7 +132,7 @@ def _quotient(value: float, divisor: float) -> float:
 
 @dataclass(slots=True)
 class Handled:
-    """What became of one busy broker.
+    """Outcome of one busy broker.
 
     Attributes:
         busy: Broker row.
@@ -216,7 +216,7 @@ class Cycle:
         return bool(usage > self.config.overload_ratio and usage > line)
 
     def reason(self) -> Reason | None:
-        """Return why to go on with the outermost pair; ``None``: the load is even enough."""
+        """Return the reason to continue with the outermost pair, or ``None`` if even enough."""
         if self.spread.std > self.config.target_std:
             return "overloaded"
         if self.is_under(self.order[self._low]):
@@ -299,7 +299,7 @@ class Cycle:
         return given, gained
 
     def why_done(self) -> str:
-        """Return why no further broker had its turn."""
+        """Return the reason no further broker had its turn."""
         if sum(pair.given > 0 for pair in self.handled) >= self.config.most_brokers:
             return f"at most {pluralize(self.config.most_brokers, 'broker')} can shed in a round"
         if self._low >= self._high:
@@ -319,7 +319,7 @@ class Cycle:
         return at_least(f"amount for {last}:", pair.rooms[last], size, "bytes/s")
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle of a broker that was relieved is among what goes."""
+        """Return whether a bundle of a relieved broker is selected."""
         owner = next((name for name, top in self.loads.top.items() if _entry(top, bundle)), None)
         if owner is None:
             return fact(
@@ -347,7 +347,7 @@ class Cycle:
         return fit(pair.rooms[bundle], entry.throughput, is_open=is_open)
 
     def _has_no_weight(self, entry: TopBundle) -> bool:
-        """Whether a bundle is left alone because it has no traffic."""
+        """Whether a bundle is skipped because it has no traffic."""
         return entry.throughput == 0 and not self.config.moves_idle
 
     def _counted(self, swapped: list[TopBundle]) -> float:
@@ -364,7 +364,7 @@ class Cycle:
         amount: float,
         so_far: tuple[float, float],
     ) -> list[TopBundle]:
-        """Return bundles of the idle broker that make up for one too large; none: it cannot be.
+        """Return bundles of the idle broker that compensate a too large one; empty if impossible.
 
         What was looked at is not looked at again for the next bundle: the iterator goes on.
 
@@ -407,7 +407,7 @@ class Cycle:
         )
 
     def _may_go(self, bundle: str, target: int) -> bool:
-        """Whether policies and broker filters let a bundle go to a broker.
+        """Whether policies and broker filters allow a bundle on a broker.
 
         Source:
             Pulsar ``TransferShedder#isTransferable``.
@@ -429,7 +429,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class TransferState:
-    """What TransferShedder remembers.
+    """TransferShedder's state.
 
     Attributes:
         hits: Rounds in a row in which the load was uneven.
@@ -524,7 +524,7 @@ class TransferShedder(EveningStrategy):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, TransferState]:
-        """Return what this round transfers, and the memory for the next one."""
+        """Return this round's transfers, and the memory for the next one."""
         loads = view.extensible
         if loads is None:
             return Decision(label="skip", reason="unavailable", sentence=_NO_LOADS), state
@@ -626,7 +626,7 @@ def _fresh(
 def _lack(
     view: LoadView, loads: ExtensibleLoads, is_old: np.ndarray, count: int
 ) -> tuple[Reason, str] | None:
-    """Return why the records do not suffice."""
+    """Return the reason the records are insufficient."""
     if not count and is_old.any():
         return "outdated_data", "every broker's record is too old."
     if not count:

@@ -79,7 +79,7 @@ class UniformConfig:
         )
 
     def slack(self, unit: str) -> float:
-        """Return what a bundle may exceed the rest by, in the unit of the measure."""
+        """Return the allowed excess of a bundle, in the unit of the measure."""
         return self.rate_slack if unit == _RATE else self.throughput_slack
 
 
@@ -153,7 +153,7 @@ class Extremes:
 
     @property
     def times(self) -> float:
-        """How many times the idlest the busiest carries."""
+        """Ratio of the busiest to the least busy broker."""
         return self.highest / self.lowest
 
 
@@ -163,7 +163,7 @@ def _divisor(lowest: float) -> float:
 
 
 def _spend(left: float, key: float) -> float:
-    """What is left of an amount: a whole number, cut towards zero each time."""
+    """Return the remaining amount: a whole number, truncated each time."""
     return left + java_int(-key)
 
 
@@ -206,14 +206,14 @@ class _Trial:
 
     @property
     def acting(self) -> Extremes | None:
-        """The measure that this round goes by; the message rate comes first."""
+        """The active measure of this round; the message rate takes precedence."""
         rate, throughput = self.gap_gates
         if not rate.is_open and not throughput.is_open:
             return None
         return self.rate if rate.is_open else self.throughput
 
     def amount(self, by: Extremes) -> int:
-        """Return what is to be given away, in the unit of the measure; a 32-bit whole number."""
+        """Return the amount to shed, in the unit of the measure; a 32-bit whole number."""
         return java_int((by.highest - by.lowest) * self.config.share_ratio)
 
     def _minimum(self, by: Extremes) -> int:
@@ -236,7 +236,7 @@ class _Trial:
         return at_least("amount to shed", amount, minimum, by.unit)
 
     def keys(self, by: Extremes, rows: Ints) -> Floats:
-        """Return what bundles weigh in the measure, short-term average."""
+        """Return the short-term weight of bundles in the measure."""
         view = self.basis.view
         is_rate = by.unit == _RATE
         return (view.bundle_short_rate if is_rate else view.bundle_short_throughput)[rows]
@@ -261,7 +261,7 @@ class _Trial:
         return rows[order[picked]]
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what the busiest broker gives away."""
+        """Return whether a bundle of the busiest broker is selected."""
         by = self.acting
         if by is None or self.amount(by) + self.config.slack(by.unit) > _LARGEST_INT:
             return None
@@ -372,7 +372,7 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
     def fires_by(
         self, view: LoadView, config: UniformConfig, /
     ) -> Literal["throughput", "msg_rate"]:
-        """Return the message rate where its threshold is passed: it comes first, 0 is off."""
+        """Return the message rate if above its threshold; it takes precedence, 0 is off."""
         rate, _ = _extremes(SheddingBasis.of(view), config)
         limit = config.rate_gap_percent
         return "msg_rate" if 0 < limit < rate.gap_percent else "throughput"
@@ -389,7 +389,7 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, UniformState]:
-        """Return what this round unloads."""
+        """Return this round's unloads."""
         basis = SheddingBasis.of(view)
         extremes = _extremes(basis, config)
         trial = _Trial(basis, config, basis.recent(recently_unloaded), *extremes)

@@ -135,17 +135,17 @@ class WhatIf:
     is_checked: bool = False
 
     def sheds(self, broker: str, **assumed: object) -> bool:
-        """Return whether a broker sheds with some settings assumed otherwise."""
+        """Return whether a broker sheds under assumed settings."""
         return self._any_goes(assumed, _of_broker(broker))
 
     def leaves(self, bundle: str, **assumed: object) -> bool:
-        """Return whether a bundle is shed with some settings assumed otherwise."""
+        """Return whether a bundle is shed under assumed settings."""
         return self._any_goes(assumed, _of_bundle(bundle))
 
     def _any_goes(
         self, assumed: Mapping[str, object], concerns: Concern, *, is_patient: bool = False
     ) -> bool:
-        """Return whether anything in question goes in one round.
+        """Return whether any of the objects moves in one round.
 
         Args:
             assumed: Settings.
@@ -269,7 +269,7 @@ class WhatIf:
         return None
 
     def _turned(self, concerns: Concern) -> Iterator[_Turn]:
-        """Yield what turns the verdict on a broker or a bundle by itself."""
+        """Yield the single settings that turn the verdict on a broker or a bundle."""
         now = self._any_goes({}, concerns)
         is_patient = (
             not now
@@ -377,7 +377,7 @@ class _Search:
 
 
 def is_searchable(view: LoadView) -> bool:
-    """Return whether a cluster is small enough for turning points to be sought."""
+    """Return whether a cluster is small enough to search for turning points."""
     return view.bundles.size <= MAX_TRIED
 
 

@@ -50,7 +50,7 @@ class _Line(msgspec.Struct):
 
     @property
     def held(self) -> Held:
-        """How the znode is held, as far as the dump tells."""
+        """Session of the znode, if the dump has it."""
         session_id = 0 if self.ephemeral is False else None
         return Held(
             session_id if self.ephemeral_owner is None else self.ephemeral_owner,
@@ -134,7 +134,7 @@ def take_dump(path: Path, body: bytes, readings: Readings, problems: ProblemLog)
 
 
 def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
-    """Return why a file gave no znode: it is empty, no dump, or a dump of something else."""
+    """Return the reason a file gave no znode: empty, not a dump, or another dump."""
     if not line_count:
         return f"{path} is an empty file."
     malformed = problems.named()
@@ -172,7 +172,7 @@ def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) 
 
 
 def _moment(brokers: pa.Table, newest_mtime: int, now: datetime) -> datetime:
-    """Return when the dump was taken, as far as its own times show; never after ``now``."""
+    """Return the time of the dump from its own times; never after ``now``."""
     newest_report = pc.max(brokers["reported_at"]).as_py() or 0
     newest = max(newest_report, newest_mtime)
     return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now

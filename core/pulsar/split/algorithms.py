@@ -239,7 +239,7 @@ def default_algorithm(settings: EffectiveSettings) -> str:
 def default_positions(
     settings: EffectiveSettings, bounds: tuple[int, int], topics: TopicLoads | None
 ) -> Positions:
-    """Return where an automatic split would cut: by the default algorithm, no position named.
+    """Return the boundaries of an automatic split, by the default algorithm.
 
     Args:
         settings: Effective ones.
@@ -262,7 +262,7 @@ def split_positions(
     limits: SplitLimits,
     given: Sequence[int] = (),
 ) -> Positions:
-    """Return where an algorithm cuts a bundle.
+    """Return an algorithm's boundaries of a bundle.
 
     Args:
         algorithm: One of :data:`ALGORITHMS`.
@@ -306,7 +306,7 @@ def most_even_position(topics: TopicLoads) -> tuple[int, float] | None:
 
 
 def refusal(bounds: tuple[int, int], positions: Sequence[int]) -> str:
-    """Return why the broker refuses to cut there; blank when it does not.
+    """Return the reason the broker refuses a boundary, or "".
 
     Source:
         Pulsar ``NamespaceBundleFactory#splitBundles``, and what ``NamespaceBundles`` checks.

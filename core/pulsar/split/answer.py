@@ -69,7 +69,7 @@ def explain_split(
     algorithm: str | None = None,
     positions: Sequence[int] = (),
 ) -> SplitWhatIf:
-    """Return what splitting a bundle would do.
+    """Return the effect of a split.
 
     Args:
         snapshot: Its ``topics`` table holds the bundle's topics if they were requested.
@@ -149,7 +149,7 @@ def _verdict(
 
 
 def _refused(case: _Case) -> SplitVerdict | None:
-    """Return what the brokers answer with an error."""
+    """Return the error that the brokers return, if any."""
     supported = case.settings.names("supportedNamespaceBundleSplitAlgorithms")
     if case.algorithm not in supported:
         return SplitVerdict(
@@ -227,7 +227,7 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
 
 
 def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
-    """Return where it is cut without promising anything: one topic may carry all of the load."""
+    """Return the boundaries without a promise: one topic may carry all of the load."""
     spread = (
         f"the largest would have {format_ratio(max(shares))} of an evenly spread load"
         if len(shares) == count
@@ -299,7 +299,7 @@ def _cost(case: _Case) -> SplitCost:
 
 
 def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: int) -> SplitCost:
-    """Return what splits of one namespace cost together.
+    """Return the total cost of one namespace's splits.
 
     Args:
         namespace: Its name.

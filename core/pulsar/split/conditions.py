@@ -181,7 +181,7 @@ def _span(subject: SplitSubject, average: float | None) -> str:
 
 
 def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:
-    """What both managers check before they cut."""
+    """Conditions that both managers check before a split."""
     return [
         _Comparison("topics in the bundle", "guard", "", "topics").at_least(
             subject.topic_count, _FEWEST_TOPICS
@@ -241,7 +241,7 @@ def split_conditions(
 
 
 def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> SplitCondition:
-    """Whether the default algorithm gives what the manager can use.
+    """Whether the default algorithm returns boundaries that the manager can use.
 
     Source:
         Pulsar ``BundleSplitterTask``: the split is requested without positions, and a refusal is
@@ -290,7 +290,7 @@ def _extensible_memory(settings: EffectiveSettings) -> tuple[SplitCondition, ...
 
 
 def is_due(conditions: tuple[SplitCondition, ...]) -> bool | None:
-    """Return whether the brokers split it by themselves; ``None``: that hangs on unknowns."""
+    """Return whether the brokers split it automatically, or ``None`` if unknown."""
     must = [item.is_met for item in conditions if item.kind in ("switch", "guard")]
     any_of = [item.is_met for item in conditions if item.kind == "trigger"]
     if False in must or not any(met is not False for met in any_of):

@@ -13,7 +13,7 @@ ConditionKind = Literal["switch", "guard", "trigger", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSubject:
-    """One bundle as both managers look at it; ``None`` is unknown.
+    """One bundle as seen by both managers; ``None`` is unknown.
 
     Attributes:
         topic_count: Topics with stats, as the report names them.
@@ -103,7 +103,7 @@ class SplitPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCost:
-    """What a split costs for good: there is no operation that merges bundles.
+    """Permanent cost of a split: bundles cannot be merged.
 
     Attributes:
         bundles_before: In the namespace.

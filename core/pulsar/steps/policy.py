@@ -122,7 +122,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
 
     @property
     def not_undone(self) -> str:
-        """What brokers and clients did under the policy."""
+        """Effects on brokers and clients under the policy."""
         return policy_kind(self.policy).not_undone
 
     # -- text -----------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return f"{'Removing' if self.value is None else 'Setting'} the {self.subject}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return which policy would be set or removed."""
+        """Return the policy that would be set or removed."""
         del holder
         if self.value is None:
             return f"The {self.subject}, {self.before}, would be removed."

@@ -66,7 +66,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     @property
     def confirmation(self) -> str:
-        """What it sets going, where that was off or is not known to be on."""
+        """The balancing that it enables, where that was off or is not known to be on."""
         was = self.before or self.running
         is_on = was is not UNSET and str(was).lower() == "true"
         sets_going = (self.value or "").lower() == "true" and not is_on
@@ -79,7 +79,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     @property
     def not_undone(self) -> str:
-        """What brokers did while they followed the value."""
+        """Changes by brokers while the value was set."""
         if self.temporary_value is not None:
             return ""
         return "Bundles that brokers moved or split while the setting was changed are not reverted."
@@ -99,7 +99,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return f"Setting {self.key} to {self.value}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return which value would be set or removed."""
+        """Return the value that would be set or removed."""
         del holder
         if self.value is None:
             return f"The dynamic value {self.before} of {self.key} would be removed."
@@ -146,7 +146,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         )
 
     def has_taken_effect(self, done: Executed) -> bool:
-        """Return whether it is stored, also where not every broker follows it."""
+        """Return whether it is stored, even if not every broker uses it."""
         return done.state == "DONE" or self._is_stored(done)
 
     def _is_stored(self, done: Executed) -> bool:

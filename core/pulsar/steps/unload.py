@@ -109,7 +109,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         return checks.destination(self.destination) or checks.move(self.bundle, self.destination)
 
     def has_taken_effect(self, done: Executed) -> bool:
-        """Return whether the bundle left its owner, also if no broker has taken it up since."""
+        """Return whether the bundle left its owner, even if no broker owns it since."""
         if done.state != "UNKNOWN" or done.after is None:
             return done.state == "DONE"
         is_owned_before = done.before is not None and done.before.holder is not None

@@ -101,7 +101,7 @@ def _disk_counts(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.i
 
 
 def _fullest(view: ClusterView, node: str | None) -> tuple[str, str, int, float]:
-    """Return the disk farthest over the mean of its node: node, tag, replicas, mean."""
+    """Return the disk with the max deviation from its node's mean: node, tag, replicas, mean."""
     counts = _disk_counts(view)
     best = ("", "", 0, 1.0)
     worst = 0.0

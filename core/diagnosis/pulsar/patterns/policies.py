@@ -68,7 +68,7 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Bundles are on brokers that their policy excludes: it counts for new assignments only."""
+    """Bundles are on brokers that their policy excludes: policies apply to new assignments only."""
     view = context.view
     if not view.policies:
         return

@@ -126,7 +126,7 @@ def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
-    """Return the change to the placement that goes by the measure of shedding."""
+    """Return placement changes that use the measure of shedding."""
     fitting = context.strategy.fitting_placement
     if context.trials.judged_by == "throughput" and fitting == _BY_RATE:
         fitting = _BY_USAGE  # traffic makes usage; none places by traffic itself
@@ -137,7 +137,7 @@ def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
 
 
 def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Shedding goes by one measure, placement by another."""
+    """Shedding and placement use different measures."""
     changes = fitting_placements(context)
     if not changes:
         return

@@ -62,7 +62,7 @@ def condition_not_met(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def absolute_usage(context: DiagnosisContext) -> Iterator[Candidate]:
-    """The strategy looks at absolute usage only: brokers under its limit are never evened."""
+    """The strategy uses absolute usage only: brokers below its limit are never balanced."""
     if context.strategy.evens_load or not context.is_idle:
         return
     limits = " and ".join(

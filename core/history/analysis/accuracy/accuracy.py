@@ -90,7 +90,7 @@ LANDINGS: Final = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What was predicted against what came.
+    """Comparison of predicted and actual moves.
 
     Attributes:
         strategy: Whose rounds; empty when there are none.
@@ -169,7 +169,7 @@ class Agreement:
         )
 
     def _unjudged(self) -> str:
-        """Say what the sentence leaves out: a round that is not judged is no quiet one."""
+        """Return the note on rounds that cannot be compared."""
         count = self.counts.get("not_judged", 0)
         if not count:
             return ""
@@ -271,7 +271,7 @@ def _run_spans(events: pa.Table) -> list[tuple[int, int]]:
 
 
 def _downs(events: pa.Table) -> dict[str, list[int]]:
-    """Return when brokers or nodes went, by name."""
+    """Return the times at which brokers or nodes left, by name."""
     found: dict[str, list[int]] = {}
     is_down = pc.is_in(events["kind"], value_set=pa.array(_DOWN))
     for row in events.filter(is_down).select(["taken_at", "subject"]).to_pylist():

@@ -73,7 +73,7 @@ class Recorded:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def per_period(self, period: Period) -> dict[int, int]:
-        """Return how many there are in each period, by its start."""
+        """Return the count of each period, by its start."""
         size = PERIOD_MS[period]
         starts, counts = np.unique(self.taken_at // size * size, return_counts=True)
         return dict(zip(starts.tolist(), counts.tolist(), strict=True))
@@ -207,7 +207,7 @@ def _by_start(rows: pa.Table) -> dict[int, dict[str, float]]:
 
 
 def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_]) -> Floats:
-    """Return what subjects carried in some periods, times minutes."""
+    """Return the load of subjects in some periods, times minutes."""
     minutes = rows["minutes"].to_numpy() * rows["mean"].to_numpy()
     sums = np.bincount(codes[included], weights=minutes[included], minlength=size)
     return np.asarray(sums, np.float64)

@@ -18,7 +18,7 @@ Day = Callable[[pa.Table, Period, Mapping[int, int]], Iterator[tuple[str, pa.Tab
 
 @dataclass(frozen=True, kw_only=True)
 class TrendSubject:
-    """Whose load is summed up.
+    """Subject of a trend.
 
     Attributes:
         name: In requests, plural: ``brokers``.
@@ -52,7 +52,7 @@ class TrendSubject:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemTrends:
-    """What of a system has trends.
+    """Trend subjects of a system.
 
     Attributes:
         system: Its name.

@@ -75,7 +75,7 @@ def _changes(
 
 
 def fix_of(best: Mapping[str, Any], record: Mapping[str, Any]) -> Fix:
-    """Return what puts a candidate in force; see :class:`BacktestSystem`."""
+    """Return the fix that applies a candidate; see :class:`BacktestSystem`."""
     return Fix(
         wanted={
             LEVEL_KEY if key == LEVEL else key: setting_text(new)

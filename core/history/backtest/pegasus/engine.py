@@ -252,7 +252,7 @@ class _Simulation:
     # -- repairs ----------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """Ask the guardian about every partition that is ill and not being repaired."""
+        """Query the guardian about every unhealthy partition that is not being repaired."""
         busy = {one.row for one in self.under_way}
         rows = sorted(
             row

@@ -43,7 +43,7 @@ class MinuteScore:
 
 @dataclass(frozen=True)
 class Evenness:
-    """How evenly living nodes hold replicas.
+    """Evenness of replicas over live nodes.
 
     Attributes:
         primary_stddev: Of primaries by node, all tables together.
@@ -121,7 +121,7 @@ class PegasusScore:
         return sum(self.counts[kind] for kind in OPERATIONS)
 
     def copied_mb(self, *, by_balancer: bool) -> float:
-        """Return what was copied, by the balancer or to repair."""
+        """Return the amount copied by the balancer and by repairs."""
         return math.fsum(
             step.copied_mb for _, step in self.steps if (step.kind in OPERATIONS) is by_balancer
         )
@@ -129,7 +129,7 @@ class PegasusScore:
 
 @dataclass
 class _Tally:
-    """What is added up while the minutes go by."""
+    """Sums over the minutes."""
 
     tape: PegasusTape
     minutes: list[MinuteScore] = field(default_factory=list)

@@ -51,7 +51,7 @@ _MS_PER_MINUTE: Final = 60_000
 
 
 class NamesOfBundles(Protocol):
-    """Who the bundles of a run are."""
+    """Names of the bundles of a run."""
 
     def fields(self, base: LoadView) -> dict[str, Any]:
         """Return the fields of a view that name bundles, where they are not those of ``base``."""
@@ -255,7 +255,7 @@ class Leader:
         self.touched = np.zeros_like(self.touched)
 
     def _fires(self, fleet: Fleet, now: float) -> Flags:
-        """Which brokers' load is far enough from what they wrote last."""
+        """Return the brokers whose load change triggers a report."""
         if not self.touched.any():
             return self.touched
         loads = []
@@ -274,7 +274,7 @@ class Leader:
         return needs_report(loads[0], loads[1], age_ms, self._settings)
 
     def _count_bundles(self, bundles: Bundles, owner: Codes, wrote: Flags) -> None:
-        """Whose report names each bundle now."""
+        """Count the bundles per broker that reports them."""
         counted = bundles.reporter.copy()
         away = np.flatnonzero((owner != bundles.owner) & (counted >= 0) & bundles.here)
         if away.size:

@@ -31,7 +31,7 @@ _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
 
 def predicted(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
-    """Return what each round would unload from the recorded state, as rows of ``shadow``.
+    """Return the predicted unloads of each round from the recorded state, as rows of ``shadow``.
 
     Args:
         series: The record.

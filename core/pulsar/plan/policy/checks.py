@@ -105,7 +105,7 @@ def check_name(basis: Basis, change: PolicyChange) -> Iterator[Diagnostic]:
 
 
 def is_system(namespace: str) -> bool:
-    """Return whether a namespace is the brokers' own: system topics, heartbeats, SLA monitoring.
+    """Return whether a namespace is internal: system topics, heartbeats, SLA monitoring.
 
     Source:
         Pulsar ``NamespaceService#isSystemServiceNamespace``.

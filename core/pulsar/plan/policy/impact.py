@@ -47,7 +47,7 @@ class NamespaceChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyImpact:
-    """What a change of policies does.
+    """Effect of policy changes.
 
     Attributes:
         changes: Namespaces whose candidates change, those without any first.
@@ -88,7 +88,7 @@ class PolicyImpact:
 def policy_impact(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, changes: Sequence[PolicyChange]
 ) -> PolicyImpact:
-    """Return what setting and removing policies does to placement.
+    """Return the effect of setting and removing policies on placement.
 
     Args:
         snapshot: The cluster.

@@ -33,7 +33,7 @@ _FIRST_WITH_SCOPE: Final = 4
 
 
 def has_scope(view: LoadView) -> bool:
-    """Return whether the brokers know ``unload_scope``; unknown versions are taken to."""
+    """Return whether the brokers support ``unload_scope``; true for unknown versions."""
     return all(_major(version) >= _FIRST_WITH_SCOPE for version in view.versions if version)
 
 

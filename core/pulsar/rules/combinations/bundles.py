@@ -36,7 +36,7 @@ def evenly(case: Case) -> Iterator[Finding]:
 
 
 def parts(case: Case) -> Iterator[Finding]:
-    """Where the parts of an automatic split go."""
+    """Placement of the parts of an automatic split."""
     settings = case.settings
     if case.is_extensible or not settings.flag(_SPLIT):
         return

@@ -161,7 +161,7 @@ def not_felt(case: Case) -> Iterator[Finding]:
 
 
 def not_read(case: Case) -> Iterator[Finding]:
-    """Changed settings that this cluster's load manager does not look at."""
+    """Changed settings that this cluster's load manager does not read."""
     manager = case.load_manager if case.load_manager in ("extensible", "simple") else "modular"
     idle = [
         one.key

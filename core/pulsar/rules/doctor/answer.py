@@ -45,7 +45,7 @@ def _changed(found: Examination) -> str:
 
 
 def group_words(group: BrokerGroup) -> str:
-    """Return who is in a group, short enough for the head of a column."""
+    """Return the members of a group, short enough for a column header."""
     mark = " (leader)" if group.has_leader else ""
     first = group.brokers[0]
     if len(group.brokers) == 1:

@@ -181,7 +181,7 @@ def _truth(key: str, text: str) -> Iterator[Finding]:
 
 
 def _misfit(field: BrokerKey, text: str) -> str:
-    """Return what a number has to be where a text is not that; empty: it fits."""
+    """Return the requirement that a text does not meet as a number, or ""."""
     if field.kind not in _KINDS or text == "Optional.empty":
         return ""
     match = _OPTIONAL.match(text)

@@ -17,7 +17,7 @@ from core.snapshot import PulsarSnapshot
 def examine_config(
     config: BrokerConfig, snapshot: PulsarSnapshot, settings: EffectiveSettings
 ) -> Examination:
-    """Return what the doctor finds in a file; every fix is a line of that file.
+    """Return the doctor's findings on a file; every fix is a line of that file.
 
     Args:
         config: What was read.

@@ -383,7 +383,7 @@ SELF_WRITTEN_MS: Final = 60_000
 
 
 def _written(readings: Readings) -> pa.Table:
-    """Return when the leader wrote its averages last: a row for bundles, one for brokers."""
+    """Return the times of the leader's last averages: one row for bundles, one for brokers."""
     held = readings.brokers_held
     own = {name: held[name].created_at or 0 for name in held}
     by_leader = [

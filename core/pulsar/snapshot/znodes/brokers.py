@@ -57,7 +57,7 @@ class Registry:
 
     @property
     def load_manager(self) -> LoadManager:
-        """Which load manager the whole cluster runs."""
+        """Load manager of the whole cluster."""
         known = {kind for kind in self.kinds if kind != "unknown"}
         if len(known) > 1:
             return "mixed"
@@ -94,7 +94,7 @@ def decode_registry(readings: Readings, problems: ProblemLog) -> Registry:
 
 
 def load_manager_of(report: BrokerReport) -> LoadManager:
-    """Return which load manager wrote a registry znode.
+    """Return the load manager that wrote a registry znode.
 
     Source:
         Pulsar ``LoadReportDeserializer``: type ``LoadReport`` or a field ``underLoaded`` is the

@@ -35,7 +35,7 @@ _HEX_DIGITS: Final = 8
 
 @dataclass(slots=True)
 class Spaces:
-    """What is known about namespaces before the table is made.
+    """Namespace data before the table is made.
 
     Attributes:
         boundaries: Namespace -> n + 1 values.
@@ -95,7 +95,7 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
 
 
 def _check_group(group: str, place: str, problems: ProblemLog) -> None:
-    """Brokers store the body of the request as it is: sent as JSON, its quotes belong to it."""
+    """Check for quotes in a group name: brokers store the JSON body unchanged."""
     if group.startswith('"'):
         problems.add(
             "inconsistent",

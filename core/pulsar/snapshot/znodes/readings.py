@@ -20,7 +20,7 @@ CLUSTERS: Final = "/admin/clusters"
 
 
 class Held(NamedTuple):
-    """How a znode is held.
+    """Session of a znode.
 
     Attributes:
         session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
@@ -90,7 +90,7 @@ class Readings:
     pulsar_cluster: str | None = None
 
     def broker_path(self, broker: str) -> str:
-        """Return where that broker's report was read."""
+        """Return the path of that broker's report."""
         return self.broker_place.format(broker)
 
 

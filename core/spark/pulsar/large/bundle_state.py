@@ -150,7 +150,7 @@ class CachedBundles:
         return np.unique(ByKey(self.keys)(found))
 
     def narrowed(self, keys: Ints) -> Ints | None:
-        """Return some keys; ``None``: all, where it costs no more to look at all of them."""
+        """Return some keys, or ``None`` for all if that is as cheap."""
         return None if keys.size * 2 > self.there.size else keys
 
     def chosen(self, keys: Ints | None) -> DataFrame:
@@ -232,7 +232,7 @@ class Change:
     frame: PulsarSnapshot | None
 
     def answer_with(self, pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
-        """Return what a kernel answers to the bundles as they are now, some keys at once."""
+        """Return a kernel's results for the current bundles, some keys at once."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -278,7 +278,7 @@ class Change:
         return _CACHED.empty_table()
 
     def answered(self, kernel: Kernel, keys: Ints, rows: pa.Table) -> pa.Table:
-        """Return what a kernel answers to the bundles of some keys, in the order of their rows."""
+        """Return a kernel's results for the bundles of some keys, in row order."""
         rows = self._placed(keys, rows)
         if isinstance(kernel, Chosen):  # which looks at no average
             return self._aged(kernel(rows))

@@ -215,7 +215,7 @@ class LargeCluster:
 
     @property
     def edits(self) -> Edits | None:
-        """What has become of bundles since they were written; ``None``: nothing."""
+        """Changes of bundles since they were written, or ``None``."""
         return None
 
     @cached_property
@@ -225,7 +225,7 @@ class LargeCluster:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What one task reads of the bundles."""
+        """Columns of the bundles that one task reads."""
         return parts_of(self._file)
 
     def ask(
@@ -328,7 +328,7 @@ class LargeCluster:
         return self.fetch(Chosen(bundles=tuple(bundles)), "searching bundles by name")
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
-        """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""
+        """Return the number of each namespace's bundles per broker; see :data:`PAIRS`."""
         kernel = Pairs(tuple(sorted(namespaces)))
         words = "counting bundles by namespace"
         return added_up([self.ask(kernel, ("namespace",), PAIRS, words, limit=_MAX_PAIRS)])
@@ -344,6 +344,6 @@ class LargeCluster:
         return self.ask(kernel, ("bundle", *TOTALED), KEYS, words)
 
     def skeleton_frame(self) -> PulsarSnapshot:
-        """What every task needs of the cluster: its kind and its policies."""
+        """Cluster data that every task needs: its kind and its policies."""
         manifest = replace(self.manifest, problems=(), tables={})
         return PulsarSnapshot.build(manifest, {"policies": self.skeleton.policies})

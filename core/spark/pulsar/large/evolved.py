@@ -141,7 +141,7 @@ class Evolved(LargeCluster):
         return SIMULATED
 
     def skeleton_frame(self) -> PulsarSnapshot:
-        """What every task needs of the cluster."""
+        """Cluster data that every task needs."""
         return self.cached.origin.skeleton_frame()
 
     def ask(
@@ -192,7 +192,7 @@ class Evolved(LargeCluster):
         return self.cached.narrowed(np.unique(np.concatenate(keys)))
 
     def map_keys(self, shared: Kernel, words: str) -> pa.Table:
-        """Bring here some keys of the leader's map of averages, as it is now."""
+        """Fetch some keys of the leader's current map of averages."""
         stayed_keys = self._change.map_keys(self.cached.by_key, shared)
         with followed(self.spark, self.progress, words):
             stayed = collected(stayed_keys, KEYS)
@@ -205,7 +205,7 @@ class Evolved(LargeCluster):
 
     @property
     def _frame(self) -> PulsarSnapshot | None:
-        """What averages of bundles with a quota begin with; ``None``: there is no quota."""
+        """Initial averages of bundles with a quota, or ``None`` without quotas."""
         return self.skeleton_frame() if self.quota_bundles else None
 
     @cached_property
@@ -230,7 +230,7 @@ class Evolved(LargeCluster):
         )
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
-        """Return how many bundles of namespaces each broker has: those of the start, and moves."""
+        """Return the number of each namespace's bundles per broker: initial ones, and moves."""
         names = pa.array(namespaces, pa.string())
         moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
         return added_up([self.cached.pairs_of(namespaces), moves])
@@ -328,7 +328,7 @@ class Evolved(LargeCluster):
         return Owned(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
 
     def measures(self, settings: EffectiveSettings) -> Measures:
-        """Return how even the load is."""
+        """Return the evenness of the load."""
         counts = self.ownership.counts
         if self.ownership.unclear:
             counts = np.where(counts == 0, np.nan, counts)
@@ -362,7 +362,7 @@ def _all_still(sums: pa.Table) -> pa.Table:
 
 
 def _is_moving(rows: pa.Table) -> Flags:
-    """Return which bundles have averages that the next samples change."""
+    """Return the bundles whose averages the next samples change."""
     moving = np.zeros(rows.num_rows, np.bool_)
     for rate in RATES:
         last = column_values(rows, rate)

@@ -76,7 +76,7 @@ _PAIR: Final = pa.schema([("namespace", pa.string()), ("owner", pa.string())])
 
 @dataclass(frozen=True)
 class LargeHealth:
-    """What is known of a cluster's health.
+    """Health of a large cluster.
 
     Attributes:
         measures: How even its load is.

@@ -186,7 +186,7 @@ class Reduced:
         return whole
 
     def _long_rates(self) -> tuple[Floats, Floats, str]:
-        """Return what :class:`LoadView` works out of all bundles: rates, doubt, and a note."""
+        """Return the :class:`LoadView` values of all bundles: rates, doubt, and a note."""
         skeleton, totals = self.cluster.skeleton, self.cluster.totals
         rows = totals[CODE].to_numpy()
         present = {"reporter": rows, "bundle_long_rate": totals["long_rate"].to_numpy()}
@@ -264,7 +264,7 @@ def _chosen(
     namespace: str | None,
     owners: Collection[int],
 ) -> Chosen:
-    """Return what is brought: bundles of brokers, and those that always matter."""
+    """Return the fetched bundles: those of brokers, and those that always matter."""
     leader = cluster.manifest.leader  # what it placed on itself counts without a report
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
     bundles = list(cluster.quota_bundles)

@@ -72,7 +72,7 @@ def large_rounds(
 
 @dataclass(frozen=True)
 class _Turn:
-    """What is needed in each turn."""
+    """Input of each turn."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings

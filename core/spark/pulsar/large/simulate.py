@@ -292,7 +292,7 @@ class Spread:
 
 
 def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.Table:
-    """Return what :func:`core.simulation.records.top_bundles` gives in process.
+    """Return the distributed equivalent of :func:`core.simulation.records.top_bundles`.
 
     A part's hottest bundles of a broker are all that can be among the hottest it has: these are
     brought here, in the order of the snapshot's rows, which decides between equal ones.
@@ -363,12 +363,12 @@ class Changed(LargeCluster):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What one task reads of the bundles, which stays."""
+        """Columns of the bundles that one task reads; unchanged."""
         return self.origin.parts
 
     @property
     def edits(self) -> Edits | None:
-        """What has become of bundles since they were written."""
+        """Changes of bundles since they were written."""
         return self.edited
 
     @property
@@ -379,7 +379,7 @@ class Changed(LargeCluster):
 
 @dataclass(frozen=True, eq=False)
 class AfterWhatIf:
-    """What a what-if makes of a large cluster.
+    """A large cluster after a what-if.
 
     Attributes:
         cluster: Afterwards.
@@ -439,7 +439,7 @@ def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None
 
 
 def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
-    """Return what is too much to be placed one after the other.
+    """Refuse failures with too many bundles to place one after the other.
 
     Raises:
         InputError: It is.

@@ -183,7 +183,7 @@ class ByBroker:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is summed up of each reported bundle, by the view that decisions go by.
+    """Sums over each reported bundle, by the decision view.
 
     Attributes:
         frame: Manifest and policies.
