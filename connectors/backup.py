@@ -38,7 +38,7 @@ class Backup:
 
     Attributes:
         files: Names of the files in its folder.
-        entries: Entries of the journal in it; ``None``: the journal is on a database server.
+        entries: Entries of the journal in it; ``None`` if the journal is on a database server.
         digest: Hash of the newest of them; empty without a journal.
     """
 

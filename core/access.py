@@ -85,7 +85,7 @@ class Grant:
         )
 
     def role_in(self, name: str | None) -> Role:
-        """Return the role in a namespace or on a table; ``None``: on the whole cluster."""
+        """Return the role in a namespace or on a table; ``None`` for the whole cluster."""
         is_covered = not self.scope or (
             name is not None and any(_is_within(name, one) for one in self.scope)
         )
@@ -112,12 +112,12 @@ class Access:
     def role_of(
         self, identity: Identity, cluster: str | None = None, name: str | None = None
     ) -> Role | None:
-        """Return the highest role of a person on a cluster, ``None``: no role.
+        """Return the highest role of a person on a cluster, ``None`` if no role.
 
         Args:
             identity: The person.
-            cluster: Its name; ``None``: on whichever cluster the role is highest.
-            name: A namespace or table of it; ``None``: the whole cluster, for which a role that is
+            cluster: Its name; ``None`` for the cluster with the highest role.
+            name: A namespace or table; ``None`` for the whole cluster, for which a role that is
                 limited to a scope counts as ``viewer``.
         """
         if identity.source not in _SOURCES[self.sign_in]:
@@ -154,7 +154,7 @@ class Access:
         Args:
             identity: The person.
             role: That is needed.
-            cluster: Its name; ``None``: any.
+            cluster: Its name; ``None`` for any.
             name: See :meth:`role_of`.
         """
         held = self.role_of(identity, cluster, name)
@@ -173,9 +173,9 @@ class Access:
         Args:
             identity: The person.
             role: That the action needs.
-            cluster: Where; ``None``: it belongs to no cluster in particular.
+            cluster: Where; ``None`` if it belongs to no cluster in particular.
             action: What is refused, for example ``apply plans``.
-            name: The namespace or table that the action changes; ``None``: the whole cluster.
+            name: The namespace or table that the action changes; ``None`` for the whole cluster.
         """
         if self.may(identity, role, cluster, name):
             return None

@@ -59,7 +59,7 @@ def read_file(path: Path, max_bytes: int | None = None) -> bytes:
 
     Args:
         path: The file.
-        max_bytes: Largest content; ``None``: :data:`MAX_FILE_BYTES`.
+        max_bytes: Largest content; ``None`` for :data:`MAX_FILE_BYTES`.
     Raises:
         OSError: It cannot be read.
         TooLargeError: It is larger.

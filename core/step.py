@@ -44,13 +44,13 @@ class Observation:
 
     Attributes:
         exists: The subject is there under that name (a bundle that was split is not).
-        holder: Broker id of the owner; ``None``: nobody owns it.
+        holder: Broker id of the owner; ``None`` if unassigned.
         token: Changes whenever the holder changes hands, even back to the same one (the ownership
             znode's creation transaction); ``None`` where the cluster shows no such thing.
-        value: For settings: the value that is set; ``None``: not set.
+        value: For settings: the value that is set; ``None`` if not set.
         detail: One sentence for people, empty when there is nothing to add.
-        topics: Loaded topics of a bundle, by its owner's statistics; ``None``: not read.
-        clients: Their producers and consumers; ``None``: not read.
+        topics: Loaded topics of a bundle, by its owner's statistics; ``None`` if not read.
+        clients: Their producers and consumers; ``None`` if not read.
     """
 
     exists: bool
@@ -68,8 +68,8 @@ class Executed:
 
     Attributes:
         state: How far it got.
-        before: Observed before the request was sent; ``None``: it was not sent.
-        after: Observed at the end; ``None``: not observed.
+        before: Observed before the request was sent; ``None`` if it was not sent.
+        after: Observed at the end; ``None`` if not observed.
     """
 
     state: StepState
@@ -81,8 +81,8 @@ class SettingChange(NamedTuple):
     """A value of a setting that a step replaces.
 
     Attributes:
-        before: Value that the plan found; ``None``: not set, or unknown (see ``is_persistent``).
-        value: The new value; ``None``: the setting is removed.
+        before: Value that the plan found; ``None`` if not set, or unknown (see ``is_persistent``).
+        value: The new value; ``None`` if the setting is removed.
         is_persistent: The cluster stores it, so that no value means "not set". Otherwise servers
             keep it until they restart, and no value means "unknown".
         is_temporary: The value before is restored when the run ends.
@@ -103,9 +103,9 @@ class Wait(NamedTuple):
 
     Attributes:
         description: The state, a clause: ``n1:34801 has no primaries``.
-        within_s: Longest wait; ``None``: without limit.
+        within_s: Longest wait; ``None`` for no limit.
         node_action: What an operator does to the step's subject, a node, to reach the state.
-        emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
+        emptied_node: Node that holds nothing, or leads nothing, in the state; ``None`` if no node.
         is_for_balance: The cluster's own balancer has nothing left to do in the state.
         is_optional: The run goes on where the state is not reached in time.
     """
@@ -209,7 +209,7 @@ class Step:
 
     @property
     def namespace(self) -> str | None:
-        """Namespace that it belongs to; ``None``: to none."""
+        """Namespace that it belongs to; ``None`` if none."""
         return None
 
     @property
@@ -278,12 +278,12 @@ class Step:
 
     @property
     def copied_mb(self) -> float | None:
-        """Data that it copies between nodes; ``None``: unknown."""
+        """Data that it copies between nodes; ``None`` if unknown."""
         return 0.0
 
     @property
     def emptied_node(self) -> str | None:
-        """Node that loses many replicas at once; ``None``: there is none."""
+        """Node that loses many replicas at once; ``None`` if there is none."""
         return None
 
     @property
@@ -350,7 +350,7 @@ class Step:
 
     @property
     def destination(self) -> str | None:
-        """Broker id that is requested to take it; ``None``: none in particular."""
+        """Broker id that is requested to take it; ``None`` if none in particular."""
         return None
 
     @property
@@ -377,7 +377,7 @@ class Step:
         """Return the dry-run sentence.
 
         Args:
-            holder: Who has its subject now; ``None``: as planned.
+            holder: Who has its subject now; ``None`` if as planned.
         """
         raise NotImplementedError
 
@@ -385,7 +385,7 @@ class Step:
         """Return the holder of its subject before it, or "".
 
         Args:
-            seen: Observed before the request was sent; ``None``: as planned.
+            seen: Observed before the request was sent; ``None`` if as planned.
         """
         return (seen.holder if seen else None) or self.owner or ""
 
@@ -405,7 +405,7 @@ class Step:
         """Return the shell lines that restore a previous value, or nothing if it sets none.
 
         Args:
-            before: The former value; ``None``: it had none.
+            before: The former value; ``None`` if it had none.
         """
         del before
         return ()
@@ -473,7 +473,7 @@ class Inverse:
     """Inverse of an executed step.
 
     Attributes:
-        step: Undoes it; ``None``: there is nothing to do, or it cannot be undone.
+        step: Undoes it; ``None`` if there is nothing to do, or it cannot be undone.
         finding: Why not: ``info`` where it is not needed, ``warning`` where it is not possible.
         is_compensated: It is not possible because the cluster has made up for the step by itself.
     """

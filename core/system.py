@@ -57,7 +57,7 @@ class BalancerSwitch(NamedTuple):
     Attributes:
         key: Its name.
         paused: Its value during the pause.
-        restore_line: Returns the shell line that restores a value; ``None``: it was not set.
+        restore_line: Returns the shell line that restores a value; ``None`` if it was not set.
     """
 
     key: str
@@ -116,7 +116,7 @@ class System(Protocol[S_contra]):
             plan: The plan.
             exclusions: What the configuration excludes from every plan.
             now: The present moment, aware UTC.
-            steps: Places to check; ``None``: all.
+            steps: Places to check; ``None`` for all.
         """
         ...
 
@@ -190,7 +190,7 @@ class System(Protocol[S_contra]):
         Args:
             view: A run that has ended.
             snapshot: Taken some time after its end.
-            disturbed_by: Another run that acted in between; ``None``: none did.
+            disturbed_by: Another run that acted in between; ``None`` if none did.
         """
         ...
 
@@ -225,7 +225,7 @@ class System(Protocol[S_contra]):
             now: The present moment, aware UTC.
             exclusions: What the configuration excludes from every plan.
             reason: Why; by default that it undoes the run.
-            start: A snapshot of when the run began; ``None``: there is none.
+            start: A snapshot of when the run began; ``None`` if there is none.
             max_moves: Most moves back of what moved since, and by no step of the run.
         Raises:
             PlanConflictError: The run has not ended, is of another cluster, or left nothing.

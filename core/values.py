@@ -45,7 +45,7 @@ def is_known_value(value: str | None, before: str | None, during: Collection[str
 
 
 def by_server(text: str) -> dict[str, str] | None:
-    """Return the values by server where they differ; ``None``: one text for all of them."""
+    """Return the values by server where they differ; ``None`` if one text applies to all."""
     if not text.startswith("{"):
         return None
     try:
@@ -64,7 +64,7 @@ def inverse_value(
 
     Args:
         subject: What was set.
-        held: What it is now; ``None``: unknown.
+        held: What it is now; ``None`` if unknown.
         left_at: What the run made of it.
         before: What it was before the run.
     """

@@ -138,7 +138,7 @@ class UserFile:
         return None if user is None else Identity(name=name, groups=user.groups, source="users")
 
     def current(self, name: str) -> Identity | None:
-        """Return a person as the file has it now; ``None``: the file has no such person."""
+        """Return a person as the file has it now; ``None`` if the file has no such person."""
         user = self._content().users.get(name)
         return None if user is None else Identity(name=name, groups=user.groups, source="users")
 

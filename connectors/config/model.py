@@ -436,7 +436,7 @@ class ClusterConfig(Strict):
 
     @property
     def target_ratio(self) -> float | None:
-        """The target as a ratio; ``None``: the system's default."""
+        """The target as a ratio; ``None`` for the system's default."""
         return None if self.target_percent is None else self.target_percent / 100
 
     @property
@@ -503,7 +503,7 @@ class TrimtabConfig(BaseSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file that it was read from, absolute; ``None``: from none."""
+        """The file that it was read from, absolute, or ``None``."""
         return self._file
 
     @property

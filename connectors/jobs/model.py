@@ -78,7 +78,7 @@ class JobKind:
         scope: Model of clusters, time and engine; its field ``engine`` is ``local`` or ``spark``
             where it has both.
         request: What is computed on each cluster. A job's JSON has the fields of both.
-        system: Of the clusters that it is about; ``None``: of all.
+        system: Of the clusters that it is about; ``None`` for all.
         run: Does it; writes result tables as Parquet.
         role: That a person needs on its clusters.
     """

@@ -40,7 +40,7 @@ class Rows:
 
     Attributes:
         table: At most as many as were wanted.
-        matching: How many there are; ``None``: more, not counted.
+        matching: How many there are; ``None`` if more, not counted.
         total: How many rows the table has.
         is_sorted: Whether they are the first of all in the wanted order.
     """

@@ -91,7 +91,7 @@ class SqlJournal:
         steps: The kinds of steps that its plans may hold.
         is_genuine: Returns whether a record has the installation's signature. Entries without it,
             and copies, are forged: they are marked, and neither end runs nor count as moves.
-            ``None``: all are believed.
+            ``None`` accepts all.
     Raises:
         ConfigError: No such driver, or not a URL.
         RemoteError: The database cannot be opened.
@@ -515,7 +515,7 @@ class SqlJournal:
         Args:
             expected: A hash stored by an earlier check; it must still be in the chain.
             anchors: By place: hashes that entries had, see :mod:`connectors.journal.anchor`.
-            key: The installation's key. ``None``: no signature is checked, and what the chain
+            key: The installation's key. ``None`` if no signature is checked, and what the chain
                 records of archives is believed.
             archived: Entries of archives that precede those of the journal.
             recorded: By place: the runs of entries that the history has recorded.
@@ -701,7 +701,7 @@ class _Noted:
     """Data collected from the rows while their chain is verified.
 
     Args:
-        is_signed: Returns whether an entry is signed; ``None``: that is not checked.
+        is_signed: Returns whether an entry is signed; ``None`` if not checked.
         recorded: By place: the runs of entries that the history has recorded.
     """
 

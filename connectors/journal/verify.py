@@ -57,7 +57,7 @@ class Verification:
         entries: Sound entries from the first one on that is there.
         newest_seq: Place of the last sound entry, 0: none.
         newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
-        damage: The first break of the chain; ``None``: it has none.
+        damage: The first break of the chain; ``None`` if it has none.
         anchors: Hashes stored elsewhere that these entries have.
         archived: Place of the last entry that is in an archive and was not verified, 0: none.
         forged: Places of entries, up to the damage, that are not signed by this installation, or
@@ -131,7 +131,7 @@ def verify_rows(
         after: Place and hash of the entry before the first one.
         anchors: By place: hashes that these entries had.
         archived_by: Returns place and hash of the last entry that an entry records as archived;
-            ``None``: it records none.
+            ``None`` if it records none.
     """
     begin = seq, digest = after
     met = {FIRST_LINK}

@@ -472,7 +472,7 @@ class LeaderFacts:
         info: Of the cluster; ``None`` if not reported.
         ddds: Partitions that lost every replica.
         settings: By name.
-        since: When the leading process started, in its own words; ``None``: not reported.
+        since: When the leading process started, in its own words; ``None`` if not reported.
         duplications: Of tables that are duplicated.
         policies: Of periodic backups; none where these are disabled.
     """
@@ -501,7 +501,7 @@ class NodeFacts:
         is_answering: ``False`` if it could not be reached, or a request timed out: it was sent
             nothing more.
         disks: With what they held when the server counted last, which it does every ten minutes.
-        replicas: Every replica as it is now, with its disk; ``None``: not reported.
+        replicas: Every replica as it is now, with its disk; ``None`` if not reported.
         version: Of the server.
         started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.

@@ -373,7 +373,7 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     Args:
         config: The cluster.
         broker_web_url: Web address of the broker that owns the bundle, from a snapshot.
-        bundle: Only its topics; ``None``: all topics of the broker.
+        bundle: Only its topics; ``None`` for all topics of the broker.
     Returns:
         The table of :data:`core.schemas.pulsar.TOPICS`.
     Raises:

@@ -27,8 +27,8 @@ class RunChange:
     Attributes:
         subject: Bundle, partition or key.
         begun_at: Its intent was on record, ms.
-        ended_at: When its result was known, ms; ``None``: not yet.
-        landed: Who held the subject then; ``None``: unknown, or it is none that is held.
+        ended_at: When its result was known, ms; ``None`` if not yet.
+        landed: Who held the subject then; ``None`` if unknown or not held.
         is_split: The subject's parts are changed as well.
         run_id: Of which run.
         actor: Who requested it.

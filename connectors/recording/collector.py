@@ -75,7 +75,7 @@ class CollectorStatus:
         last_error: ``{"code", "message", "hint"}`` of it.
         next_due_at: When the next attempt is due.
         stopped_at: When the collector ended in good order.
-        history: How recording is doing; ``None``: nothing is recorded.
+        history: How recording is doing; ``None`` if nothing is recorded.
         retention_paused: Why old snapshots are not dropped by age for now; empty: they are.
     """
 

@@ -41,7 +41,7 @@ class Written:
         is_new: ``False``: the history had it already.
         rows: How many, of all kinds.
         events: How many events, steps of runs among them.
-        problem: What was left out of it; ``None``: nothing.
+        problem: What was left out of it; ``None`` if nothing.
     """
 
     taken_at: int
@@ -59,7 +59,7 @@ class ClusterMinutes:
         cluster: Trimtab's name of it.
         journal: Opens the journal of runs.
         shadow: What runs on every snapshot.
-        lease: Keeps back while another collector records the cluster; ``None``: never.
+        lease: Keeps back while another collector records the cluster; ``None`` if never.
     """
 
     def __init__(

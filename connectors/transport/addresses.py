@@ -100,7 +100,7 @@ class HostPattern:
         host: Lower case; with ``is_suffix`` what follows the first part of the name.
         is_suffix: Whether it reads ``*.domain``.
         network: An address range instead of a name.
-        port: ``None``: the ports of ``admin_urls``.
+        port: ``None`` for the ports of ``admin_urls``.
     """
 
     host: str
@@ -171,7 +171,7 @@ class CredentialHosts:
         Args:
             scheme: ``pulsar`` or ``pulsar+ssl``.
             host: Without its port.
-            port: ``None``: Pulsar's own.
+            port: ``None`` for Pulsar's own.
         """
         host = host.lower().rstrip(".")
         matching = [one for one in self._patterns if one.matches(host)]

@@ -77,7 +77,7 @@ def until(moment_s: float, *, max_bytes: int | None = None) -> Iterator[None]:
 
     Args:
         moment_s: When its time is up, on the monotonic clock, s.
-        max_bytes: What it may receive; ``None``: what the block around it may.
+        max_bytes: What it may receive; ``None`` for the limit of the outer block.
     """
     now = _limits.get(_NONE)
     changed = replace(now, until_s=min(now.until_s, moment_s))

@@ -352,7 +352,7 @@ class _Loop:
         return refusal_of(record, key, access.rules(), approver, self._plan_of)
 
     def _plan_of(self, run_id: RunId) -> Plan | None:
-        """Return the plan of a run; ``None``: the journal has no request of it."""
+        """Return the plan of a run; ``None`` if the journal has no request of it."""
         events = (entry.record.event for entry in self._open_journal().entries(run_id=run_id))
         return next((event.plan for event in events if isinstance(event, RunRequested)), None)
 

@@ -45,7 +45,7 @@ def needed_roles(plan: Plan, *, is_balancer_paused: bool = False) -> dict[str | 
         plan: Of which every step counts that changes something.
         is_balancer_paused: The run pauses the cluster's own balancer.
     Returns:
-        By namespace or table; ``None``: the whole cluster, for steps that belong to neither.
+        By namespace or table; ``None`` for the whole cluster, for steps that belong to neither.
     """
     found: dict[str | None, Role] = {None: "operator"} if is_balancer_paused else {}
     for step in plan.steps:
@@ -73,7 +73,7 @@ def plan_refusal(
         plan: Every namespace and table that it changes must be in the scope of the role.
         cluster: Where it is executed.
         action: What is refused.
-        role: That the action needs wherever the plan changes something; ``None``: as the steps do.
+        role: Role that the action needs for every change; ``None`` for the role of the steps.
         is_balancer_paused: The run pauses the cluster's own balancer.
     """
     needed = needed_roles(plan, is_balancer_paused=is_balancer_paused)
@@ -126,7 +126,7 @@ def refusal_of(
         key: The installation's key.
         access: Roles as they are now, not as they were when it was requested.
         approver: Role of those who may approve runs of the cluster.
-        plan_of: Returns the plan of a run, for requests that refer to one; ``None``: unknown, and
+        plan_of: Returns the plan of a run, for requests that refer to one; ``None`` if unknown, and
             the role must be for the whole cluster.
     """
     event = record.event

@@ -37,7 +37,7 @@ class Gate:
 
 
 def gate_of(session: Session) -> Gate | None:
-    """Return the gate in front of the next step; ``None``: there is none, or it was passed."""
+    """Return the gate in front of the next step; ``None`` if there is none, or it was passed."""
     wait_s = session.view.options.canary_s
     turn = session.turn
     if wait_s <= 0 or turn is None or not turn.step.is_paced:

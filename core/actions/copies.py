@@ -28,9 +28,9 @@ class CopyProgress:
     """Copy progress of a run.
 
     Attributes:
-        predicted_mb: By the plan; ``None``: unknown, 0: it copies nothing.
-        so_far_mb: By the steps that are done; ``None``: the cluster copies by itself, uncounted.
-        rate_mb_per_s: Of the copies that are done; ``None``: none is.
+        predicted_mb: By the plan; ``None`` if unknown, 0: it copies nothing.
+        so_far_mb: By the steps that are done; ``None`` if the cluster copies by itself, uncounted.
+        rate_mb_per_s: Of the copies that are done; ``None`` if none is.
     """
 
     predicted_mb: float | None

@@ -74,10 +74,10 @@ class Rehearsal:
     Attributes:
         state: How the run would end if every request were followed.
         sentence: The same for people.
-        refusal: Why it would not begin at all; ``None``: it would.
+        refusal: Why it would not begin at all; ``None`` if it would.
         steps: In the plan's order; of a refused run none would be sent, and the sentences say what
             would be without the refusal.
-        settings: What would be set, in order: ``(key, value)``; ``None``: taken away.
+        settings: What would be set, in order: ``(key, value)``; ``None`` if removed.
     """
 
     state: RunState

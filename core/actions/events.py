@@ -184,7 +184,7 @@ class PurposeChecked(_Event, frozen=True, kw_only=True):
 
     Attributes:
         purpose: The clause that is to hold: ``n1:34801 holds no replicas``.
-        holds: ``None``: the cluster could not be read.
+        holds: ``None`` if the cluster could not be read.
         sentence: What does not hold, or why that is unknown; empty: it holds.
     """
 
@@ -201,7 +201,7 @@ class RunEnded(_Event, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker after a run: weighted usage 0..1 and throughput in bytes/s; ``None``: unknown."""
+    """One broker after a run: usage 0..1 and throughput in bytes/s; ``None`` if unknown."""
 
     broker: str
     usage_ratio: float | None
@@ -224,7 +224,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     ``disturbed_by``: another run that began a step between the end and the snapshot: what is
     measured is not this run's doing alone.
     ``unassigned``: bundles with topics that the run took from their owners and that no broker
-    owns; ``None``: the snapshot does not show it.
+    owns; ``None`` if the snapshot does not show it.
     """
 
     snapshot_id: str

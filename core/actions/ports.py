@@ -182,7 +182,7 @@ class Cluster(Protocol):
         ...
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None``: take it away.
+        """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None`` to remove it.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.

@@ -60,7 +60,7 @@ def watch(
     Args:
         session: The run.
         step: The step, begun.
-        action: The one that sent it; ``None``: another worker, which is gone.
+        action: The one that sent it; ``None`` if another worker, now gone, sent it.
         spent_s: How much of the time has passed already; once is looked in any case.
     Returns:
         How it ended; ``UNKNOWN`` when that cannot be determined.

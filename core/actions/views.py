@@ -34,8 +34,8 @@ class StepView:
         index: Place in the plan, from 0.
         step: The step itself.
         state: Its state.
-        before: What was seen when it was begun; ``None``: it was not.
-        result: What became of it; ``None``: nothing yet.
+        before: What was seen when it was begun; ``None`` if it was not.
+        result: What became of it; ``None`` if pending.
         begun_at: When the intent was written, aware UTC.
         ended_at: When the (latest) ending was written.
         took_ms: From the intent to the visible effect.
@@ -103,11 +103,11 @@ class SettingView:
 
     Attributes:
         key: Upstream key.
-        before: Its dynamic value before; ``None``: it had none.
+        before: Its dynamic value before; ``None`` if it had none.
         during: Its value during the run, the latest.
         earlier: Values that the run gave it before that one.
         is_changed: The change was made; otherwise only the intent is on record.
-        result: How it was left; ``None``: not tried yet.
+        result: How it was left; ``None`` if not tried yet.
         sentence: The same for people.
         set_again: Why it was set once more during the run, one sentence each time.
     """
@@ -161,11 +161,11 @@ class RunView:
         takeovers: How often another worker had to go on with it.
         steps: In the plan's order.
         control: The latest control request of a person; ``None`` if there is none.
-        decision: Whether another person approved or rejected it; ``None``: neither.
+        decision: Whether another person approved or rejected it; ``None`` if neither.
         resumed_over: Places of steps that left something unserved when a person resumed the run.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
-        purpose: Whether what it is for held at the end; ``None``: not checked.
+        purpose: Whether what it is for held at the end; ``None`` if not checked.
         measured: The result.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.

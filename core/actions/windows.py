@@ -20,10 +20,10 @@ class Window:
         kind: ``freeze``: nothing is changed in it; ``maintenance``: only in one of these is
             anything changed.
         reason: For people.
-        starts: Of one that is once; ``None``: since ever.
-        ends: Of one that is once; ``None``: for ever.
+        starts: Of one that is once; ``None`` if unlimited.
+        ends: Of one that is once; ``None`` if endless.
         days: Of a weekly one: the days on which it starts, Monday is 0; empty: every day.
-        from_min: Of a weekly one: minutes after midnight; ``None``: it is not weekly.
+        from_min: Of a weekly one: minutes after midnight; ``None`` if not weekly.
         until_min: The same of its end; not after ``from_min``: on the next day.
     """
 

@@ -59,7 +59,7 @@ class Facts:
     Attributes:
         cluster: Its name.
         now: Aware UTC.
-        taken_at: Of the newest snapshot; ``None``: there is none.
+        taken_at: Of the newest snapshot; ``None`` if there is none.
         gauges: Figures of it.
         findings: Of it.
         runs: The latest runs, newest first.
@@ -134,7 +134,7 @@ class Alert:
         sentence: As of the latest look.
         hint: What to do.
         since: Since when it holds, aware UTC.
-        told_at: When its present state was told last; ``None``: it has to be told.
+        told_at: When its present state was told last; ``None`` if it has to be told.
         ended_at: When it ceased to hold.
         measured: The value of the latest look, with its unit; empty: it is no number.
         limit: What the value is measured against, with its unit; empty: nothing.
@@ -153,7 +153,7 @@ class Alert:
 
     @property
     def sent_at(self) -> datetime | None:
-        """When a target got its present state last; ``None``: none did."""
+        """When a target got its present state last; ``None`` if none did."""
         # one that ends before it was sent has told_at = ended_at: its end is not sent either
         return None if self.told_at == self.ended_at else self.told_at
 

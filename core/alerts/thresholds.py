@@ -55,7 +55,7 @@ class ThresholdChange:
     Attributes:
         at: When, aware UTC.
         field: Of :class:`Limits`.
-        value: The new one; ``None``: as configured again.
+        value: The new one; ``None`` to reset it.
         by: Who.
         reason: Why.
     """
@@ -72,8 +72,8 @@ def requested(rule: str, threshold: float | None, minutes: float | None) -> dict
 
     Args:
         rule: Code of the rule.
-        threshold: In the unit of the rule; ``None``: it stays.
-        minutes: That the condition must hold; ``None``: they stay.
+        threshold: In the unit of the rule; ``None`` if it stays.
+        minutes: That the condition must hold; ``None`` if they stay.
     Raises:
         UnknownNameError: No such rule, or none with thresholds.
         InputError: Nothing is to change, the rule does not have it, or it is no such number.

@@ -39,7 +39,7 @@ class Outcome:
         moves: Bundles or replicas that moved, in all rounds.
         returned: Of these, moves back to where one had been.
         deviation: Farthest distance of a server's load from the mean at the end, share of the mean;
-            ``None``: unknown.
+            ``None`` if unknown.
         converges: Whether nothing moves any more, however long one waits; in a simulation that is
             too short for that, whether nothing has moved back.
         rounds: Rounds until then, or all that were simulated.
@@ -182,10 +182,10 @@ class Cause:
         keys: Settings concerned, the deciding one first, upstream names.
         objects: What it is about: brokers, bundles, nodes, partitions, policies.
         summary: One short sentence: the cause, with the value measured and the limit.
-        effect: What the fix changes; ``None``: a fact, which has no effect on balance.
+        effect: What the fix changes; ``None`` for a fact, which has no effect on balance.
         fix: Settings and configuration lines.
         hint: What to do, one sentence.
-        measured: The value that decides, in ``unit``; ``None``: no number does.
+        measured: The value that decides, in ``unit``; ``None`` if no number does.
         threshold: What it is compared with.
         unit: Of both.
         severity: Of a fact, or of the findings that a proven cause explains.
@@ -244,7 +244,7 @@ class Diagnosis:
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
         target_ratio: Deviation that is even enough, of the system.
-        verdict: On the whole cluster; ``None``: only load was examined, under assumed settings.
+        verdict: On the whole cluster; ``None`` if only load was examined, under assumed settings.
         outlook: Where the balancer ends by itself, one sentence; empty: not simulated.
         seconds: The time that the simulations had.
     """

@@ -21,7 +21,7 @@ class Fix:
     """Values that a fix sets.
 
     Attributes:
-        wanted: Dynamic settings to set, ready for a plan; ``None``: reset to the default.
+        wanted: Dynamic settings to set, ready for a plan; ``None`` resets it to the default.
         lines: Lines for the servers' configuration file, each with a restart of them one by one.
         restart: Whether part of it takes effect only when a server starts.
     """
@@ -78,7 +78,7 @@ class Finding:
         sentence: One sentence with its numbers.
         measured: What was found, where it is one number or value.
         limit: What ``measured`` should be, or should not pass.
-        since: When it began, where the snapshot has that; ``None``: it does not.
+        since: When it began, where the snapshot has that; ``None`` if it does not.
         evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
         hint: One sentence: what to do; empty when there is nothing to do.
         consequence: What follows from it, a sentence; empty where ``sentence`` has it.

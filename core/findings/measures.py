@@ -37,7 +37,7 @@ class Spread:
         brokers: Broker ids in the order of the snapshot's rows.
         values: Shape ``(n_brokers,)``, same order; NaN where unknown.
         set_aside: Shape ``(n_brokers,)``: empty on purpose, so no part of mean and deviation;
-            ``None``: none is.
+            ``None`` if none is.
     """
 
     name: str

@@ -34,7 +34,7 @@ class Bounds:
     """Bounds of every plan.
 
     Attributes:
-        least_bytes_per_s: Has to move at least; ``None``: nothing reaches the band.
+        least_bytes_per_s: Has to move at least; ``None`` if nothing reaches the band.
         min_peak: Load that the busiest broker cannot come below, measure's unit; 0: unknown.
         deviation_floor: Deviation that cannot be undercut, share of the mean.
     """
@@ -188,7 +188,7 @@ class Transport:
         return bool(self.allowed.all() and has_enough.all())
 
     def min_flow(self, band: Band) -> float | None:
-        """Return the least traffic that has to move, bytes/s; ``None``: nothing does it."""
+        """Return the least traffic that has to move, bytes/s; ``None`` if nothing does it."""
         rows, limits = [self._net], [band.high / self.unit - self.load]
         if np.isfinite(band.low):
             rows.append(-self._net)

@@ -35,7 +35,7 @@ class Move:
         source: Its owner.
         destination: Who shall have it.
         bytes_per_s: In plus out.
-        clients: Producers plus consumers that reconnect; ``None``: unknown.
+        clients: Producers plus consumers that reconnect; ``None`` if unknown.
         topics: Topics that are closed and opened again.
         msgs_per_s: In plus out.
         disruption: One point for each producer, consumer and topic and for each 1,000 msg/s;
@@ -103,7 +103,7 @@ class Proposal:
         deviation_before: Farthest distance of a broker from the mean, share of the mean; with a
             relief line: how far the busiest broker is above it, share of the line.
         deviation_after: The same after all moves.
-        lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None``: it is proven
+        lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None`` if it is proven
             that no plan reaches it.
         deviation_floor: No plan comes below this: load that cannot move, and the largest bundle,
             which has to be somewhere.

@@ -202,7 +202,7 @@ def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Bin
     Args:
         balance: After the moves.
         band: The goal.
-        max_moves: The budget that does not suffice; ``None``: there is none, or it does.
+        max_moves: The budget that does not suffice; ``None`` if there is none, or it does.
     """
     fleet = balance.fleet
     violation = np.where(fleet.known, band.violation(balance.load), 0.0)

@@ -196,7 +196,7 @@ class PegasusColumns:
         return found
 
     def max_deviation(self, *, primaries_only: bool) -> float | None:
-        """Return the deviation that is largest either way, with its sign; ``None``: unknown."""
+        """Return the deviation that is largest either way, with its sign; ``None`` if unknown."""
         found = self.deviations(primaries_only=primaries_only)
         known = found[np.isfinite(found)]
         return float(known[np.abs(known).argmax()]) if known.size else None

@@ -40,7 +40,7 @@ class PrimaryChoice:
     """Choice of the primary.
 
     Attributes:
-        node: ``None`` for no node.
+        node: ``None`` if no node.
         reason: One sentence.
         is_reason_ours: Upstream would show no reason here (PG-1).
     """

@@ -77,7 +77,7 @@ class Cure:
 
     Attributes:
         status: How the guardian calls it now.
-        action: What it sends; ``None``: nothing.
+        action: What it sends; ``None`` if nothing.
         reason: One sentence for people.
         is_from_pending: The action was proposed before, by a person or by the balancer.
         drops_pending: What was pending cannot be done any more and is discarded, all of it.
@@ -327,7 +327,7 @@ def adds_to_send(
 
     Args:
         wanted: Partition and action, in the order of table name and index.
-        most_per_node: ``add_secondary_max_count_for_one_node``; ``None``: no flow control.
+        most_per_node: ``add_secondary_max_count_for_one_node``; ``None`` if no flow control.
     """
     urgent = [at for at, (config, _) in enumerate(wanted) if not config.secondaries]
     others = [at for at, (config, _) in enumerate(wanted) if config.secondaries]

@@ -65,7 +65,7 @@ class Membership:
         secondary_counts: Shape ``(n,)``.
         max_replica_counts: Shape ``(n,)``: wanted replicas.
         tables: Shape ``(n,)``: place of the table.
-        is_child: Shape ``(n,)``: an unregistered child of a partition split; ``None``: there are
+        is_child: Shape ``(n,)``: an unregistered child of a partition split; ``None`` if there are
             none.
     """
 

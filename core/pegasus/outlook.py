@@ -37,9 +37,9 @@ class Outlook:
         cure: What the guardian does; its reason names both cases where they differ.
         is_sure: It does not hang on what only the meta server knows.
         dropped: Former members as diagnosed; empty: no diagnosis of it.
-        reported_reason: The meta server's reason for a lost partition; ``None``: none known,
+        reported_reason: The meta server's reason for a lost partition; ``None`` if none known,
             empty: it gave none.
-        choice: Whom the shell's diagnosis would make primary; ``None``: it lost not every replica.
+        choice: The shell's choice of a primary; ``None`` if not every replica was lost.
     """
 
     config: PartitionConfig

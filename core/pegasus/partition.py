@@ -125,8 +125,8 @@ class PartitionMemory:
         pending: Actions still to be done; only the first is ever sent.
         is_pending_abnormal: The learner of the first action has failed since it began.
         dropped: Ascending by time.
-        prefered_dropped: Index into ``dropped`` at which the search starts; ``None``: at its end.
-        learner: Last report of the node that the first action adds, while it learns; ``None``: it
+        prefered_dropped: Index into ``dropped`` at which the search starts; ``None`` for its end.
+        learner: Last report of the node that the first action adds, while it learns; ``None`` if it
             has not reported that it learns.
         serving: Disk tag by node, of members that have reported their replica.
     """

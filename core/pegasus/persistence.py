@@ -59,7 +59,7 @@ def copies_text(replicas: Iterable[tuple[str, ReplicaEntry]]) -> str:
 
 
 def parse_copies(text: str | None) -> tuple[Copy, ...] | None:
-    """Return the replicas that a snapshot keeps; ``None``: they were not read."""
+    """Return the replicas that a snapshot keeps; ``None`` if they were not read."""
     return None if text is None else tuple(Copy(**one) for one in json.loads(text))
 
 
@@ -74,7 +74,7 @@ def ddd_remedy(
     Args:
         config: The partition.
         alive: Names of the living nodes.
-        copies: Replicas that servers report of it; ``None``: they were not read.
+        copies: Replicas that servers report of it; ``None`` if they were not read.
 
     Source: Pegasus ``partition_guardian::on_missing_primary`` (the last two decide),
     ``fs_manager`` and ``disk_cleaner`` (``.err``, ``.gar``, ``.ori``).

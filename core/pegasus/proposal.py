@@ -56,7 +56,7 @@ class Proposal:
         app_id: Table.
         index: Place in the table.
         actions: In the order of their execution, with registered names only.
-        kind: What it is called; ``None``: a single change.
+        kind: What it is called; ``None`` for a single change.
     """
 
     app_id: int

@@ -63,7 +63,7 @@ class Changeable:
     Attributes:
         setting: Its name, key, kind, compiled default and meaning.
         whose: Of the leading meta server, or of every replica server.
-        shipped: What the shipped configuration says; ``None``: nothing else than compiled.
+        shipped: What the shipped configuration says; ``None`` if only compiled values are known.
     """
 
     setting: ServerSetting
@@ -171,7 +171,7 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
     Args:
         one: Which.
         facts: The snapshot.
-        server: For a setting of replica servers the registered name of one; ``None``: of every
+        server: For a setting of replica servers the registered name of one; ``None`` for every
             living one, as a JSON object of node to value where they differ.
     """
     if one.whose == "meta":

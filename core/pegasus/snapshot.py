@@ -191,7 +191,7 @@ class PegasusFacts:
 
     @property
     def stored_level(self) -> FunctionLevel | None:
-        """The level that was set; ``None``: unknown, or none of the five."""
+        """The level that was set; ``None`` if unknown, or none of the five."""
         text = self.snapshot.settings.get(STORED_LEVEL)
         try:
             return None if text is None else level_of(int(text))
@@ -200,7 +200,7 @@ class PegasusFacts:
 
     @property
     def effective_level(self) -> FunctionLevel | None:
-        """The effective level; ``None``: unknown."""
+        """The effective level; ``None`` if unknown."""
         text = self.snapshot.settings.get(EFFECTIVE_LEVEL)
         try:
             return None if text is None else parse_level(text)

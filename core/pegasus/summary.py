@@ -55,11 +55,11 @@ class NodeSummary:
         primaries: It serves.
         secondaries: It keeps.
         carried: By its replicas.
-        disk_capacity_mb: Of its disks; ``None``: unknown.
+        disk_capacity_mb: Of its disks; ``None`` if unknown.
         disk_available_mb: The same.
-        memory_mb: Resident; ``None``: unknown.
-        learning: Replicas that it is copying; ``None``: unknown.
-        version: ``None``: unknown.
+        memory_mb: Resident; ``None`` if unknown.
+        learning: Replicas that it is copying; ``None`` if unknown.
+        version: ``None`` if unknown.
         stats: What ``nodes -u -q`` and ``server_stat`` show of it, by column of the snapshot.
     """
 
@@ -133,7 +133,7 @@ class TableSummary:
         partition_count: Partitions.
         max_replica_count: Wanted replicas.
         carried: By its replicas.
-        states: Partitions by state, counting ``states``; ``None``: they were not read.
+        states: Partitions by state, counting ``states``; ``None`` if they were not read.
         listed: Counting ``listed`` by upstream's words; the same.
         unwritable: Partitions that take no write now, for whatever reason; the same.
         notes: What else concerns its clients or the balancer, a few words each.

@@ -55,10 +55,10 @@ class Throttle:
         value: Its value.
         requests: Which requests.
         unit: What is counted.
-        delay_per_s: Above so much a second in a partition requests are delayed; ``None``: never.
+        delay_per_s: Above so much a second in a partition requests are delayed; ``None`` if never.
         delay_ms: By so long.
         reject_per_s: Above so much a second in a partition they are rejected with ``ERR_BUSY``;
-            ``None``: never.
+            ``None`` if never.
     """
 
     key: str

@@ -52,9 +52,9 @@ def judge_balance(
     Args:
         counts: As read; at steady they forecast one round, at lively they are the last one.
         level: The effective one.
-        unhealthy_count: Partitions that the guardian does not call healthy; ``None``: unknown.
-        is_cluster_policy: ``balance_cluster``; ``None``: unknown.
-        partition_count: Partitions in all; ``None``: unknown.
+        unhealthy_count: Partitions that the guardian does not call healthy; ``None`` if unknown.
+        is_cluster_policy: ``balance_cluster``; ``None`` if unknown.
+        partition_count: Partitions in all; ``None`` if unknown.
         down: Names of the nodes that are down.
         splitting_count: Children of partition splits that have not registered.
     """

@@ -81,9 +81,9 @@ class BrokerExpectation:
 
     Attributes:
         broker: Its id.
-        usage_before: Weighted usage, 0..1; ``None``: unknown.
+        usage_before: Weighted usage, 0..1; ``None`` if unknown.
         usage_after: The same afterwards.
-        throughput_before: In plus out, bytes/s; ``None``: unknown.
+        throughput_before: In plus out, bytes/s; ``None`` if unknown.
         throughput_after: The same afterwards.
     """
 
@@ -104,7 +104,7 @@ class NodeExpectation:
         primaries_after: The same afterwards.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same afterwards.
-        received_mb: What is copied onto it meanwhile; ``None``: unknown.
+        received_mb: What is copied onto it meanwhile; ``None`` if unknown.
     """
 
     node: str
@@ -125,17 +125,17 @@ class Expected:
         usage_deviation_after: The same for the most likely outcome.
         throughput_deviation_before: The same of throughput.
         throughput_deviation_after: The same of throughput for the most likely outcome.
-        moved_bytes_per_s: Throughput of the bundles that are unloaded; ``None``: unknown.
-        clients: Producers and consumers that will reconnect; ``None``: unknown.
-        topics: Topics that are closed and opened again; ``None``: unknown.
+        moved_bytes_per_s: Throughput of the bundles that are unloaded; ``None`` if unknown.
+        clients: Producers and consumers that will reconnect; ``None`` if unknown.
+        topics: Topics that are closed and opened again; ``None`` if unknown.
         is_exact: Every outcome was enumerated; otherwise they were sampled.
         brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
         nodes: The nodes that lose or gain a role, by name; of systems with replicas.
-        copied_mb: What is copied between nodes; ``None``: unknown.
+        copied_mb: What is copied between nodes; ``None`` if unknown.
         unloaded_by_cluster: Bundles that the cluster unloads by itself because of a step; they are
             no steps. Unset: none. It is left out of plans then, so that those of before it was
             there keep their ids.
-        limited_clients: Producers and consumers whose limits change; ``None``: unknown, unset:
+        limited_clients: Producers and consumers whose limits change; ``None`` if unknown, unset:
             none, likewise.
     """
 

@@ -93,7 +93,7 @@ class FixFinder:
 
     @cached_property
     def _governors(self) -> Mapping[str, IsolationPolicy | None]:
-        """Namespace to the policy that governs it, the first that matches; ``None``: none does."""
+        """Namespace to its policy, the first that matches, or ``None`` if none does."""
         policies = self.serving.view.policies
         return {name: governing_policy(policies, name) for name in self._namespaces}
 

@@ -159,7 +159,7 @@ class Explanation:
         return whole if trace is None else (*whole, *trace.gates)
 
     def deciding_gate(self, broker: str) -> Gate | None:
-        """Return the gate that decides about a broker; ``None``: none does by itself.
+        """Return the gate that decides about a broker; ``None`` if none does alone.
 
         The shut one of its own, or its first where all are open; else the shut one of the cluster:
         of alternatives that are all shut, the nearest.
@@ -341,7 +341,7 @@ class Condition:
         name: In a few words.
         is_met: Whether it holds; one that does not is the last.
         sentence: Why.
-        measured: What was measured, in ``unit``; ``None``: the condition is a fact, not a number.
+        measured: What was measured, in ``unit``; ``None`` if the condition is a fact, not a number.
         threshold: What it is compared with.
         unit: Of both, as in :class:`~core.pulsar.shedding.Gate`; blank without numbers.
         distance: How much ``measured`` has to change until the verdict turns; above zero while the

@@ -40,9 +40,9 @@ class LeaderActivity:
     """The leader's activity in a snapshot.
 
     Attributes:
-        leader: Broker id; ``None``: none, or unknown.
-        elected_at: When its znode was created, ms since the epoch; ``None``: unknown.
-        written_at: When a leader wrote averages last, ms since the epoch; ``None``: unknown.
+        leader: Broker id; ``None`` if none, or unknown.
+        elected_at: When its znode was created, ms since the epoch; ``None`` if unknown.
+        written_at: When a leader wrote averages last, ms since the epoch; ``None`` if unknown.
         age_s: Since the later of both, seconds: so long the leader has had nothing written.
         interval_s: Interval at which it writes, seconds.
         unexamined: Why this could not be judged; blank: it was.

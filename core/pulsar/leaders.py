@@ -28,8 +28,8 @@ class LeaderChange:
 
     Attributes:
         at: When it was seen, aware UTC: the later of two minutes.
-        before: Who led; ``None``: none, or unknown.
-        after: Who leads from then; ``None``: none, or unknown.
+        before: Who led; ``None`` if none, or unknown.
+        after: Who leads from then; ``None`` if none, or unknown.
     """
 
     at: datetime
@@ -42,9 +42,9 @@ class Lead:
     """A stretch of time with one leader.
 
     Attributes:
-        broker: Who; ``None``: none, or unknown.
-        since: When it began; ``None``: before what is recorded.
-        until: When it ended; ``None``: it lasts.
+        broker: Who; ``None`` if none, or unknown.
+        since: When it began; ``None`` if before what is recorded.
+        until: When it ended; ``None`` if it lasts.
     """
 
     broker: str | None
@@ -57,11 +57,11 @@ class LeaderHistory:
     """Recorded leadership.
 
     Attributes:
-        leader: Now; ``None``: none, or unknown.
-        since: When its znode was created, else when it was first seen; ``None``: unknown.
+        leader: Now; ``None`` if none, or unknown.
+        since: When its znode was created, else when it was first seen; ``None`` if unknown.
         leads: The newest first.
         changes: How many were recorded.
-        per_day: Changes a day of what is recorded; ``None``: under an hour is.
+        per_day: Changes a day of what is recorded; ``None`` if under an hour is.
         sentence: In words.
     """
 
@@ -83,9 +83,9 @@ def leader_history(
 
     Args:
         leader: Who leads in the snapshot that is shown.
-        created_at: When the leader's znode was created; ``None``: unknown.
+        created_at: When the leader's znode was created; ``None`` if unknown.
         changes: Recorded ones up to that snapshot, in any order.
-        span: First and last recorded minute; ``None``: nothing is recorded.
+        span: First and last recorded minute; ``None`` if nothing is recorded.
     """
     ordered = sorted(changes, key=lambda one: one.at)
     leads = _leads(leader, created_at, ordered)

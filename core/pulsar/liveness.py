@@ -74,7 +74,7 @@ class BrokerLiveness:
         state: One of :data:`STATES`.
         is_registered: Whether the registry lists it.
         session_id: ZooKeeper session of its registration, else of its bundles; 0: none, the znodes
-            are no ephemerals; ``None``: unknown.
+            are no ephemerals; ``None`` if unknown.
         reported_at: When it last reported, ms since the epoch.
         report_age_s: How old that is, compared with the newest report where all are old.
         entry_at: When the newest znode was created that it created, ms since the epoch.
@@ -146,7 +146,7 @@ class Liveness:
             name.
         interval_s: Longest interval at which a broker must report, seconds.
         late_s: Age above which a report is late, seconds.
-        all_old_s: Age of the newest report where every one is late, seconds; ``None``: not so.
+        all_old_s: Age of the newest report where every one is late, seconds; ``None`` if not so.
         silent: What the addresses of registered brokers did that gave no answer, by broker.
         silent_fleet: Whether none of several registered brokers gave one, so that it says nothing
             about each of them.
@@ -441,7 +441,7 @@ class _Signs:
         session: As :attr:`BrokerLiveness.session_id`.
         is_late: Whether its report is late.
         is_gone: Whether nothing else is newer either.
-        silent_s: Since its last sign of life, seconds; ``None``: there is none.
+        silent_s: Since its last sign of life, seconds; ``None`` if there is none.
         probe: What its address did.
     """
 

@@ -64,10 +64,10 @@ class TopicLookup:
         hash: Position on the ring.
         namespace: Of the topic.
         bundle: Name of the bundle that holds the position.
-        owner: Broker id; ``None``: the bundle is unassigned, or its owner is unknown.
+        owner: Broker id; ``None`` if the bundle is unassigned, or its owner is unknown.
         is_owner_known: False: it is unknown whether the bundle has an owner.
         owner_service_url: Where clients connect, ``None`` when unknown.
-        service: Whether a broker serves the bundle; ``None``: the snapshot does not have it.
+        service: Whether a broker serves the bundle; ``None`` if the snapshot does not have it.
         steps: How it was found.
         notes: What to know about the answer.
     """
@@ -148,7 +148,7 @@ def lookup_topic(
     Args:
         snapshot: Its bundles, namespaces and brokers.
         topic: Any form that :func:`parse_topic_name` takes.
-        settings: For the assignment class; ``None``: the active ones.
+        settings: For the assignment class; ``None`` for the active ones.
     Raises:
         InputError: It is no topic name.
         UnknownNameError: The snapshot does not have its namespace.

@@ -199,7 +199,7 @@ def measures_of(
         columns: Returns a column of the brokers by its name; NaN where unknown.
         counts: Movable bundles that each owns.
         target: What the cluster is judged by.
-        emptied_at: Since when each is empty, ms; NaN where it was not emptied; ``None``: none was.
+        emptied_at: Start of each drain, ms; NaN where not drained; ``None`` if none was.
     """
     aside = None if emptied_at is None else drained(emptied_at, counts)
     traffic, rate = _total(columns, "msg_throughput"), _total(columns, "msg_rate")

@@ -298,8 +298,8 @@ class PolicyChange:
     Attributes:
         policy: Its kind, a key of :data:`POLICY_KINDS`.
         name: Of the policy, or of its namespace or bundle.
-        before: Value when the change was planned; ``None``: not set.
-        value: New value, a JSON document or a plain text; ``None``: removed.
+        before: Value when the change was planned; ``None`` if not set.
+        value: New value, a JSON document or a plain text; ``None`` if removed.
         cluster: The cluster's own name, part of some addresses.
     """
 

@@ -178,7 +178,7 @@ def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Differe
 
 
 def upstream_words(value: Any) -> str:
-    """Return a typed value as brokers write it; ``None``: empty.
+    """Return a typed value as brokers write it; ``None`` if empty.
 
     Example:
         >>> upstream_words(True), upstream_words(("a", "b")), upstream_words(0.5)
@@ -202,7 +202,7 @@ def set_command(wanted: Mapping[str, Any], cluster: str, more: str = "") -> str:
     """Return the ``trimtab set`` that makes a plan of dynamic settings; empty without any.
 
     Args:
-        wanted: Upstream key to value; ``None``: reset to the default.
+        wanted: Upstream key to value; ``None`` resets it to the default.
         cluster: Name of the cluster.
         more: Further words of the command, such as the configuration.
     """

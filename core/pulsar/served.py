@@ -46,8 +46,8 @@ class Service:
 
     Attributes:
         state: One of :data:`core.pulsar.owners.STATES`.
-        is_served: ``None``: unknown.
-        since: Since when it is not, ms since the epoch; ``None``: unknown, or it is served.
+        is_served: ``None`` if unknown.
+        since: Since when it is not, ms since the epoch; ``None`` if unknown, or it is served.
         age_s: That in seconds before the snapshot.
         why_not: A clause; blank where it is served.
         next_lookup: What the next lookup of a topic in it does, a sentence; blank where it is

@@ -31,7 +31,7 @@ class ServingRow:
     """Namespaces that the same brokers may serve.
 
     Attributes:
-        policy: That governs them; ``None``: those without a policy.
+        policy: That governs them; ``None`` for those without a policy.
         namespaces: Names, in order.
         bundles: That can move.
         misplaced: Of those, on brokers that may not serve them.

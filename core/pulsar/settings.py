@@ -271,7 +271,7 @@ def effective_settings(
     Args:
         snapshot: Its ``settings`` table, and the brokers' versions for the release line.
         overrides: ``{key: value}`` of a what-if, which win over everything.
-        release: A line or one of its versions; ``None``: the version that most brokers run. A line
+        release: A line or version; ``None`` for the version that most brokers run. A line
             that the brokers run is used in place of their own version.
     Raises:
         UnknownNameError: A release or an override that does not exist.

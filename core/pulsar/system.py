@@ -180,7 +180,7 @@ def measured(
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
-        disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
+        disturbed_by: Another run of the cluster that began a step in between; ``None`` if none did.
     """
     found = measure(snapshot)
     return RunMeasured(
@@ -204,7 +204,7 @@ def measured(
 def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | None:
     """Return the bundles that the run unloaded and that are unassigned and in use.
 
-    ``None``: the snapshot does not have the owner of such a bundle.
+    ``None`` if the snapshot does not have the owner of such a bundle.
     """
     steps = [step for step in view.steps if _may_be_unserved(step)]
     whole = pa.array([step.step.subject for step in steps if not step.step.has_parts], pa.string())

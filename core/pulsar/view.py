@@ -88,7 +88,7 @@ class LoadView:
         own_class: Load manager class of the deciding broker.
         notes: Sentences on what had to be assumed.
         unreadable_policies: Name of each isolation policy that cannot be read, and why.
-        extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
+        extensible: Published data of the extensible manager's brokers, or ``None``.
         sheds_system: Whether the release's shedding picks bundles of ``pulsar/system``.
         dead: Why a broker is given no bundle, by broker: those dead or suspected; see
             :mod:`core.pulsar.liveness`.

@@ -81,7 +81,7 @@ def after_each(
         reported: Whether a report names the bundle.
         seeds: Of :func:`seeds_of`.
         counts: Samples of each round.
-        since: First round whose samples each bundle takes; ``None``: all take all.
+        since: First round whose samples each bundle takes; ``None`` if all take all.
     """
     lasts = {rate: column_values(bundles, rate) for rate in RATES}
     changed: dict[str, pa.Array] = {}
@@ -126,7 +126,7 @@ class TermAverages:
             reported: Whether a report names the bundle.
             seeds: Of :func:`seeds_of`.
             counts: Samples of each round.
-            since: First round whose samples each bundle takes; ``None``: all take all.
+            since: First round whose samples each bundle takes; ``None`` if all take all.
         """
         held, averages, most = self.held, dict(self.values), self.most
         if _is_at_rest(lasts, reported, averages, held >= most):

@@ -62,7 +62,7 @@ def simulate(
     Args:
         snapshot: The start.
         run: What is simulated.
-        placement: Class name of the placement strategy; ``None``: the active one.
+        placement: Class name of the placement strategy; ``None`` for the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Raises:
@@ -155,7 +155,7 @@ def assumed_settings(
     Args:
         snapshot: Whose settings.
         strategy: Of shedding.
-        placement: Class name; ``None``: the active one.
+        placement: Class name; ``None`` for the active one.
         overrides: Upstream key to value.
         release: Release line to assume.
     Raises:

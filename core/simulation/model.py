@@ -97,7 +97,7 @@ class RoundResult:
         moves: What moved.
         skipped: Bundles that the strategy picked and the load manager left, by reason.
         deviation: Farthest distance of a broker's traffic from the mean afterwards, share of the
-            mean; ``None``: unknown.
+            mean; ``None`` if unknown.
         usage_deviation: How far the highest usage is above the mean afterwards, share of it.
         moved_bytes_per_s: Traffic of the moves.
         clients: Producers and consumers that reconnect; unknown ones count as none.
@@ -146,7 +146,7 @@ class Simulation:
         interval_minutes: From the end of a round to the next one.
         grace_minutes: How long a bundle rests after an unload.
         ending: Why it stopped.
-        rounds_to_converge: Rounds until nothing moves any more (0: from the start); ``None``: the
+        rounds_to_converge: Rounds until convergence (0: from the start); ``None`` if the
             horizon came first.
         deviation_before: Before anything changed, what-if included.
         rounds: The what-if's round 0 first, where there is one.

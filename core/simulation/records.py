@@ -55,7 +55,7 @@ def after_reports(
         settings: For the weights, the share of history and the number of hottest bundles.
         minutes: Since the last records.
         touched: Brokers that gave or took a bundle.
-        tops: What :func:`top_bundles` gives; ``None``: it is worked out of the bundles, which a
+        tops: What :func:`top_bundles` gives; ``None`` if it is worked out of the bundles, which a
             snapshot without them must not leave to it.
     """
     later = snapshot.manifest.taken_at + timedelta(minutes=minutes)

@@ -118,7 +118,7 @@ class SystemRecord:
         load: Reads a snapshot directory; raises ``SnapshotError``.
         events: Returns rows of ``events`` for what happened between two snapshots, without who did
             it.
-        servers: How the load of its servers is read; ``None``: no page shows it.
+        servers: How the load of its servers is read; ``None`` if no page shows it.
         setting_subjects: Returns the subjects that a setting, by its key in runs, has in rows of
             ``events``; the key is one of them.
     """
@@ -139,7 +139,7 @@ class SystemRecord:
 
         Args:
             snapshot: Of this system.
-            tables: Names of its tables; ``None``: those that say how large a cluster is.
+            tables: Names of its tables; ``None`` for those that say how large a cluster is.
         """
         uncounted = self.uncounted(snapshot)
         sizes = []

@@ -43,7 +43,7 @@ class SparkOptions:
     Attributes:
         master: ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://...`` or, through Spark
             Connect, ``sc://host:port``.
-        java_home: Directory of the Java runtime for the driver; ``None``: ``JAVA_HOME``'s.
+        java_home: Directory of the Java runtime for the driver; ``None`` for ``JAVA_HOME``'s.
         conf: Further options by their Spark names; they win over ours. On executors of other
             machines ``spark.pyspark.python`` names an interpreter that has Trimtab, for example one
             out of ``spark.archives``.

@@ -44,7 +44,7 @@ def snapshot_rows(
         name: Of the table.
         schema: Of the columns that are wanted; the others are not read.
         row_number: Name of a column with the row's place in its table, from 0: Spark keeps no
-            order; ``None``: there is none.
+            order; ``None`` if there is none.
     Raises:
         InputError: No directory was named.
     """

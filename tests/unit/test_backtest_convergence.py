@@ -58,7 +58,7 @@ def test_one_that_does_not_converge_is_passed_over_and_the_reason_is_given():
     assert best is not None
     assert best["candidate"] == "c3"
     assert {row["candidate"] for row in changes} == {"c3"}
-    assert "c2: Not recommended: simulated, it does not converge" in words
+    assert "c2: Not recommended: the simulation does not converge" in words
 
 
 def test_nothing_is_recommended_where_none_can_be_simulated():

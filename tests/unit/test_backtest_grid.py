@@ -40,7 +40,7 @@ THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
         ('{"placement": ["LeastUsed"]}', UnknownNameError, "No placement strategy"),
         ('{"settings": []}', InputError, "`settings` of the grid is a list"),
         ('{"settings": {"loadBalancerBrokerThreshold": [1]}}', UnknownNameError, "Did you mean"),
-        (f'{{"settings": {{"{THRESHOLD}": ["much"]}}}}', InputError, "takes a whole number"),
+        (f'{{"settings": {{"{THRESHOLD}": ["much"]}}}}', InputError, "must be a whole number"),
         (
             '{"settings": {"loadBalancerLoadSheddingStrategy": ["x"]}}',
             InputError,

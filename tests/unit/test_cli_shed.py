@@ -129,7 +129,7 @@ def test_people_read_the_verdict_first_and_then_each_broker(trimtab: Trimtab, th
         "ThresholdShedder unloads 1 bundle from 1 broker over the threshold of 57.5%"
     )
     assert "100% 10.1.0.3:8080" in out
-    assert "usage 37.5% is 20.0 points under 57.5%" in out
+    assert "usage 37.5% is 20.0 points below 57.5%" in out
 
 
 def test_a_plan_of_the_first_round_can_be_written(

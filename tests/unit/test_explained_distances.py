@@ -79,7 +79,7 @@ def test_even_cluster_is_told_the_nearest_condition_and_not_the_count_of_rounds(
     reason = transfer(CALM).of_broker("3:80")
     assert "rounds in a" not in reason.otherwise
     assert reason.otherwise == (
-        "The load must become more uneven: spread of usage (std) 8.2% is 16.8 points under 25%."
+        "The load must become more uneven: spread of usage (std) 8.2% is 16.8 points below 25%."
     )
 
 
@@ -125,7 +125,7 @@ def test_brokers_outside_the_pairs_are_told_their_place():
     assert "only the busiest" in gate.sentence
     assert "1 broker" in gate.sentence
     assert "of the busiest" in found.of_broker("3:80").otherwise
-    assert "takes from 5:80" in found.of_broker("1:80").sentence
+    assert "receives from 5:80" in found.of_broker("1:80").sentence
     gives = found.of_broker("5:80")
     assert gives.sheds
     assert [gate.is_open for gate in gives.gates if not gate.is_alternative] == [True] * 4
@@ -214,7 +214,7 @@ def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
     points = list(found.turning_points("a:8080"))
     assert points == []
     told = found.otherwise("a:8080", points)
-    assert "Two settings do" in told
+    assert "Two settings change" in told
     assert "loadBalancerBrokerThresholdShedderPercentage at " in told
     assert "loadBalancerBundleUnloadMinThroughputThreshold at " in told
     assert found.otherwise("a:8080", [object()]) == found.of_broker("a:8080").otherwise

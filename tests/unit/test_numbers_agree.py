@@ -587,5 +587,5 @@ def test_an_option_that_overrides_the_target_says_so(
     one = Pulsar(fleet_of(target=0.35), tmp_path, capsys)
     assert "Temporary target" not in one.told("health", str(one.directory))
     said = one.told("health", str(one.directory), "--target", "tight")
-    assert "Temporary target by target tight" in said
+    assert "for this question by target tight" in said
     assert "own target is traffic within 35% of the mean" in said

@@ -276,7 +276,7 @@ def test_what_the_other_moves_would_gain_is_written():
     proposal = replace(found, verdict="best_effort", curve=points, moves=found.moves[:3])
     assert proposal.needed == 1
     assert proposal.rest_gain == (
-        "The other 2 (5 MB/s, 30 clients) would lower the mean deviation from 20% to 10%."
+        "The other 2 (5 MB/s, 30 clients) would change the mean deviation from 20% to 10%."
     )
     assert proposal.first(1).curve == points[:2]
 
@@ -287,7 +287,7 @@ def test_a_bundle_too_large_for_any_broker_is_named():
     assert proposal.verdict == "best_effort"
     assert proposal.binding[0].code == "bundle_too_large"
     assert giant in proposal.binding[0].sentence
-    assert "suffice for 283%" in proposal.sentence
+    assert "Needed for 283%" in proposal.sentence
     assert proposal.deviation_floor > 1.0
     assert giant not in {move.bundle for move in proposal.moves}
 

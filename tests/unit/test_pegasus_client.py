@@ -375,7 +375,7 @@ def test_a_move_of_a_primary_is_built_and_sent():
         (PlanKind.COPY_PRIMARY, at(34801), at(34805), "is not alive"),
         (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is a secondary of it already"),
         (PlanKind.COPY_SECONDARY, at(34804), at(34802), "has no secondary of it"),
-        (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is the primary of it already"),
+        (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is already the primary of it"),
     ],
 )
 def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words):
@@ -388,7 +388,7 @@ def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words
     ("change", "name", "words"),
     [
         (ConfigType.ASSIGN_PRIMARY, at(34804), "only when every replica was lost"),
-        (ConfigType.ADD_SECONDARY, at(34801), "is the primary of it already"),
+        (ConfigType.ADD_SECONDARY, at(34801), "is already the primary of it"),
         (ConfigType.ADD_SECONDARY, at(34804), "no replica of it is missing"),
         (ConfigType.DOWNGRADE_TO_INACTIVE, at(34801), "is its primary"),
         (ConfigType.REMOVE, at(34804), "does not serve it"),

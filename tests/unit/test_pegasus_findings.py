@@ -59,7 +59,7 @@ def test_ill_partitions_are_named_by_their_worst_state(members, code, severity):
 
 def test_a_lost_partition_tells_the_reason_of_the_meta_server():
     content = whole(parts((None, [])), settings=BALANCED)
-    content["partitions"][0]["ddd_reason"] = "the last dropped node db1:34801 has not come back."
+    content["partitions"][0]["ddd_reason"] = "the last dropped node db1:34801 has is not back."
     finding = found(content)["partition_lost"]
     assert finding.sentence.startswith("2.0 of temp lost every replica: the last dropped node")
     assert finding.sentence.endswith("come back.")

@@ -40,8 +40,8 @@ def copy(node: str, **changes) -> Copy:
         ((NODES[0],), (), f"Start {NODES[1]} and {NODES[2]} with their data", "already alive"),
         (NODES, (), "14.3.pegasus.*.err", "Start"),
         (NODES, None, "ddd_diagnose -g 14.3", "Start"),
-        (NODES, (copy(NODES[3]),), f"{NODES[3]} holds the newest copy", "moved away"),
-        (NODES, (copy(NODES[3]), copy(NODES[0], committed=100)), f"{NODES[0]} holds", "fewer"),
+        (NODES, (copy(NODES[3]),), f"{NODES[3]} has the newest copy", "moved away"),
+        (NODES, (copy(NODES[3]), copy(NODES[0], committed=100)), f"{NODES[0]} has", "fewer"),
         (NODES, (copy(NODES[3]),), "10 writes fewer", "Start"),
     ],
 )

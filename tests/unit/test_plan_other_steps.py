@@ -138,7 +138,7 @@ def test_excluded_namespaces_are_not_cut() -> None:
 
 def test_many_bundles_and_positions_do_not_go_together() -> None:
     wish = SplitSpec(algorithm=SPECIFIED, positions=(1,))
-    with pytest.raises(InputError, match="Positions are given for 2 bundles"):
+    with pytest.raises(InputError, match="Positions are specified for 2 bundles"):
         build_split_plan(FLEET, [BUNDLE, "other"], wish, TERMS)
     with pytest.raises(InputError, match="No bundle is specified"):
         build_split_plan(FLEET, [], WHOLE, TERMS)
@@ -356,7 +356,7 @@ MOVE = UnloadBundle(bundle="acme/x/0x00000000_0x80000000", owner="b1:8080", dest
             "Splitting acme/x/0x00000000_0x80000000 on b1:8080",
             "whether acme/x/0x00000000_0x80000000 was split",
         ),
-        (SET, "Set aKey to 2 3 (until now 1)", "Setting aKey to 2 3", "whether aKey was changed"),
+        (SET, "Set aKey to 2 3 (currently 1)", "Setting aKey to 2 3", "whether aKey was changed"),
         (
             UNSET,
             "Remove aKey, which is 1 dynamically",

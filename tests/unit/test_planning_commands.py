@@ -218,7 +218,7 @@ class Dies:
 
 def test_a_process_that_dies_is_told_and_not_waited_for(site):
     sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
-    with pytest.raises(ComputeError, match="One of the 2 processes") as told:
+    with pytest.raises(ComputeError, match="One of the 2 worker processes") as told:
         answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), NoProgress(), workers=2)
     assert "fewer workers" in told.value.hint
 

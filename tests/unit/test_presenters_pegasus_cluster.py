@@ -164,8 +164,8 @@ def one_node_down():
 def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     facts = facts_of(one_node_down())
     assert facts.verdict().sentence == (
-        "db4:34801 is down and 2 of 3 partitions are unhealthy: the balancer waits until every "
-        "partition is healthy."
+        "Down: db4:34801. Unhealthy partitions: 2 of 3. The balancer waits until every partition "
+        "is healthy."
     )
     said = answer(facts)
     assert "2 of 3 partitions unhealthy" in said
@@ -355,7 +355,7 @@ def test_change_of_level_says_what_begins_and_what_ends():
     assert "Begins to balance, delete unused replicas." in up
     down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
     assert "Does not accept table changes" in down
-    assert "pending proposal (repair and balance) is discarded" in down
+    assert "pending proposal is discarded" in down
 
 
 def test_setting_a_level_again_clears_only_at_steady_and_below():

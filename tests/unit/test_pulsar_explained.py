@@ -152,12 +152,12 @@ def test_broker_whose_picks_are_all_held_back_stays_in_every_word():
     reason = found.of_broker("a:8080")
     assert not reason.sheds
     assert reason.sentence == (
-        "a:8080 stays: 1 bundle is picked, and the load manager leaves it: "
+        "a:8080 stays: 1 bundle selected, none unloaded by the load manager: "
         "isolation policy 'orders' allows no broker but a:8080."
     )
     assert not reason.gates[-1].is_open
     assert all(gate.is_open for gate in reason.gates[:-1])
-    assert found.sentence.startswith("Nothing to unload: 1 bundle is picked")
+    assert found.sentence.startswith("Nothing to unload: 1 bundle selected")
     assert "Isolation" in reason.otherwise
     points = list(found.turning_points("a:8080"))
     assert points, "a larger amount takes a bundle along that may go"
@@ -289,7 +289,7 @@ def test_lead_begins_where_another_broker_led_before():
 def test_lead_as_long_as_anything_is_kept_is_said_to_be_longer():
     facts = facts_of([sighting(0), sighting(9)])
     assert facts.is_longer
-    assert "9 min at least" in facts.sentence
+    assert "at least 9 min" in facts.sentence
 
 
 def test_last_write_lies_between_the_snapshots_where_the_averages_changed():

@@ -228,7 +228,7 @@ def test_leaders_are_told_from_the_znode_and_the_record() -> None:
     unseen = leader_history("d", NOON, changes, (start, NOON))
     assert [one.broker for one in unseen.leads] == ["d", "c", "b", "a"]
     alone = leader_history("a", None, [], None)
-    assert alone.sentence == "a leads. Earlier leaders are not recorded."
+    assert alone.sentence == "a is the leader. Earlier leaders are not recorded."
     assert leader_history(None, None, [], None).leads == ()
 
 

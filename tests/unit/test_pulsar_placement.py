@@ -223,7 +223,7 @@ def test_isolation_names_the_policy_that_rules_a_broker_out() -> None:
     inside = _place(snapshot, ONE)
     assert inside.distribution == {"a:1": 1.0}
     assert "secondary of isolation" in (inside.ruled_out["b:1"])
-    assert "name host c" in inside.ruled_out["c:1"]
+    assert "match host c" in inside.ruled_out["c:1"]
     outside = _place(snapshot, bundles[1]["bundle"])
     assert outside.distribution == {"b:1": 0.5, "c:1": 0.5}
     assert "isolation policy 'pay'" in outside.ruled_out["a:1"]

@@ -172,7 +172,7 @@ def test_it_is_tried_a_few_times_and_then_reported() -> None:
     assert view.state == "FAILED"
     assert [step.attempt for step in view.steps] == [MAX_ATTEMPTS, MAX_ATTEMPTS, 1]
     assert view.sentence.startswith(
-        f"Not achieved: {N1} has no primaries. 1 primary is still on {N1}."
+        f"Not achieved: {N1} has no primaries. {N1} still has 1 primary."
     )
 
 
@@ -185,7 +185,7 @@ def test_a_partition_that_is_new_on_the_node_is_named() -> None:
     view = run(world, EMPTY, GONE)
     assert view.state == "FAILED"
     assert view.purpose is not None
-    assert view.purpose.sentence == f"1 primary is still on {N1}."
+    assert view.purpose.sentence == f"{N1} still has 1 primary."
 
 
 def test_a_batch_of_a_table_that_was_dropped_leaves_the_rest_to_be_done() -> None:
@@ -201,7 +201,7 @@ def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
     world = PegasusWorld()
     view = run(world, move("2.1", N1, N2), move("2.2", N1, N3))
     snapshot = snapshot_of(whole([part_row(2, 2, N3, [N1, N4])]))
-    assert lacking(view, snapshot) == "Partition 2.1 is not there."
+    assert lacking(view, snapshot) == "Partition 2.1 does not exist."
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
     [
         ((EMPTY, GONE), ""),
         ((EMPTY, GONE, wait("gone", N1)), ""),
-        ((EMPTY, GONE, wait("restarted", N1)), f"{N1} was not seen to restart."),
+        ((EMPTY, GONE, wait("restarted", N1)), f"No restart of {N1} was observed."),
     ],
 )
 def test_a_node_that_the_cluster_has_forgotten_holds_nothing(
@@ -230,7 +230,7 @@ def test_a_child_of_a_split_is_on_the_node_once_it_has_registered() -> None:
     assert lacking(world.view, snapshot_of(whole([*parents, child]))) == ""
     registered = part_row(2, 4, N1, [N3, N4])
     found = lacking(world.view, snapshot_of(whole([*parents, registered])))
-    assert found == f"1 primary is still on {N1}."
+    assert found == f"{N1} still has 1 primary."
 
 
 def test_a_run_that_did_little_and_was_skipped_for_the_rest_is_not_done() -> None:

@@ -231,5 +231,5 @@ def test_2_11_0_leaves_the_system_namespace_alone_and_says_so() -> None:
         view=kept.view(), settings=kept.settings(), settings_of=lambda _: kept.settings()
     )
     reason = explained.of_bundle(first)
-    assert "release leaves pulsar/system" in reason.sentence
+    assert "release excludes pulsar/system" in reason.sentence
     assert reason.otherwise.startswith("The brokers need 2.11.1 or later.")

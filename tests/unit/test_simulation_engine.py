@@ -139,7 +139,7 @@ def test_a_whole_failure_domain_can_fail():
     what_if = WhatIf(failed_domains=["zone-a"])
     done = simulate(snapshot, Run(shedding=THRESHOLD, rounds=1, what_if=what_if))
     assert {move.source for move in done.rounds[0].moves} <= {"10.1.0.1:8080", "10.1.0.4:8080"}
-    assert "2 brokers went" in done.rounds[0].sentence
+    assert "2 brokers left" in done.rounds[0].sentence
 
 
 @pytest.mark.parametrize(

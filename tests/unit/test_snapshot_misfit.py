@@ -47,7 +47,7 @@ def test_a_dump_of_lines_without_a_znode_is_not_read_to_its_end(tmp_path: Path) 
     [
         (b"", "is an empty file"),
         (b"hello there\n", "line 1: It is not JSON"),
-        (b'{"path": "\xd3"}', "line 1: It is not text in UTF-8"),
+        (b'{"path": "\xd3"}', "line 1: It is not UTF-8 text"),
         (b'{"path": "/loadbal', "line 1: It is not JSON: Input data was truncated"),
         (b'{"a": 1}\n', "line 1: It is not a JSON object"),
         (b'{"path": "/other"}\n', "has no znode of Pulsar's load balancing"),

@@ -207,7 +207,7 @@ def test_the_limit_of_throughput_and_topics_is_named_as_well():
 
     assert "400 MB/s, over the split threshold of 105 MB/s" in said(mb_in=200)
     assert "5,000 topics, over the split threshold of 1,000" in said(topics=5_000, mb_in=1)
-    assert "more than the 1,000 sessions" in said(consumers=3_000, mb_in=1)
+    assert "more sessions than the split threshold of 1,000" in said(consumers=3_000, mb_in=1)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ class FleetScope(Strict):
     """Clusters, time and engine of a job.
 
     Attributes:
-        clusters: Names; ``None``: every configured cluster of the right kind.
-        at: A past minute of the history; ``None``: the newest snapshots.
+        clusters: Names; ``None`` for every configured cluster of the right kind.
+        at: A past minute of the history; ``None`` for the newest snapshots.
         engine: ``local``: one cluster after the other; ``spark``: all at once, and a very large
             one spread over tasks.
     """
@@ -75,7 +75,7 @@ def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapp
     Args:
         context: Configuration and history.
         scope: Which clusters, and when.
-        kind: Of which system; ``None``: of any.
+        kind: Of which system; ``None`` for any.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.

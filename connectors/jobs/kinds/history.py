@@ -23,9 +23,9 @@ class RecordJob(Strict):
     """Scope of the jobs on the recorded history.
 
     Attributes:
-        clusters: Names; ``None``: all that were recorded.
-        start: Not before it, UTC; ``None``: from the beginning.
-        end: Not after it, UTC; ``None``: to the end.
+        clusters: Names; ``None`` for all that were recorded.
+        start: Not before it, UTC; ``None`` for the beginning.
+        end: Not after it, UTC; ``None`` for the end.
         engine: ``local``: a day after the other; ``spark``: days side by side.
     """
 

@@ -35,7 +35,7 @@ class PegasusCluster(Limited):
         limits: Returns it with the limits that hold at that moment; by default they never change.
         pending: Partitions that are not proposed for; by default none is known.
         readings_apart_s: Seconds between two readings that say that nothing is left to balance;
-            ``None``: three ticks of the meta server.
+            ``None`` for three ticks of the meta server.
     """
 
     system = PEGASUS
@@ -121,7 +121,7 @@ class PegasusCluster(Limited):
         return self.settings.value(key)
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a setting of servers; ``None``: to its default.
+        """Set a setting of servers; ``None`` to reset it.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.

@@ -29,7 +29,7 @@ class Members(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         ballot: Grows with every change.
-        primary: Registered name; ``None``: it has none.
+        primary: Registered name; ``None`` if it has none.
         secondaries: Registered names.
         last_drops: Nodes that left, the latest last.
     """

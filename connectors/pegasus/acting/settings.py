@@ -76,7 +76,7 @@ class ServerSettings:
         return json.dumps(known, sort_keys=True) if known and server == EVERY_NODE else None
 
     def set_value(self, name: str, value: str | None) -> None:
-        """Change a setting; ``None``: back to the server's default, where there is such a thing.
+        """Change a setting; ``None`` resets it to the server's default, if it has one.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown. With some of many nodes set and

@@ -355,7 +355,7 @@ class MetaClient:
             raise GivenUpError.at(self._endpoint(), operation, "not_sent") from exc
 
     def _candidates(self, named: Sequence[str] = ()) -> Iterator[str | None]:
-        """Give addresses to try, without end; ``None``: all were tried, wait a little."""
+        """Give addresses to try, without end; ``None`` to wait after all were tried."""
         leader = self._leader
         if leader is not None and leader.is_open and not named:
             yield leader.address
@@ -405,7 +405,7 @@ class ServerClient:
     Args:
         address: ``host:port``.
         timeout_s: For one question.
-        connect_s: For a connection; ``None``: as long as for a question.
+        connect_s: For a connection; ``None`` for the request timeout.
         max_bytes: Of the longest reply that is read.
     """
 

@@ -181,7 +181,7 @@ def decode_reply(frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = m
 
 
 def _result(protocol: Any, kind: type[Struct] | None, *, field: int | None) -> Any:
-    """Read the one field of a message, then its stop; ``field`` ``None``: any number will do."""
+    """Read the one field of a message, then its stop; ``field`` ``None`` accepts any number."""
     wanted = TType.STRING if kind is None else TType.STRUCT
     _, found, number = protocol.readFieldBegin()
     if found != wanted or (field is not None and number != field):

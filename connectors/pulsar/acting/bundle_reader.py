@@ -41,7 +41,7 @@ class BundleState:
         exists: It is one of its namespace's bundles.
         parts: Bundles that cover its range instead; empty when it exists or its namespace does not.
         holder: Broker id of the owner; ``None`` if it is unassigned.
-        token: Changes with every change of hands; ``None``: the cluster shows no such thing.
+        token: Changes with every change of hands; ``None`` if the cluster shows no such thing.
         is_destination_there: Whether the step's destination is a live broker; also when it has
             none.
         is_owner_there: Whether the step's owner still is a live broker.
@@ -180,7 +180,7 @@ class ZnodeBundleReader:
     Args:
         session: Reads.
         addresses: Which broker an address belongs to.
-        owners: Reads them from the brokers; ``None``: from the ownership znodes.
+        owners: Reads them from the brokers; ``None`` to use the ownership znodes.
     """
 
     def __init__(

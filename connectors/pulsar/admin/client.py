@@ -187,7 +187,7 @@ class AdminClient:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             kind: What the answer is decoded as.
-            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
+            max_bytes: Largest answer; ``None`` for ``read_limits.answer_mib``.
         Raises:
             RemoteError: Anything else than a JSON answer of that kind.
         """
@@ -220,7 +220,7 @@ class AdminClient:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             body: Of the request.
-            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
+            max_bytes: Largest answer; ``None`` for ``read_limits.answer_mib``.
         Raises:
             RemoteError: No success; ``outcome`` is whether it may have happened.
         """

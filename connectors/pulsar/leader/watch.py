@@ -66,7 +66,7 @@ class Tree:
         watch: ``all``: lists of children and the data of the lowest level. ``folders``: lists of
             children; for znodes that are created and deleted only: all of a folder are read again
             when one came or went. ``none``: read once, to begin with.
-        keep: Returns which children of a folder are followed; ``None``: all.
+        keep: Returns which children of a folder are followed; ``None`` for all.
     """
 
     path: str
@@ -253,7 +253,7 @@ class ZnodeWatcher:
         return states, paths, until_s
 
     def _all_notified(self) -> float | None:
-        """Wait until every change so far has notified; return as of when, ``None``: unknown.
+        """Wait until every change so far has notified; return as of when, ``None`` if unknown.
 
         ZooKeeper sends the notifications of a session before the reply to a later read, and kazoo
         calls watches one after the other: what is put behind them now is called when all were.

@@ -349,7 +349,7 @@ def _package() -> Any:
 
 
 def _authentication(package: Any, config: ClusterConfig) -> Any:
-    """Return the package's form of the configured credential; ``None``: there is none."""
+    """Return the package's form of the configured credential; ``None`` if there is none."""
     auth, tls = config.auth, config.tls
     if auth.has_token:
         return package.AuthenticationToken(auth.read_token())

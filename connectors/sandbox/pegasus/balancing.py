@@ -71,7 +71,7 @@ def plan_round(
 ) -> list[tuple[tuple[int, int], PlanKind, tuple[ProposalAction, ...]]] | None:
     """Return the balancer's plan: gpid, kind and actions, in gpid order.
 
-    ``None``: some server has not reported its replica yet, so nothing is planned.
+    ``None`` if some server has not reported its replica yet, so nothing is planned.
     """
     view = view_of_state(state)
     if view.has_unknown_disk:

@@ -43,7 +43,7 @@ class SandboxState:
     """Running servers.
 
     Attributes:
-        leader: The leading meta server; ``None``: none leads right now.
+        leader: The leading meta server; ``None`` if none leads right now.
         nodes: By registered name.
     """
 
@@ -117,7 +117,7 @@ def _ask(meta_servers: Sequence[str], method: str, target: str) -> SandboxState:
 
 
 def _answer(server: str, method: str, target: str) -> tuple[int, bytes] | None:
-    """Status and body; ``None``: the server is not there."""
+    """Status and body; ``None`` if the server is not there."""
     connection = HTTPConnection(server, timeout=_TIMEOUT_S)
     try:
         connection.request(method, target, headers={HEADER: "1"})

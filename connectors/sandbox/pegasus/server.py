@@ -69,7 +69,7 @@ class Server:
     Args:
         call: Answers a remote procedure call; a ``WireError`` closes the connection.
         get: Answers a GET of a target.
-        post: Answers a POST, given its target and its headers by lower-case name; ``None``: a POST
+        post: Answers a POST, from its target and its headers by lower-case name; ``None`` if a POST
             is answered as a GET.
     """
 

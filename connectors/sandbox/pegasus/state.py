@@ -50,7 +50,7 @@ class CallFaults:
         self._losses[call] += times
 
     def answer_commands(self, answer: str | None) -> None:
-        """Let replica servers answer this to every remote command; ``None``: as usual again."""
+        """Let replica servers answer this to every remote command; ``None`` to reset it."""
         self.answer = answer
 
     def hear(self, call: str) -> None:

@@ -71,8 +71,8 @@ class PegasusDiagnosisContext:
     Attributes:
         facts: The snapshot.
         earlier: Older snapshots of the cluster, the newest last.
-        node: The node that is asked about; ``None``: the cluster.
-        partition: The partition that is asked about, ``app.index``; ``None``: all.
+        node: The node that is asked about; ``None`` for the cluster.
+        partition: The partition that is asked about, ``app.index``; ``None`` for all.
         budget_s: Seconds for trials.
     """
 
@@ -276,7 +276,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def unserved_since(self) -> float | None:
-        """Seconds that one of these has not changed; ``None``: no earlier snapshot shows it."""
+        """Seconds that one of these has not changed; ``None`` if no earlier snapshot shows it."""
         since = unserved_since(self.facts.snapshot, self.earlier)
         if not since:
             return None

@@ -38,7 +38,7 @@ class Change:
 
     Attributes:
         level: The effective level.
-        repair: What the guardian may do; ``None``: unhealthy partitions stay as they are.
+        repair: What the guardian may do; ``None`` if unhealthy partitions stay as they are.
         is_ready: No table is being created or dropped, and every disk is known.
         options: Switches of the balancer, by name of :class:`BalanceOptions`.
         has_space: Every node takes replicas.
@@ -105,7 +105,7 @@ class Trial:
 
 
 Measure = Callable[[ClusterView], float | None]
-"""The deviation of a state; ``None``: there is nothing to measure."""
+"""The deviation of a state; ``None`` if there is nothing to measure."""
 
 
 @dataclass(frozen=True)

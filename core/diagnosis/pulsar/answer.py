@@ -461,7 +461,7 @@ class _Search:
                 self._unproven.append(candidate)
 
     def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _Proven | None:
-        """Return the change of a candidate with the best effect; ``None``: none helps."""
+        """Return the change of a candidate with the best effect; ``None`` if none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
             is_late = self._trials.is_search_over and not self._trials.is_begun(change)

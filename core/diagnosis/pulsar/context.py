@@ -50,7 +50,7 @@ class Candidate:
         changes: Each by itself would remove it; the nearest to the present first.
         hint: What to do, where a change of data stands for it; blank: set what the change sets.
         lines: Configuration lines that do what a change of data stands for.
-        measured: The value that decides; ``None``: no number does.
+        measured: The value that decides; ``None`` if no number does.
         threshold: What it is compared with.
         unit: Of both.
         tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:

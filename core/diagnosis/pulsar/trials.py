@@ -75,7 +75,7 @@ class Change:
 
     Attributes:
         settings: Upstream key to value.
-        release: Release that the brokers would run; ``None``: the one they run.
+        release: Release that the brokers would run; ``None`` for their current one.
         data: Name of what :attr:`edit` does; two changes of one name are the same.
         edit: Returns the snapshot with other data: a policy less, a bundle split, a true capacity.
     """
@@ -147,7 +147,7 @@ class Trial:
         reads: Settings that were read on the way: any other one makes no difference.
         traffic: Farthest distance of a broker's traffic from the mean at the end, whatever is
             judged.
-        simulation: The rounds; ``None``: shedding is off, nothing moves.
+        simulation: The rounds; ``None`` if shedding is off, nothing moves.
         is_cut_short: Whether the time allowed fewer rounds than it takes to judge it: it neither
             proves nor refutes anything.
     """
@@ -177,11 +177,11 @@ class Trials:
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
         shared: Rounds that trials have in common.
-        compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
+        compared_with: The cluster as it is, simulated already; ``None`` if it uses this seed.
         stops_midway: Whether a trial that is not done when the search is over is given up; it
             counts as not tried. The cluster as it is is then simulated for fewer rounds.
         traffic_may_differ: Unlike machines are even in usage only with uneven traffic.
-        limit: The time so far; ``None``: it begins now.
+        limit: The time so far; ``None`` to start now.
         horizon: Rounds of a trial; 0: :data:`ROUNDS`, or what the time allows the first one.
         is_held_out: Whether these have other draws than the search; they have all of the time.
     """
@@ -276,7 +276,7 @@ class Trials:
 
         Args:
             seed: Of the draws.
-            compared_with: Whose baseline changes are compared with; ``None``: that of this seed.
+            compared_with: Whose baseline changes are compared with; ``None`` for that of this seed.
         """
         return Trials(
             self.snapshot,

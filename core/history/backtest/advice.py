@@ -39,7 +39,7 @@ def is_plannable(change: Mapping[str, Any]) -> bool:
 
 
 def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | None:
-    """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
+    """Return the first candidate of a ranking that is worth a change; ``None`` if there is none.
 
     It comes before the recorded settings, replayed, by the rule of the ranking, and leaves the
     farthest server not farther off than they do and than it really was, or meets the target. One
@@ -71,7 +71,7 @@ def picked(
     Args:
         rows: Rows of ``CANDIDATES`` of one cluster, best first.
         target: What is good enough.
-        label: Of the candidate; ``None``: see :func:`chosen`.
+        label: Of the candidate; ``None`` see :func:`chosen`.
     """
     if label is None:
         return chosen(rows, target)
@@ -124,7 +124,7 @@ def recommended(
         candidates: Of :func:`core.history.backtest.ranking.ranked`.
         target: What is good enough.
         nouns: Of the system.
-        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
+        label: Of the candidate; ``None`` for the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
     rows = candidates.to_pylist()

@@ -401,8 +401,8 @@ def recorded_between(
     Args:
         stretches: What is simulated without a break.
         taken_at: Recorded moments, ms, rising.
-        start: Of the range; ``None``: that of the record.
-        end: Of the range, not in it any more; ``None``: that of the record.
+        start: Of the range; ``None`` for that of the record.
+        end: Of the range, not in it any more; ``None`` for that of the record.
     """
     chosen = []
     for stretch in stretches:

@@ -32,7 +32,7 @@ _MAXIMA: Final = ("deviation_max",)
 
 @dataclass(frozen=True)
 class _Bars:
-    """Mean over seeds and the range over seeds; ``None``: unknown."""
+    """Mean over seeds and the range over seeds; ``None`` if unknown."""
 
     mean: float | None
     low: float | None

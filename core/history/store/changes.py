@@ -64,7 +64,7 @@ def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
     Args:
         kind: The kind.
         now: This minute.
-        last: The last minute of the segment; ``None``: this is the first.
+        last: The last minute of the segment; ``None`` if this is the first.
     Cost:
         O(rows), no Python loop over rows.
     """

@@ -72,7 +72,7 @@ def first_damaged(files: Sequence[str]) -> tuple[str, bool] | None:
     """Look for the first local Parquet file that cannot be opened.
 
     Returns:
-        Its path, and whether it is there; ``None``: all open.
+        Its path, and whether it is there; ``None`` if all open.
     """
     for file in files:
         try:

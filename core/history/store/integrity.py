@@ -105,9 +105,9 @@ def problems(
 
     Args:
         tables: The history.
-        cluster: Whose files; ``None``: all. A log belongs to all clusters.
-        kinds: Which tables; ``None``: all.
-        days: The first and the last one, ``2026-11-21``; ``None``: without an end.
+        cluster: Whose files; ``None`` for all. A log belongs to all clusters.
+        kinds: Which tables; ``None`` for all.
+        days: The first and the last one, ``2026-11-21``; ``None`` if unbounded.
         is_deep: Compare checksums, which reads the files; else only names and sizes.
     """
     root = local_folder(tables.uri)

@@ -32,7 +32,7 @@ class Lease:
 
     Args:
         period_s: Seconds between two minutes.
-        file: Where the numbers of own segments are stored; ``None``: nowhere.
+        file: Where the numbers of own segments are stored; ``None`` if not stored.
     """
 
     def __init__(self, period_s: float, file: Path | None = None) -> None:

@@ -43,7 +43,7 @@ _COMMITTED: Final = (TAKEN_AT, SEGMENT)
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A time range in ms, both ends in it; ``None``: without an end."""
+    """A time range in ms, both ends in it; ``None`` if unbounded."""
 
     start: int | None = None
     end: int | None = None
@@ -91,7 +91,7 @@ class Wanted:
 
     Attributes:
         kind: The kind.
-        columns: Wanted columns; ``None``: all that readers see.
+        columns: Wanted columns; ``None`` for all that readers see.
         matching: Columns of text, and the value that they have.
     """
 
@@ -158,7 +158,7 @@ def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> lis
 
 
 def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | None:
-    """The newest minute at or before ``moment`` with its manifest; ``None``: there is none."""
+    """The newest minute at or before ``moment`` with its manifest; ``None`` if there is none."""
     for start in (moment - HOUR_MS, moment - 24 * HOUR_MS, None):
         listed = tables.scan(MINUTES, _COMMITTED, where(cluster, Between(start, moment)))
         if listed.num_rows:

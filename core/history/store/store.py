@@ -80,8 +80,8 @@ class HistoryStore:
 
         Args:
             cluster: Its name.
-            start: Not before it; ``None``: from the beginning.
-            end: Not after it; ``None``: to the end.
+            start: Not before it; ``None`` for the beginning.
+            end: Not after it; ``None`` for the end.
         Returns:
             ``taken_at`` (ms), ``snapshot_id``, ``segment``, ``system``.
         """
@@ -114,7 +114,7 @@ class HistoryStore:
             cluster: Its name.
             start: Not before it.
             end: Not after it.
-            columns: Wanted columns; ``taken_at`` comes first anyway. ``None``: all of them.
+            columns: Wanted columns; ``taken_at`` comes first anyway. ``None`` for all of them.
             matching: Columns of text that have this value, ``{"bundle": ...}``: much faster than
                 to choose among all rows afterwards.
         Raises:

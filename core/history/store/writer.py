@@ -81,7 +81,7 @@ class Recorder:
         cluster: The cluster's name in the history.
         complete_events: Completes the events before they are written (actor, run); it gets
             and returns rows with the columns of ``events`` and ``taken_at``.
-        lease: Waits while another recorder records the cluster; ``None``: records all the same, as
+        lease: Waits while another recorder is active; ``None`` records anyway, as
             what takes in old minutes does.
     """
 

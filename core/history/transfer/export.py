@@ -105,8 +105,8 @@ def export(
     Args:
         store: The history.
         cluster: Its name there.
-        start: The range begins with the hour of this moment; ``None``: with the first minute.
-        end: Its end; ``None``: the last minute.
+        start: The range begins with the hour of this moment; ``None`` for the first minute.
+        end: Its end; ``None`` for the last minute.
         file: The file to write.
         progress: Reports how far it is.
     Returns:

@@ -42,7 +42,7 @@ def import_file(
     Args:
         store: The history.
         file: Made by :func:`core.history.transfer.export.export`.
-        as_cluster: The cluster's name here; ``None``: as it was.
+        as_cluster: The cluster's name here; ``None`` to keep it.
         progress: Gets how far it is.
     Returns:
         The number of minutes that are new.

@@ -229,7 +229,7 @@ def changes_between(before: ClusterView, after: ClusterView) -> dict[int, _Chang
 
 
 def _change_of(old: Sequence[int], new: Sequence[int]) -> _Change | None:
-    """Return the plan that makes members, the primary first, of others; ``None``: there is none."""
+    """Return the plan between two member lists, primary first, or ``None``."""
     gone, come = set(old) - set(new), set(new) - set(old)
     primaries = old[0], new[0]
     if not gone and not come:

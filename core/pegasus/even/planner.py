@@ -35,10 +35,10 @@ class EvenGoal:
 
     Attributes:
         within: Farthest any node may be from the mean, share of it.
-        max_steps: Budget; ``None``: as many as it takes.
+        max_steps: Budget; ``None`` for unlimited.
         may_copy: Whether replicas may be copied; without, only roles change.
-        sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None``: not known.
-        room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
+        sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None`` if not known.
+        room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None`` for no limit.
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
         keeps_all: Steps that lower the max deviation no further are kept, too.
@@ -293,7 +293,7 @@ class LowerBound:
     Attributes:
         moved_weight: Weight that changes its node, in all.
         step_count: Steps: each relieves one node and fills one, by one replica at most.
-        copy_mb: Megabytes, of the measure's part that role changes cannot carry; ``None``: sizes
+        copy_mb: Megabytes, of the measure's part that role changes cannot carry; ``None`` for sizes
             are not known.
     """
 
@@ -316,7 +316,7 @@ def lower_bound(
         weights: The measure.
         within: Tolerance, share of the mean.
         sizes_mb: Shape ``(n_partitions,)``; NaN: unknown.
-        compared: Shape ``(n_nodes,)``: nodes that count; ``None``: all.
+        compared: Shape ``(n_nodes,)``: nodes that count; ``None`` for all.
     """
     loads = node_loads(view, weights)
     counts = np.ones(len(loads), np.bool_) if compared is None else compared

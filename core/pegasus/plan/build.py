@@ -186,7 +186,7 @@ def setting_plan(
         key: Upstream key, or its name in a snapshot.
         value: As a person writes it; lists of nodes and of tables take ``clear``.
         terms: When, why and how long.
-        server: For a setting of replica servers the registered name of one; ``None``: all.
+        server: For a setting of replica servers the registered name of one; ``None`` for all.
         is_restored: Put the former value back when the run ends.
     Raises:
         InputError: The setting does not take the value, or not at that server.

@@ -195,7 +195,7 @@ class Draft:
         Args:
             key: Upstream key, or its name in a snapshot.
             value: As a person writes it.
-            server: For a setting of replica servers the registered name of one; ``None``: all.
+            server: For a setting of replica servers the registered name of one; ``None`` for all.
             is_restored: Restored when the run ends.
         Raises:
             InputError: The setting does not take the value, or not at that server.
@@ -439,7 +439,7 @@ def _note_time(draft: Draft, disks: int) -> None:
 
 
 def _slowest_rate(draft: Draft) -> float | None:
-    """MB/s that a disk may receive while the plan runs; ``None``: without limit, or unknown."""
+    """MB/s that a disk may receive while the plan runs; ``None`` if unlimited or unknown."""
     for step in draft.setting_steps:
         if step.key == COPY_RATE and step.server == EVERY_NODE:
             return float(step.value) or None
@@ -453,8 +453,8 @@ class Course:
     Args:
         facts: The cluster as it was read.
     Attributes:
-        level: The effective level at this point; ``None``: unknown.
-        received_mb: By node: what was copied onto it; ``None``: of some copy it is unknown.
+        level: The effective level at this point; ``None`` if unknown.
+        received_mb: By node: what was copied onto it; ``None`` if unknown for some copy.
         predicted: Partitions with the nodes that the guardian is only expected to have chosen.
     """
 

@@ -75,7 +75,7 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
     Args:
         draft: What is filled.
         node: It leaves.
-        batch: Partitions of one batch; ``None``: all in one.
+        batch: Partitions of one batch; ``None`` for all in one.
 
     Returns:
         The partitions that it leaves, batch by batch, in gpid order.

@@ -123,7 +123,7 @@ def measured(
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
-        disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
+        disturbed_by: Another run of the cluster that began a step in between; ``None`` if none did.
     """
     return RunMeasured(
         snapshot_id=snapshot.snapshot_id,

@@ -341,7 +341,7 @@ def _empty(
         is_closed: What is left of the replicas is closed: the process ends next.
         is_refilled: The guardian puts what is missing on other nodes; else the node takes it up
             again after its restart.
-        batch: Partitions that it leaves at a time; ``None``: all at once.
+        batch: Partitions that it leaves at a time; ``None`` for all at once.
     """
     if migrate(draft, node, leaving):
         _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)

@@ -26,7 +26,7 @@ class Former(NamedTuple):
 
     Attributes:
         gpid: ``app.index``.
-        primary: Then; ``None``: it had none.
+        primary: Then; ``None`` if it had none.
         members: Then, the primary among them.
         has_other_primary: Its primary is another node now.
         joined: How many nodes have a replica now that had none.
@@ -129,7 +129,7 @@ def _bring_back(draft: Draft, former: Former, max_steps: int) -> bool:
 
 
 def next_move(config: PartitionConfig, former: Former) -> tuple[Move, str, str] | None:
-    """Return the move that brings a partition nearer to its former members; ``None``: none does.
+    """Return the move that brings a partition nearer to its former members; ``None`` if none does.
 
     A replica goes from a node that has joined to one that has left; the former primary leads again
     as soon as it is a member.

@@ -33,7 +33,7 @@ class PartitionPreview:
     Attributes:
         gpid: ``app.index``.
         table: Name of its table.
-        primary_before: Registered name; ``None``: it has none.
+        primary_before: Registered name; ``None`` if it has none.
         primary_after: The same when the step is done.
         secondaries_before: Registered names, in their order.
         secondaries_after: The same when the step is done.
@@ -59,7 +59,7 @@ class PegasusStepPreview:
         sentence: What it does.
         note: What a person has to do, or why; empty: nothing more to say.
         lines: Of Pegasus' shell, by hand; empty: it only waits.
-        copied_mb: ``None``: unknown, 0: nothing.
+        copied_mb: ``None`` if unknown, 0: nothing.
         partitions: Those that it changes.
     """
 
@@ -82,10 +82,10 @@ class NodePreview:
         primaries_after: The same when all is done.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same when all is done.
-        received_mb: What is copied onto it; ``None``: unknown.
-        free_before_mb: Of its disks; ``None``: it did not report.
+        received_mb: What is copied onto it; ``None`` if unknown.
+        free_before_mb: Of its disks; ``None`` if it did not report.
         free_after_mb: The same when all is done: what leaves is deleted later, if at all.
-        capacity_mb: Of its disks; ``None``: it did not report.
+        capacity_mb: Of its disks; ``None`` if it did not report.
     """
 
     node: str
@@ -108,7 +108,7 @@ class PegasusPreview:
         nodes: Those that lose or gain something, by name.
         steps: In the plan's order.
         restored: What is restored when the run ends, by what it is called.
-        copied_mb: In all; ``None``: unknown.
+        copied_mb: In all; ``None`` if unknown.
         waits_for_people: The run stops until an operator has done something.
         max_under_replicated: Partitions that the plan lets lack a replica at a time, at most.
     """

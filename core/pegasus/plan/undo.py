@@ -40,7 +40,7 @@ class UndoContext:
         snapshot: A fresh one.
         now: The present moment, aware UTC.
         exclusions: Tables that the configuration keeps out of every plan.
-        start: A snapshot of when the run began; ``None``: there is none.
+        start: A snapshot of when the run began; ``None`` if there is none.
         max_moves: Most moves back of replicas that no step of the run moved.
     """
 

@@ -37,7 +37,7 @@ def recheck(
     Args:
         snapshot: A fresh one.
         plan: What was requested.
-        steps: Places to look at: those that are still pending; ``None``: all.
+        steps: Places to look at: those that are still pending; ``None`` for all.
     """
     pending = [
         (index, step) for index, step in enumerate(plan.steps) if steps is None or index in steps

@@ -87,7 +87,7 @@ class PegasusContext:
         return int((columns.measures[name][rows] >= most).sum())
 
     def write_rate(self, app_id: int, index: int | None) -> float | None:
-        """Return the writes/s of a partition's primary; ``None``: unknown."""
+        """Return the writes/s of a partition's primary; ``None`` if unknown."""
         columns = self.facts.columns
         places = np.flatnonzero(columns.app_ids == app_id)
         if index is None or not places.size:

@@ -25,7 +25,7 @@ class ProjectedState(Protocol):
 
     @property
     def level(self) -> FunctionLevel | None:
-        """The effective level; ``None``: unknown."""
+        """The effective level; ``None`` if unknown."""
         ...
 
     def proposal_context(self) -> ProposalContext:
@@ -166,7 +166,7 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
 
     @property
     def node_goal(self) -> tuple[str, NodeGoal] | None:
-        """A node, and what shall hold of it for good; ``None``: the step is for no such state."""
+        """A node, and what shall hold of it for good; ``None`` if the step is for no such state."""
         return None
 
     @property

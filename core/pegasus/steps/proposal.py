@@ -33,7 +33,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         """Return the nodes that it names.
 
         Args:
-            gpid: Those for this partition only; ``None``: for all.
+            gpid: Those for this partition only; ``None`` for all.
         """
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
 
     Args:
         config: As it is now.
-        where: How it is as before the run; ``None``: it is not.
+        where: How it is as before the run; ``None`` if it is not.
     """
     if where is not None:
         return needless(config.gpid, f"{config.gpid} is already as before ({where}).")

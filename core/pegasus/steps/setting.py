@@ -32,7 +32,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
             server; else the registered name of one.
         how: ``command``: a remote command; ``flag``: ``/updateConfig``.
         before: What it was when the plan was made, as the server writes it; where nodes differ a
-            JSON object of node to value; ``None``: unknown. The precondition where known.
+            JSON object of node to value; ``None`` if unknown. The precondition where known.
         value: What it shall be.
         is_restored: Restored when the run ends, however it ends.
     """
@@ -53,7 +53,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     @property
     def node(self) -> str | None:
-        """Registered name of the one replica server; ``None``: the leader, or all of them."""
+        """Registered name of the one replica server; ``None`` for the leader, or all of them."""
         return None if self.server in (LEADER, EVERY_NODE) else self.server
 
     @property

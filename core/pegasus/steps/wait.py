@@ -54,7 +54,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
             ``healthy``: every partition has its replicas; ``balanced``: at lively, nothing is left
             to do on several readings.
         node: Registered name, for the states of a node.
-        within_s: Longest wait; then the step fails. ``None``: as long as it takes, until someone
+        within_s: Longest wait; then the step fails. ``None`` for unlimited, until someone
             stops the run.
         started_at: For ``restarted`` and ``closed``: start time of the process that has to end, as
             the server writes it; a run takes it from the wait for ``running`` before.

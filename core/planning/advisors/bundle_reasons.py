@@ -95,7 +95,7 @@ class BundleReason:
     Attributes:
         name: In a few words.
         bound: Whether it requires a minimum or a maximum, or only costs.
-        bundles: That number; ``None``: no number meets it, or it is a cost.
+        bundles: That number; ``None`` if no number meets it, or it is a cost.
         formula: The arithmetic with its numbers.
         why: One sentence.
     """
@@ -140,8 +140,8 @@ def advise_bundles(
     Args:
         demand: What it has to carry.
         limits: Of its bundles.
-        positions: Place of every real topic on the ring; ``None``: as many places by chance.
-        loads: Load of every real topic; ``None``: all equal.
+        positions: Place of every real topic on the ring; ``None`` for random positions.
+        loads: Load of every real topic; ``None`` if all are equal.
     Raises:
         InputError: As :class:`Demand` and :func:`core.planning.advisors.bundle_count.advise`.
     """

@@ -137,7 +137,7 @@ class Stall:
 
     Attributes:
         blocked_after_s: Until the first queue is full, and the application waits or fails with all
-            its messages; ``None``: never, the queues have no end.
+            its messages; ``None`` if never, with unlimited queues.
         by: What is full then.
         waiting_messages: Of one silent partition by then.
         waiting_bytes: Of all silent partitions by then.

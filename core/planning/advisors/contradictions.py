@@ -21,7 +21,7 @@ def contradictions(
 
     Args:
         rule: Retention and time to live.
-        consumed_after_minutes: When the last subscription acknowledges; ``None``: never.
+        consumed_after_minutes: When the last subscription acknowledges; ``None`` if never.
         bytes_per_s: What the topic takes in.
         quota_megabytes: ``backlogQuotaDefaultLimitBytes`` in MiB; -1: none.
     Source:

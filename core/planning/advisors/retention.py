@@ -67,7 +67,7 @@ class Phase:
     Attributes:
         name: ``backlog``, ``kept`` or ``waits for deletion``.
         begins: Start.
-        ends: End at the latest; ``None``: without end.
+        ends: End at the latest; ``None`` if unlimited.
         why: One sentence.
     """
 
@@ -84,7 +84,7 @@ def life_of_message(
 
     Args:
         rule: What decides.
-        consumed_after_minutes: When the last subscription acknowledges it; ``None``: never.
+        consumed_after_minutes: When the last subscription acknowledges it; ``None`` if never.
         bytes_per_s: What the topic takes in.
     Raises:
         InputError: A negative number.
@@ -186,7 +186,7 @@ class LogFate:
 
     Attributes:
         action: ``deleted``, ``minor``, ``major`` or ``stays``.
-        within_s: At the latest after so many seconds; ``None``: not at this share.
+        within_s: At the latest after so many seconds; ``None`` if not at this share.
         freed_ratio: Share of its size that comes back.
         rewritten_ratio: Share of its size that is written again for it.
     """

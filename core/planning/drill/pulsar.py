@@ -158,7 +158,7 @@ def simulate_losses(
         settings: What the leader goes by.
         losses: The failures.
         request: What is computed.
-        view: Of the snapshot; ``None``: laid out here.
+        view: Of the snapshot; ``None`` to lay it out here.
     Raises:
         InputError: The load manager is not one that can be simulated.
     """

@@ -26,7 +26,7 @@ class NamespaceUse:
     Attributes:
         namespaces: Names, sorted; length ``n``.
         tenants: Of each.
-        groups: Resource group of each, ``None``: not attached.
+        groups: Resource group of each, ``None`` if not attached.
         rates: Shape ``(n, 4)``, columns :data:`core.schemas.pulsar.RATES`: messages/s and bytes/s,
             summed over the bundles whose traffic is known.
         bundles: How many, shape ``(n,)``.

@@ -57,7 +57,7 @@ class RateLimit:
         limit: Per second for each holder; 0 or less: none.
         holder: What the limit is for each of: topic, subscription, replicator (of one topic to one
             remote cluster), consumer.
-        live: What the whole namespace carries, per second; ``None``: not in snapshots.
+        live: What the whole namespace carries, per second; ``None`` if not in snapshots.
         max_holders: How many holders can share that; 0: unknown.
         allowance: What holders may carry together above the limit (a limit relative to the
             publish rate), per second.
@@ -82,7 +82,7 @@ class RateLimit:
 
     @property
     def ratio(self) -> float | None:
-        """Use as a share of what all holders together may carry; ``None``: unknown, or no limit."""
+        """Use as a share of the limit of all holders, or ``None`` if unknown or unlimited."""
         if self.limit <= 0 or self.live is None or not self.max_holders:
             return None
         return self.live / (self.limit * self.max_holders + self.allowance)

@@ -28,7 +28,7 @@ class Bound:
     """Sum of the limits of a tenant's namespaces, for one quantity.
 
     Attributes:
-        limit: Per second; ``None``: at least one namespace has none.
+        limit: Per second; ``None`` if at least one namespace has none.
         used: Per second, now.
         unlimited: Namespaces without any limit.
         shared_groups: Groups whose limit it shares with other tenants.
@@ -56,7 +56,7 @@ class TenantUse:
         bundles: How many.
         topics: Loaded.
         silent: Bundles with an owner and without reported traffic.
-        storage_bytes: Of the topics that were read; ``None``: none was.
+        storage_bytes: Of the topics that were read; ``None`` if none was.
         share: Of the fleet's traffic in bytes, in and out; 0..1.
         bounds: By key of :data:`BOUNDED`.
         groups: Resource groups of its namespaces.

@@ -93,8 +93,8 @@ class Setting:
         meaning: One sentence: what it is.
         effect: One sentence: what raising or changing it does; empty when the meaning says it.
         label: A few words with the unit, for a form; empty: no form offers it.
-        range: Values worth trying; ``None``: no number, or no form offers it.
-        extremes: Ends of a search; ``None``: no number, or no shedding strategy decides by it.
+        range: Values worth trying; ``None`` if no number, or no form offers it.
+        extremes: Ends of a search; ``None`` if no number, or no shedding strategy decides by it.
 
     Source:
         Pulsar ``ServiceConfiguration``.

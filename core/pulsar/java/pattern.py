@@ -525,7 +525,7 @@ class _Parser:
         return f"{{{low},{'' if high is None else high}}}", high is not None
 
     def number(self) -> int | None:
-        """Parse ASCII digits; ``None``: there are none."""
+        """Parse ASCII digits; ``None`` if there are none."""
         begin = self.at
         while self.peek() and self.peek() in "0123456789":
             self.at += 1

@@ -205,7 +205,7 @@ class BundleAverages:
 
         Args:
             code: Of the broker.
-            reported: Rows, statistics ``(4, n)`` and topics; ``None``: the broker is gone.
+            reported: Rows, statistics ``(4, n)`` and topics; ``None`` if the broker is gone.
             runs: Of ``updateAll`` that this causes.
             order: ``{code: position}`` of brokers in the order in which a run goes over them.
         """

@@ -79,7 +79,7 @@ class ExtensibleReplay:
     Args:
         configured: ``{key: value}`` of broker.conf, typed; what the cluster stores under
             ``/admin/configuration`` overrides it.
-        release: Release line; ``None``: what most brokers run.
+        release: Release line; ``None`` for that of most brokers.
         minute_s: Length of a minute of the settings, seconds.
         cluster: Name for messages.
 

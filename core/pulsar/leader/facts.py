@@ -34,8 +34,8 @@ class Sighting:
 
     Attributes:
         taken_at: When, aware UTC.
-        leader: Broker id; ``None``: none, or unknown.
-        stored: Anything that changes when the stored averages change; ``None``: unknown.
+        leader: Broker id; ``None`` if none, or unknown.
+        stored: Anything that changes when the stored averages change; ``None`` if unknown.
     """
 
     taken_at: datetime
@@ -45,7 +45,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class SeenMove:
-    """A change of owner between two saved snapshots; ``None``: no owner.
+    """A change of owner between two saved snapshots; ``None`` if no owner.
 
     Attributes:
         seen_at: When the later snapshot was taken.
@@ -68,9 +68,9 @@ class Timer:
         name: What.
         setting: Upstream key of its period.
         every_s: Its period.
-        after: It happened last after this moment; ``None``: not seen.
+        after: It happened last after this moment; ``None`` if not seen.
         before: And not after this one.
-        due_before: It is due again by then; ``None``: unknown.
+        due_before: It is due again by then; ``None`` if unknown.
         sentence: All of that in words.
     """
 
@@ -107,10 +107,10 @@ class LeaderFacts:
     """Facts about the leader.
 
     Attributes:
-        leader: Broker id; ``None``: none, or unknown.
+        leader: Broker id; ``None`` if none, or unknown.
         since: First saved snapshot of its unbroken lead.
         is_longer: It may have led before that: nothing older is saved.
-        before: Who led before; ``None``: none, or unknown.
+        before: Who led before; ``None`` if none, or unknown.
         timers: Its timers.
         resting: Bundles that may be in their grace period, the one that rests longest first.
         sentence: Who leads, and since when.

@@ -53,7 +53,7 @@ class Changes:
             code: Of the broker.
             rows: Bundles that the report before named, too.
             bundles: Change of their message rate and throughput, ``(2, n)``.
-            broker: Change of usage, limits and rates, ``(_WIDTH,)``; ``None``: its first report.
+            broker: Change of usage, limits and rates, ``(_WIDTH,)``; ``None`` for its first report.
             room: Rows that there may be.
         """
         if broker is None:

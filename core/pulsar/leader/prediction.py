@@ -51,7 +51,7 @@ class RoundPrediction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at_s: Predicted start of the round, seconds since the epoch.
         made_at_s: Time up to which events were known when it was made.
-        leader: Broker id; ``None``: there is no leader.
+        leader: Broker id; ``None`` if there is no leader.
         strategy: Class name.
         bundles: Selected ones first, in the order in which the strategy selects them; then those
             that only some futures select, the most likely first.
@@ -217,7 +217,7 @@ class LeaderModel(Protocol):
 
     @property
     def next_round_at_s(self) -> float | None:
-        """Predicted start of the next round, seconds since the epoch; ``None``: no leader."""
+        """Predicted start of the next round, seconds since the epoch; ``None`` if no leader."""
         ...
 
     def apply(self, event: ZnodeEvent, /) -> Sequence[RoundPrediction]:
@@ -238,7 +238,7 @@ class LeaderModel(Protocol):
 
         Args:
             now_s: Time up to which all events were applied, seconds since the epoch.
-            draws: Futures to draw for the shares; ``None``: as many as are affordable; 0: none,
+            draws: Futures to draw for the shares; ``None`` for as many as affordable; 0: none,
                 every share is 1.
         """
         ...

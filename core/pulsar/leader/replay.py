@@ -144,10 +144,10 @@ class LeaderReplay:
     """Follow one cluster's leader by events, and predict its shedding rounds.
 
     Args:
-        strategy: Class name, short or full; ``None``: the configured one.
+        strategy: Class name, short or full; ``None`` for the configured one.
         configured: ``{key: value}`` of broker.conf, typed; what the cluster stores under
             ``/admin/configuration`` overrides it, as on a broker.
-        release: Release line; ``None``: what most brokers run.
+        release: Release line; ``None`` for that of most brokers.
         minute_s: Length of a minute of the settings, seconds; less in a sandbox whose time is
             compressed.
         cluster: Name for messages.
@@ -644,7 +644,7 @@ class LeaderReplay:
 
     @property
     def next_round_at_s(self) -> float | None:
-        """Predicted start of the next round, seconds since the epoch; ``None``: no leader."""
+        """Predicted start of the next round, seconds since the epoch; ``None`` if no leader."""
         return self.schedule.next_round_s
 
     def _hold_round(self, at_s: float) -> RoundPrediction:
@@ -668,7 +668,7 @@ class LeaderReplay:
 
         Args:
             now_s: Time up to which all events were applied, seconds since the epoch.
-            draws: Futures to draw for the shares; ``None``: as many as are affordable; 0: none,
+            draws: Futures to draw for the shares; ``None`` for as many as affordable; 0: none,
                 every share is 1.
         """
         self._begin()
@@ -703,7 +703,7 @@ class LeaderReplay:
         at_s: float,
         draws: int | None,
     ) -> dict[tuple[str, str], float] | None:
-        """Return the share of each bundle and source in futures; ``None``: none are drawn."""
+        """Return the share of each bundle and source in futures; ``None`` if none are drawn."""
         if draws is None:
             draws = min(max(_AFFORDABLE // max(view.bundles.size, 1), _MIN_DRAWS), _MAX_DRAWS)
         layout = self._layout

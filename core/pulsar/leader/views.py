@@ -177,7 +177,7 @@ class Layout:
 
         Args:
             view: Of this layout.
-            facts: Usage and rates of its brokers; ``None``: as they are.
+            facts: Usage and rates of its brokers; ``None`` to keep them.
             columns: Fields of bundles.
         """
         own = {} if facts is None else self._loads(facts)

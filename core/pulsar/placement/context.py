@@ -29,7 +29,7 @@ class PlacementContext:
         available: Brokers that take part at all; those that are dead or suspected never do.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
         bundle: Row of the bundle in question; -1: a whole namespace.
-        non_persistent: Whether the bundle holds non-persistent topics; ``None``: as the view has
+        non_persistent: Whether the bundle holds non-persistent topics; ``None`` if as the view has
             it, and no for a whole namespace.
     """
 
@@ -125,7 +125,7 @@ class PlacementContext:
 
         Args:
             policy: Isolation policy of each one's namespace; -1: none.
-            non_persistent: Whether each holds non-persistent topics; ``None``: as the question.
+            non_persistent: Whether each holds non-persistent topics; ``None`` as in the question.
         """
         such = self.is_non_persistent if non_persistent is None else non_persistent
         return np.where((policy < 0) & such, len(self.view.policies), policy).astype(np.int32)

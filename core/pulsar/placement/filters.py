@@ -98,7 +98,7 @@ def least_of_group(counts: Codes, mask: Flags, domains: Codes | None) -> Flags:
     Args:
         counts: What of the group each broker has, ``(n_rows, n_brokers)``.
         mask: Candidates, the same shape.
-        domains: Domain of each broker; ``None``: domains have no effect.
+        domains: Domain of each broker; ``None`` if domains have no effect.
     """
     if domains is not None:
         members = np.eye(int(domains.max()) + 1, dtype=np.int64)[domains]

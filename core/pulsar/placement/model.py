@@ -181,7 +181,7 @@ class PlacementTable:
         probability: Of each entry; those of a group sum to 1.
         why: Why every distribution is empty; blank when it is not so.
         notes: What was assumed.
-        non_persistent: The same for bundles with non-persistent topics; ``None``: there are none.
+        non_persistent: The same for bundles with non-persistent topics; ``None`` if there are none.
     """
 
     view: LoadView

@@ -117,12 +117,12 @@ def place_bundle(  # the signature is the contract of the `place` command
         view: Load of the cluster.
         bundle: Name.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
-        candidates: Only these brokers take part; ``None``: all.
+        strategy: Class name; ``None`` for the configured one.
+        candidates: Only these brokers take part; ``None`` for all.
         with_filters: False: the strategy alone, over all candidates and without the retry.
-        memory: What the leader remembers; ``None``: it just started.
+        memory: What the leader remembers; ``None`` if it just started.
         non_persistent: Whether the bundle holds non-persistent topics, which only some brokers may
-            serve; ``None``: as the topics of the snapshot show.
+            serve; ``None`` to derive it from the topics.
     Raises:
         UnknownNameError: No such bundle, broker or strategy.
     Source:
@@ -300,7 +300,7 @@ def place_all(
     Args:
         view: Load of the cluster.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
     Raises:
         UnknownNameError: No such strategy.
     Cost:
@@ -326,7 +326,7 @@ def place_namespaces(
         settings: The leader's active settings.
         namespaces: Their rows, rising.
         bound: ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
         non_persistent: Whether all of them count as bundles with non-persistent topics; else such
             bundles have a table of their own in the answer.
     Raises:

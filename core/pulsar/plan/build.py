@@ -83,7 +83,7 @@ class _UnloadRequest:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
     def destination_of(self, bundle: str) -> str | None:
-        """The requested destination of the bundle; ``None``: the cluster places it."""
+        """The requested destination of the bundle; ``None`` if the cluster places it."""
         return self.destinations.get(bundle, self.destination)
 
 
@@ -102,10 +102,10 @@ def build_unload_plan(
         snapshot: The cluster.
         bundles: Names; a name given twice counts once.
         now: The moment of planning, aware UTC.
-        **options: ``destination``: broker id requested for all of them, ``None``: the
+        **options: ``destination``: broker id requested for all of them, ``None`` for the
             cluster places each. ``destinations``: bundle to broker id, wins over ``destination``.
             ``undoes``, ``derived_from``: the run or the plan that this one comes from.
-            ``strategy``: placement strategy to assume, ``None``: the active one. ``overrides``:
+            ``strategy``: placement strategy to assume, ``None`` for the active one. ``overrides``:
             settings to assume, upstream key to value. ``release``: release line to assume.
             ``reason``: recorded in the plan. ``lifetime_s``: how long it may be applied.
             ``exclusions``: namespaces that the configuration excludes from every plan.

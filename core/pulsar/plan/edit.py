@@ -52,7 +52,7 @@ def retargeted(plan: Plan, destinations: Mapping[str, str | None], context: Plan
 
     Args:
         plan: What is edited.
-        destinations: Bundle to broker id, or to ``None``: the cluster places it.
+        destinations: Bundle to broker id, or to ``None`` if the cluster places it.
         context: On what.
     Raises:
         UnknownNameError: The plan has no step for one of the bundles.

@@ -44,7 +44,7 @@ class Scenario:
 
     Attributes:
         probability: 0..1; over all scenarios they add up to 1.
-        destinations: Broker id of each step's bundle, in step order; ``None``: no broker takes it.
+        destinations: Broker id of each step's bundle, in step order; ``None`` if unassigned.
     """
 
     probability: float

@@ -111,7 +111,7 @@ class OtherPreview:
     Attributes:
         step: The step itself: a split, a setting.
         sentence: What would be requested.
-        clients: What it costs; ``None``: no client reconnects.
+        clients: What it costs; ``None`` if no client reconnects.
         command: The equivalent ``pulsar-admin`` line.
         rest: The equivalent ``curl`` line.
         unloaded: Bundles whose clients reconnect.
@@ -433,7 +433,7 @@ def rest_line(step: PulsarStep, web_url: str | None) -> str:
 
     Args:
         step: The step.
-        web_url: Web address of its owner, or of any broker; ``None``: the broker id is used.
+        web_url: Web address of its owner, or of any broker; ``None`` if the broker id is used.
     """
     unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"
     base = (web_url or unknown).rstrip("/")

@@ -41,7 +41,7 @@ def build_setting_plan(
 
     Args:
         snapshot: The cluster.
-        wanted: Upstream key to value as brokers write it, ``None``: remove it.
+        wanted: Upstream key to value as brokers write it, ``None`` to remove it.
         terms: When, why and how long.
         notes: Further diagnostics.
     Raises:
@@ -123,7 +123,7 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
     Args:
         basis: The cluster.
         setting: Which.
-        value: As brokers write it; ``None``: it is removed.
+        value: As brokers write it; ``None`` if it is removed.
     """
     release = basis.settings.target
     if not setting.exists_in(release):

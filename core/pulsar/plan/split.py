@@ -26,7 +26,7 @@ class SplitSpec:
     """Split request for bundles.
 
     Attributes:
-        algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None``: the cluster's default.
+        algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None`` for the cluster's default.
         positions: Inner boundaries for ``specified_positions_divide``.
         is_unloaded: Whether the parts are unloaded too, and so placed again.
     """

@@ -64,7 +64,7 @@ def undo_plan(
         view: The run; it has ended.
         context: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
-        start: A snapshot of when the run began; ``None``: there is none.
+        start: A snapshot of when the run began; ``None`` if there is none.
         max_moves: Most bundles that are moved back though no step of the run moved them.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that

@@ -49,7 +49,7 @@ def recheck(
         plan: The requested one.
         exclusions: Namespaces that the configuration excludes from every plan.
         now: The present moment, aware UTC.
-        steps: Places to look at; ``None``: all.
+        steps: Places to look at; ``None`` for all.
     """
     settings = effective_settings(snapshot)  # what a plan assumed of settings does not count here
     basis = Basis(

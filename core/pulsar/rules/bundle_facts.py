@@ -146,7 +146,7 @@ class BundleFacts(Protocol):
         Args:
             limits: Above which a bundle is split.
             topics: Fewest and most topics; an unknown count is several.
-            namespaces: Only theirs; ``None``: of all.
+            namespaces: Only theirs; ``None`` for all.
         """
         ...
 

@@ -21,11 +21,11 @@ class HealthContext:
     settings: EffectiveSettings
     measures: Measures
     requested: Target | None = None
-    """What counts as balanced; ``None``: the cluster's own target."""
+    """What counts as balanced; ``None`` for the cluster's own target."""
     elsewhere: BundleFacts | None = None
     """Who holds the bundles, where the snapshot does not."""
     past: RecordedPast | None = None
-    """What was recorded of the cluster; ``None``: no history was read."""
+    """What was recorded of the cluster; ``None`` if no history was read."""
 
     @property
     def target(self) -> Target:

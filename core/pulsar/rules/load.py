@@ -275,7 +275,7 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
 
 
 def _mean_traffic(context: HealthContext) -> float | None:
-    """Return the mean traffic of a broker, bytes/s; ``None``: most that live report none."""
+    """Return the mean traffic of a broker, bytes/s; ``None`` if most that live report none."""
     traffic = context.measures.throughput
     alive = len(set(traffic.brokers) - context.liveness.dead.keys())
     return traffic.mean if 2 * traffic.known_count >= alive else None

@@ -48,7 +48,7 @@ class RecordedPast:
         start: First recorded minute of it.
         end: Last one.
         traffic: Broker to the peak of its messages, bytes/s, by ``in`` and ``out``.
-        counted: By the leader that counted most; ``None``: no count was recorded twice.
+        counted: By the leader that counted most; ``None`` if no count was recorded twice.
     """
 
     start: datetime

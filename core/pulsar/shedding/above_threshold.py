@@ -49,7 +49,7 @@ class ThresholdTrial:
 
     Attributes:
         basis: The cluster.
-        recent: Bundles in their grace period, per row; ``None``: none.
+        recent: Bundles in their grace period, per row; ``None`` if none.
         usage: Ratio, compared with the threshold.
         threshold: Ratio; a broker exactly on it sheds.
         threshold_label: What the threshold is.

@@ -51,7 +51,7 @@ class Move:
     Attributes:
         broker: Where it leaves.
         bundle: Name.
-        destination: Where the strategy itself wants it; ``None``: placement decides.
+        destination: Where the strategy itself wants it; ``None`` if placement decides.
     """
 
     broker: str
@@ -90,7 +90,7 @@ class BrokerTrace:
     """The gates of one broker, or of the whole cluster, in the order in which they are checked.
 
     Attributes:
-        broker: Broker id; ``None``: the cluster as a whole, or a pair that ``sentence`` names.
+        broker: Broker id; ``None`` for the cluster as a whole, or a pair that ``sentence`` names.
         sheds: Whether bundles leave it.
         gates: A shut gate is the last one, unless it is one of several alternatives.
         sentence: The verdict in words.
@@ -123,7 +123,7 @@ class Decision:
             in its order.
         sentence: The verdict in words, with numbers.
         explain: Makes the trace; called only when it is read.
-        pick: Why a bundle of a broker that sheds is picked or not, as a gate; ``None``: it is no
+        pick: Why a bundle of a broker that sheds is picked or not, as a gate; ``None`` if it is no
             candidate.
         notes: What was assumed.
     """

@@ -63,7 +63,7 @@ class TurningPoint:
         sentence: All of that in words.
         rounds: In which round of the same load, from a leader that just started; 1: the next one.
         outcome: What becomes of the cluster, simulated, one sentence; empty: not simulated yet.
-        is_recommended: Whether it ends no worse; ``None``: not simulated.
+        is_recommended: Whether it ends no worse; ``None`` if not simulated.
     """
 
     broker: str = ""
@@ -122,7 +122,7 @@ class WhatIf:
         view: Load of the cluster.
         settings_of: Gives settings with some assumed otherwise; no deciding one changes the
             view.
-        state: The strategy's memory before the round; ``None``: it just started.
+        state: The strategy's memory before the round; ``None`` if it just started.
         recently_unloaded: Bundles in their grace period.
         is_checked: Whether the load manager's checks count: what it leaves alone is not shed.
     """
@@ -169,7 +169,7 @@ class WhatIf:
         return any(not one.skipped for one in UnloadChecks(self.view, settings).landings(moves))
 
     def _rounds_until(self, assumed: Mapping[str, object], concerns: Concern) -> int | None:
-        """Return the first round of the same load in which it goes; ``None``: in none of many."""
+        """Return the first round of the same load in which it moves, or ``None``."""
         settings = self.settings_of(assumed)
         config, state = self.strategy.config(settings), self.strategy.initial_state()
         recent = frozenset(self.recently_unloaded)
@@ -233,7 +233,7 @@ class WhatIf:
             )
 
     def together(self, broker: str) -> SettingPair | None:
-        """Return two settings that make a broker shed together; ``None``: no two do.
+        """Return two settings that make a broker shed together; ``None`` if no two do.
 
         For use where none does alone; the values given are verified.
         """

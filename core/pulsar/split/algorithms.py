@@ -244,7 +244,7 @@ def default_positions(
     Args:
         settings: Effective ones.
         bounds: Lower and upper bound of the bundle.
-        topics: Its loaded topics; ``None``: not read.
+        topics: Its loaded topics; ``None`` if not read.
     """
     algorithm = default_algorithm(settings)
     if algorithm == BY_HAND:
@@ -267,7 +267,7 @@ def split_positions(
     Args:
         algorithm: One of :data:`ALGORITHMS`.
         bounds: Lower and upper bound of the bundle.
-        topics: Its loaded topics; ``None``: not read.
+        topics: Its loaded topics; ``None`` if not read.
         limits: For ``flow_or_qps_equally_divide``.
         given: For ``specified_positions_divide``.
     Raises:

@@ -75,7 +75,7 @@ def explain_split(
         snapshot: Its ``topics`` table holds the bundle's topics if they were requested.
         settings: Effective ones.
         bundle: Name.
-        algorithm: ``None``: the cluster's default, or ``range_equally_divide`` where that is no
+        algorithm: ``None`` for the cluster's default, or ``range_equally_divide`` where that is no
             algorithm (as brokers take it) or one that needs positions by hand.
         positions: For ``specified_positions_divide``.
     Raises:
@@ -391,7 +391,7 @@ def split_parts(
     Args:
         subject: The bundle.
         positions: Inner boundaries, ascending.
-        topics: Its topics; ``None``: not read.
+        topics: Its topics; ``None`` if not read.
     """
     bounds = (subject.lower, *positions, subject.upper)
     if topics is None:

@@ -20,7 +20,7 @@ class AdminRequest:
     Attributes:
         method: ``PUT``, ``POST`` or ``DELETE``.
         path: Path and query below ``/admin/v2/``, quoted.
-        body: JSON; ``None``: no body.
+        body: JSON; ``None`` if no body.
     """
 
     method: str

@@ -65,8 +65,8 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
     Attributes:
         policy: Its kind, a key of :data:`core.pulsar.policy_kinds.POLICY_KINDS`.
         name: Of the policy, or of the namespace or bundle whose it is.
-        before: What it was when the plan was made, ``None``: it was not set. The precondition.
-        value: What it shall be, a JSON document or a plain text; ``None``: removed.
+        before: What it was when the plan was made, ``None`` if it was not set. The precondition.
+        value: What it shall be, a JSON document or a plain text; ``None`` if removed.
         cluster: The cluster's own name, part of some addresses.
     """
 

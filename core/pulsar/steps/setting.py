@@ -41,8 +41,8 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     Attributes:
         key: Upstream key.
-        before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
-        value: What it shall be, as the brokers write it; ``None``: removed.
+        before: Its dynamic value when the plan was made, ``None`` if it had none. The precondition.
+        value: What it shall be, as the brokers write it; ``None`` if removed.
         running: What the brokers followed when the plan was made; unset: unknown. It is left out of
             plans and journals then, so that those of before it was there keep their seals.
     """
@@ -193,5 +193,5 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
 
 def setting_values(steps: Iterable[Step]) -> dict[str, str | None]:
-    """Return the values that the steps of a plan set: key to value, ``None``: removed."""
+    """Return the values that the steps of a plan set: key to value, ``None`` if removed."""
     return {step.key: step.value for step in steps if isinstance(step, SetDynamicSetting)}

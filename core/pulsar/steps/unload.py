@@ -25,7 +25,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
 
     Attributes:
-        destination: Requested destination, a broker id, or ``None``: the cluster places it.
+        destination: Requested destination, a broker id, or ``None`` if the cluster places it.
         predicted: Broker id to probability, at least :data:`MIN_PROBABILITY`: where it is expected
             to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
     """

@@ -199,9 +199,9 @@ def agreement(
     Args:
         shadow: Rows of kind ``shadow`` of one cluster (further columns do not matter).
         events: Rows of kind ``events`` of the same cluster and time.
-        strategy: Whose rounds; ``None``: those of the strategy that was configured at their time.
+        strategy: Strategy of the rounds; ``None`` for the one configured at their time.
         until: The last recorded minute, ms: a round whose time is not over then is left out.
-            ``None``: the last time in rounds or events.
+            ``None`` for the last time in rounds or events.
     """
     windows = _windows(_chosen(shadow, strategy))
     last = _latest(shadow, events) if until is None else until

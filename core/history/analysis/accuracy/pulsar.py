@@ -80,7 +80,7 @@ class _Memory:
     """State of one strategy between rounds.
 
     Attributes:
-        state: The strategy's own; ``None``: it starts again.
+        state: The strategy's own; ``None`` if it starts again.
         left: The same when shedding was switched off: the leader goes on from there.
         before: What it was before the last round.
         decided_at: Of its last round, ms.

@@ -216,7 +216,7 @@ def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_
 def _halves(
     rows: pa.Table, kind: str, counts: Mapping[int, int]
 ) -> tuple[pa.Array, Floats, Floats] | None:
-    """Return subjects and their mean flow in either half; ``None``: there is one period only."""
+    """Return subjects and their mean flow in either half; ``None`` if there is one period only."""
     starts = np.array(sorted(counts), np.int64)
     if starts.size < 2:
         return None

@@ -72,7 +72,7 @@ def trends_of(
         times: Of each row, ms.
         measures: By name, shape ``(n,)``; NaN: unknown, the row does not count.
         period: Of the answer.
-        recorded: Minutes of each period, where a missing row is a zero; ``None``: what is missing
+        recorded: Minutes of each period, where a missing row is 0; ``None`` if what is missing
             is unknown.
     Returns:
         Table of :data:`TRENDS`, sorted by measure, subject and time; the same to the last bit

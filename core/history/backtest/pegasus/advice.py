@@ -36,7 +36,7 @@ def recommended_switches(
         candidates: Best first.
         target: What is good enough.
         nouns: Of the system.
-        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
+        label: Of the candidate; ``None`` for the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
     for cluster, run in records_of(runs).items():

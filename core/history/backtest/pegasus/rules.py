@@ -50,7 +50,7 @@ class Rules:
         level: Stored function level.
         guardian: Of the guardian.
         interval_s: Seconds between two looks of the guardian and the balancer.
-        most_added: Additions a node gets at one look; ``None``: no limit.
+        most_added: Additions a node gets at one look; ``None`` for no limit.
         min_live_node_count: Fewer living nodes than this, and nothing is done.
         live_percentage: The same as a share of the known nodes, 0..100.
     """

@@ -27,7 +27,7 @@ class MinuteScore:
 
     Attributes:
         deviation: Distance of the farthest living node from the mean traffic, share of the mean;
-            ``None``: no node lives.
+            ``None`` if no node lives.
         farthest: That node; ``NO_NODE``: none.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.

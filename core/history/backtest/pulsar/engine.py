@@ -64,7 +64,7 @@ class SimulatedRun:
         traffic: Throughput of each broker, bytes/s, ``(T, b)``; NaN: not there, or unknown.
         moves: What went somewhere else.
         splits: Bundles split in each minute, ``(T,)``.
-        shedding: Class name; ``None``: nothing is shed.
+        shedding: Class name; ``None`` if nothing is shed.
         placement: Class name.
     """
 
@@ -80,7 +80,7 @@ class Rules:
     """By what a candidate is simulated.
 
     Attributes:
-        strategy: Who sheds; ``None``: none.
+        strategy: Who sheds; ``None`` if none.
         settings: In force.
         is_optimized: Plans of the optimizer are applied instead of shedding.
     """

@@ -78,7 +78,7 @@ class Average:
         Args:
             last: The values now, one array a row.
             count: Samples.
-            sampled: Which bundles; ``None``: all.
+            sampled: Which bundles; ``None`` for all.
         """
         least, most = int(self.held.min(initial=self.most)), int(self.held.max(initial=0))
         held = self.held[:1] if least == most else self.held

@@ -35,7 +35,7 @@ def predicted(series: LoadSeries, candidate: Candidate | None = None) -> pa.Tabl
 
     Args:
         series: The record.
-        candidate: By what; ``None``: the recorded strategy and settings, switched on or not.
+        candidate: By what; ``None`` for the recorded strategy and settings, switched on or not.
     """
     force = effective_settings(series.template)
     strategy = active_shedding_strategy(series.template.manifest.load_manager, force)

@@ -35,7 +35,7 @@ class LoadSeries:
         broker_topics: ``(T, b)``; 0 where unknown.
         broker_bundles: ``(T, b)``; 0 where unknown.
         has_restarted: Whether a broker's process is another than in the minute before, ``(T, b)``;
-            ``None``: that is not recorded.
+            ``None`` if not recorded.
         has_reported: Whether a broker wrote a report since the minute before, ``(T, b)``.
         bundle_here: Whether a bundle is there, ``(T, n)``.
         owner: Broker of each bundle, ``(T, n)``; -1: none.

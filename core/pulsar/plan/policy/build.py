@@ -25,7 +25,7 @@ class DesiredPolicy:
     Attributes:
         policy: Its kind.
         name: Of the policy, or of the namespace or bundle whose it is.
-        value: A JSON document, or a plain text; ``None``: removed.
+        value: A JSON document, or a plain text; ``None`` if removed.
     """
 
     policy: str

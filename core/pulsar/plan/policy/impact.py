@@ -122,7 +122,7 @@ def policy_impact(
 def _limited(
     before: PulsarSnapshot, after: PulsarSnapshot, view: LoadView, changes: Sequence[PolicyChange]
 ) -> ClientImpact | None:
-    """Add up the clients whose limits change; ``None``: no limit changes."""
+    """Add up the clients whose limits change; ``None`` if no limit changes."""
     limits = [one for one in changes if policy_kind(one.policy).is_limit]
     if not limits:
         return None

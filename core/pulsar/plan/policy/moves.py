@@ -47,9 +47,9 @@ class PolicyOutlook:
 
     Attributes:
         plan: What would be applied.
-        impact: Who may serve what before and after; ``None``: there is nothing to set.
+        impact: Who may serve what before and after; ``None`` if there is nothing to set.
         course: What is placed again by the new policies, unloaded by brokers or by the plan, and
-            where it is expected; not to be applied. ``None``: nothing moves, or it is refused.
+            where it is expected; not to be applied. ``None`` if nothing moves, or it is refused.
         moving: How many bundles are placed again; the course follows :data:`MAX_MOVES` of them.
     """
 

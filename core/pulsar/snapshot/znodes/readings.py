@@ -23,9 +23,9 @@ class Held(NamedTuple):
     """Session of a znode.
 
     Attributes:
-        session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
-        created_at: When it was created, ms since the epoch; ``None``: unknown.
-        modified_at: When its value was last written, ms since the epoch; ``None``: unknown.
+        session_id: Session that it lives with; 0: it is no ephemeral; ``None`` if unknown.
+        created_at: When it was created, ms since the epoch; ``None`` if unknown.
+        modified_at: When its value was last written, ms since the epoch; ``None`` if unknown.
     """
 
     session_id: int | None
@@ -53,7 +53,7 @@ class Readings:
         local_policies: Namespace -> ``local-policies`` znode.
         policies: Namespace -> ``policies`` znode.
         boundaries: Namespace -> boundaries as brokers answer them (REST).
-        isolation: Isolation policies of the cluster, one JSON object; ``None``: there are none.
+        isolation: Isolation policies of the cluster, one JSON object; ``None`` if there are none.
         failure_domains: Name -> JSON.
         resource_quotas: Bundle or ``default`` -> JSON.
         resource_groups: Name -> JSON.

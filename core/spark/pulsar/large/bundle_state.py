@@ -154,7 +154,7 @@ class CachedBundles:
         return None if keys.size * 2 > self.there.size else keys
 
     def chosen(self, keys: Ints | None) -> DataFrame:
-        """Return the pieces of some keys; ``None``: all."""
+        """Return the pieces of some keys; ``None`` for all."""
         pieces = self.by_key.select(*PIECES.names)
         if keys is None:
             return pieces
@@ -222,7 +222,7 @@ class Change:
             they are.
         samples: How many of every bundle the leader took in each round.
         keys: See :class:`ByKey`.
-        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+        frame: Manifest and policies where some bundle has a quota; ``None`` if none has.
     """
 
     coder: Coder
@@ -308,9 +308,9 @@ def aged(
 
     Args:
         rows: At least :data:`_CACHED`.
-        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+        frame: Manifest and policies where some bundle has a quota; ``None`` if none has.
         samples: How many of every bundle the leader takes in each round.
-        since: First round whose samples each bundle takes; ``None``: all take all.
+        since: First round whose samples each bundle takes; ``None`` if all take all.
     """
     seeds = {}
     if frame is not None:

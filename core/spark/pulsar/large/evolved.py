@@ -64,7 +64,7 @@ class Evolved(LargeCluster):
             manager's takes none.
         ownership: Movable bundles by owner.
         shifts: Table of :data:`PAIRS`: what moves add to, and take from, the counts of namespaces.
-        summed: Sums of an earlier moment, :data:`_SUMS`; ``None``: nothing is known yet.
+        summed: Sums of an earlier moment, :data:`_SUMS`; ``None`` if nothing is known yet.
         touched: Rows of the brokers that gave or took bundles since.
         published: Tables that brokers of the extensible manager have published since.
     """
@@ -176,7 +176,7 @@ class Evolved(LargeCluster):
         return pa.concat_tables([found, conform(more, schema, name="answer")])
 
     def _keys_of(self, chosen: Chosen) -> Ints | None:
-        """Return the keys under which bundles may be that are picked; ``None``: any."""
+        """Return the keys under which bundles may be that are picked; ``None`` for any."""
         if chosen.namespaces or chosen.owners or not set(chosen.bundles) <= set(self.quota_bundles):
             return None
         codes = np.array(
@@ -256,7 +256,7 @@ class Evolved(LargeCluster):
             brokers: With the load that follows.
             rows: The bundles that move, in the order of the moves, as they were brought here.
             moves: Where each goes.
-            samples: How many the leader takes; ``None``: it keeps no averages.
+            samples: How many the leader takes; ``None`` if it keeps no averages.
         """
         counts = self.samples if samples is None else (*self.samples, samples)
         known = self.__dict__.get("_sums")

@@ -112,7 +112,7 @@ class _Namespaces:
     Attributes:
         base: Brokers, and the bundles and namespaces that matter to all others.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
     """
 
     base: LoadView

@@ -120,7 +120,7 @@ class Reduced:
             cluster: As it is then.
             rows: The bundles that are here, as they are then; only of these some have moved.
         Returns:
-            ``None``: it takes others than those that are here.
+            ``None`` if it takes others than those that are here.
         """
         is_published = cluster.skeleton.top_bundles.num_rows > 0  # and others are, by then
         if is_published or not _always(cluster, rows) <= self.here:
@@ -168,7 +168,7 @@ class Reduced:
             settings: Effective ones.
             orders: What is known of the order of equal bundles.
             is_placed: Whether placement runs as well, which counts bundles by namespace.
-            placed: Namespaces of which bundles are placed; ``None``: any that is here.
+            placed: Namespaces of which bundles are placed; ``None`` for any that is here.
         """
         part = LoadView.of(self.snapshot, settings)
         long_rate, doubt, note = self._long_rates()

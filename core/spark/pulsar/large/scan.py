@@ -148,7 +148,7 @@ class Reader:
         path: Of the file.
         coder: Numbers the brokers.
         columns: What the kernel needs; owner and reports are read anyway.
-        edits: What has become of bundles since; ``None``: they are as they are written.
+        edits: What has become of bundles since; ``None`` if unchanged.
     """
 
     path: str

@@ -68,8 +68,8 @@ def large_simulation(
     Args:
         cluster: The start.
         run: What is simulated.
-        start: The same, of :func:`cached_start`; ``None``: made for this one and forgotten.
-        placement: Class name of the placement strategy; ``None``: the active one.
+        start: The same, of :func:`cached_start`; ``None`` to build it for this call only.
+        placement: Class name of the placement strategy; ``None`` for the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Returns:
@@ -112,7 +112,7 @@ class Spread:
         manager: Who checks and places.
         scope: Lets go what a what-if keeps on the executors.
         wanted: Rows of the brokers whose bundles are brought here.
-        lost: Bundles that a what-if has just placed again; ``None``: it was a round.
+        lost: Bundles that a what-if has just placed again; ``None`` if it was a round.
     """
 
     cluster: Evolved
@@ -343,7 +343,7 @@ class Changed(LargeCluster):
     Attributes:
         origin: As it was.
         brokers_after: Brokers with the load that they have now.
-        edited: What has become of the bundles of those that went; ``None``: none did.
+        edited: What has become of the bundles of those that went; ``None`` if none did.
     """
 
     origin: LargeCluster

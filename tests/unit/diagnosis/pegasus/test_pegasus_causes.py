@@ -45,7 +45,7 @@ def test_the_guardian_waits_for_the_node_that_held_a_replica():
     assert cause.objects == (GONE,)
     assert (cause.effect.before.missing, cause.effect.after.missing) == (1, 0)
     assert "up to 10 min for db6:34801" in cause.summary
-    assert found.problem == "1 of 40 partitions lacks replicas."
+    assert found.problem == "1 of 40 partitions under-replicated."
 
 
 def test_the_guardian_repairs_what_no_dead_node_held():
