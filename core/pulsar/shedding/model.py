@@ -226,7 +226,7 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         ...
 
 
-class EveningStrategy:
+class RelativeLoadStrategy:
     """Declaration of a strategy based on usage relative to other brokers."""
 
     __slots__ = ()
@@ -238,7 +238,7 @@ class EveningStrategy:
         return "throughput"
 
 
-class UncountedStrategy(EveningStrategy, Generic[StateT]):
+class UncountedStrategy(RelativeLoadStrategy, Generic[StateT]):
     """Declaration of a strategy without counts of rounds or moves.
 
     The load manager checks its moves and places them.

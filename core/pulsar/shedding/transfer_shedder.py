@@ -19,7 +19,14 @@ from core.pulsar.java.maps import concurrent_order, spread_hashes
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.gates import at_least, below, one_of, place_by_usage
-from core.pulsar.shedding.model import BrokerTrace, Decision, EveningStrategy, Gate, Move, Reason
+from core.pulsar.shedding.model import (
+    BrokerTrace,
+    Decision,
+    Gate,
+    Move,
+    Reason,
+    RelativeLoadStrategy,
+)
 from core.pulsar.shedding.picking import fact, fit
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import LoadManager
@@ -452,7 +459,7 @@ class _Fresh:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferShedder(EveningStrategy):
+class TransferShedder(RelativeLoadStrategy):
     """The busiest broker gives to the idlest until usage is spread little enough.
 
     Source:
