@@ -19,7 +19,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
-from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
@@ -290,7 +290,7 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder(UncountedStrategy[AvgState]):
+class AvgShedder(ModularStrategy[AvgState]):
     """Brokers are paired by score; a pair that is far apart for long enough is levelled.
 
     Source:

@@ -238,7 +238,7 @@ class RelativeLoadStrategy:
         return "throughput"
 
 
-class UncountedStrategy(RelativeLoadStrategy, Generic[StateT]):
+class ModularStrategy(RelativeLoadStrategy, Generic[StateT]):
     """Declaration of a strategy without counts of rounds or moves.
 
     The load manager checks its moves and places them.

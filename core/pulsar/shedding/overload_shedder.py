@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import ThresholdTrial, source_count, throughput_to_shed
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.model import USAGE, Decision, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, Decision, ModularStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager
 from core.units import format_ratio
@@ -47,7 +47,7 @@ class OverloadState:
 
 
 @dataclass(frozen=True, slots=True)
-class OverloadShedder(UncountedStrategy[OverloadState]):
+class OverloadShedder(ModularStrategy[OverloadState]):
     """Brokers at the limit or over it give away their biggest bundles.
 
     Source:

@@ -25,7 +25,7 @@ from core.pulsar.shedding.above_threshold import (
 )
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, below
-from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, ModularStrategy
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import LoadManager
@@ -92,7 +92,7 @@ def _mean(values: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdShedder(UncountedStrategy[ThresholdState]):
+class ThresholdShedder(ModularStrategy[ThresholdState]):
     """Brokers whose smoothed usage is above the average by the threshold give the excess away.
 
     Source:

@@ -17,7 +17,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
-from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy
+from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
 from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
@@ -330,7 +330,7 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class UniformLoadShedder(UncountedStrategy[UniformState]):
+class UniformLoadShedder(ModularStrategy[UniformState]):
     """The broker with the most traffic gives away a part of its distance to the least.
 
     Source:
