@@ -28,7 +28,7 @@ from core.pulsar.placement.filters import (
     same_class,
 )
 from core.pulsar.placement.masks import any_in_row
-from core.pulsar.placement.selectors import ForgetfulSelector, ReasonOf
+from core.pulsar.placement.selectors import ReasonOf, StatelessSelector
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio
@@ -138,7 +138,7 @@ def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensibleLeastResourceUsage(ForgetfulSelector):
+class ExtensibleLeastResourceUsage(StatelessSelector):
     """Any broker far enough below the mean smoothed usage; any candidate when none is.
 
     Source:

@@ -82,7 +82,7 @@ class Selector(Protocol):
         ...
 
 
-class ForgetfulSelector:
+class StatelessSelector:
     """Declaration of a stateless placement strategy."""
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class ForgetfulSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastLongTermMessageRate(ForgetfulSelector):
+class LeastLongTermMessageRate(StatelessSelector):
     """The least long-term message rate wins; overloaded brokers only when all are.
 
     Source:
@@ -171,7 +171,7 @@ def _ordered_mean(context: PlacementContext, usage: Floats, mask: Flags) -> Floa
 
 
 @dataclass(frozen=True, slots=True)
-class LeastResourceUsageWithWeight(ForgetfulSelector):
+class LeastResourceUsageWithWeight(StatelessSelector):
     """Any broker far enough below the mean usage of the candidates; any at all when none is.
 
     Source:
@@ -270,7 +270,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobinBrokerSelector(ForgetfulSelector):
+class RoundRobinBrokerSelector(StatelessSelector):
     """The candidates in turn. Its counter cannot be seen from outside.
 
     Source:
@@ -328,7 +328,7 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder(ForgetfulSelector):
+class AvgShedder(StatelessSelector):
     """Planned destinations for AvgShedder's bundles; any broker for others.
 
     Source:
