@@ -70,7 +70,7 @@ class Misplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Guests:
+class ForeignBundles:
     """Bundles of some namespaces on some brokers.
 
     Attributes:
@@ -189,7 +189,7 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Return the bundles of some namespaces on some brokers."""
         ...
 
@@ -403,12 +403,12 @@ class BundleTable:
             pairs_schema().names
         )
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs."""
         pairs = self._pairs(namespaces)
         here = pairs.filter(pc.is_in(pairs["owner"], pa.array(owners, pa.string())))
         rows = here.sort_by([("namespace", "ascending"), ("owner", "ascending")])
-        return Guests(
+        return ForeignBundles(
             rows.slice(0, SHOWN),
             int(pc.sum(rows["bundles"]).as_py() or 0),
             pc.unique(rows["namespace"]).to_pylist(),

@@ -13,7 +13,7 @@ from core.pulsar.isolation import (
     governing_policy,
     parse_isolation_policies,
 )
-from core.pulsar.rules.bundle_facts import Guests
+from core.pulsar.rules.bundle_facts import ForeignBundles
 from core.pulsar.rules.context import HealthContext
 from core.units import by_name, pluralize
 
@@ -176,7 +176,7 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
     )
 
 
-def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
+def _intruders(guests: ForeignBundles, reserved: Mapping[str, str]) -> Finding:
     bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
     policies = sorted({reserved[owner] for owner in owners})
     return Finding(

@@ -26,7 +26,7 @@ from core.pulsar.rules.bundle_facts import (
     STORM_EMPTY,
     STORM_NARROW,
     UNKNOWN_TOPICS,
-    Guests,
+    ForeignBundles,
     Misplaced,
     Picked,
     Unowned,
@@ -350,7 +350,7 @@ class SparkBundles:
         found = pairs_schema().empty_table() if rows is None else rows
         return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more)
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
         words = "searching for bundles on reserved brokers"
         pairs = (
@@ -364,7 +364,7 @@ class SparkBundles:
         spaces = pairs.groupBy("namespace").agg(sf.sum("bundles").alias("bundles"))
         counts = self._collected(spaces, _CROWDED, words).sort_by("namespace")
         hosts = self._collected(pairs.select("owner").distinct(), _OWNER, words)
-        return Guests(
+        return ForeignBundles(
             rows.sort_by([(name, "ascending") for name in order]),
             int(pc.sum(counts["bundles"]).as_py() or 0),
             counts["namespace"].to_pylist(),
