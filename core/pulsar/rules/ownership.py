@@ -24,7 +24,7 @@ from core.pulsar.owners import (
     ownership_of,
     worst_first,
 )
-from core.pulsar.rules.bundle_facts import Picked
+from core.pulsar.rules.bundle_facts import RowSelection
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.served import Services, services_of
 from core.units import format_age, ms_to_datetime, pluralize
@@ -177,7 +177,7 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
     again = "" if is_sure else "An unload may be in progress: check again in a minute. "
     return replace(
         _counted(
-            Picked(rows.slice(0, _MAX_ROWS), count),
+            RowSelection(rows.slice(0, _MAX_ROWS), count),
             code=kind.code,
             title=kind.title,
             severity=kind.severity if is_sure else "warning",
@@ -229,7 +229,7 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
 
 
 def _counted(
-    bundles: Picked, *, code: str, title: str, severity: Severity, sentence: str, hint: str
+    bundles: RowSelection, *, code: str, title: str, severity: Severity, sentence: str, hint: str
 ) -> Finding:
     shown = bundles.rows.to_pylist()
     return Finding(

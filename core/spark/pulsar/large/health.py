@@ -28,7 +28,7 @@ from core.pulsar.rules.bundle_facts import (
     UNKNOWN_TOPICS,
     ForeignBundles,
     Misplaced,
-    Picked,
+    RowSelection,
     Unowned,
     over_schema,
     pairs_schema,
@@ -173,7 +173,7 @@ class SparkBundles:
         """All of them."""
         return self._total("bundles")
 
-    def hot(self, ceiling: float) -> Picked:
+    def hot(self, ceiling: float) -> RowSelection:
         """Sort those above the ceiling."""
         flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
         # not a number is more than anything to Spark
@@ -182,7 +182,7 @@ class SparkBundles:
         )
         return self._picked(hot, _HOT, "throughput", "searching for hot bundles")
 
-    def alone(self, floor: float) -> Picked:
+    def alone(self, floor: float) -> RowSelection:
         """Sum up namespaces."""
         flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
         rate = sf.col("msg_rate_in") + sf.col("msg_rate_out")
@@ -198,7 +198,7 @@ class SparkBundles:
             single, _ALONE, "throughput", "searching for namespaces with one bundle"
         )
 
-    def near_limit(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> RowSelection:
         """Count by namespace."""
         counts = self._movable.groupBy("namespace").agg(
             sf.count(sf.lit(1)).alias("bundles"), sf.min(ROW).alias(ROW)
@@ -212,7 +212,7 @@ class SparkBundles:
         *,
         topics: tuple[int, int],
         namespaces: Sequence[str] | None = None,
-    ) -> Picked:
+    ) -> RowSelection:
         """Compare columns."""
         is_extensible = self.cluster.manifest.load_manager == "extensible"
         rate, flow = (_compared(kind, is_last=is_extensible) for kind in _KINDS)
@@ -239,14 +239,14 @@ class SparkBundles:
         if namespaces is None:
             return self._picked(over, over_schema(), "excess", words)
         of_those = over.where(sf.col("namespace").isin(list(namespaces)))
-        return Picked.all_of(self._sorted(of_those, over_schema(), "excess", words))
+        return RowSelection.all_of(self._sorted(of_those, over_schema(), "excess", words))
 
-    def storms(self) -> Picked:
+    def storms(self) -> RowSelection:
         """Count by namespace, with the busiest bundle of each."""
         return self._storms
 
     @cached_property
-    def _storms(self) -> Picked:
+    def _storms(self) -> RowSelection:
         rate, flow = (_compared(kind, is_last=True) for kind in _KINDS)
         topics = sf.coalesce(sf.col("topic_count"), sf.lit(0))
         width = sf.col("upper") - sf.col("lower")
@@ -279,12 +279,12 @@ class SparkBundles:
         found = self._collected(rows.select(*wanted.names), wanted, words)
         return found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
 
-    def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
+    def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> RowSelection:
         """Return the largest rows, of equal ones the first in the snapshot's order."""
         first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
         found = self._sorted(first, schema, by, words)
         is_all = found.num_rows < _LISTED
-        return Picked(found, found.num_rows if is_all else self._count(rows, words))
+        return RowSelection(found, found.num_rows if is_all else self._count(rows, words))
 
     def unowned(self) -> Unowned:
         """Look for null owners."""
@@ -298,17 +298,17 @@ class SparkBundles:
             self._first(known_owner.where(~_is_busy()), whole - unclear - busy),
         )
 
-    def moved(self) -> Picked:
+    def moved(self) -> RowSelection:
         """Compare owner and reporter."""
         differs = sf.col("owner") != sf.col("reported_by")
         return self._first(self._movable.where(differs), self._total("moved"))
 
-    def _first(self, rows: DataFrame, count: int) -> Picked:
+    def _first(self, rows: DataFrame, count: int) -> RowSelection:
         if not count:
-            return Picked(_NAMED.empty_table(), 0)
+            return RowSelection(_NAMED.empty_table(), 0)
         wanted = pa.schema([*_NAMED, pa.field(ROW, pa.int64())])
         found = self._collected(rows.orderBy(ROW).limit(SHOWN), wanted, "naming bundles")
-        return Picked(found.sort_by(ROW).drop_columns(ROW), count)
+        return RowSelection(found.sort_by(ROW).drop_columns(ROW), count)
 
     def owned_namespaces(self) -> Sequence[str]:
         """Return them sorted."""
