@@ -56,7 +56,7 @@ class RowSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class MisplacedBundles:
     """Namespaces whose bundles are owned where they should not be.
 
     Attributes:
@@ -180,7 +180,7 @@ class BundleFacts(Protocol):
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
+    ) -> MisplacedBundles:
         """Return the misplaced bundles.
 
         Args:
@@ -387,12 +387,12 @@ class BundleTable:
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
+    ) -> MisplacedBundles:
         """Count pairs and leave out the allowed ones."""
         rows = self._pairs(list(policy)).to_pylist()
         wrong = [row for row in rows if row["owner"] not in allowed[policy[row["namespace"]]]]
         found = pa.Table.from_pylist(wrong, schema=pairs_schema())
-        return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]))
+        return MisplacedBundles(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]))
 
     def _pairs(self, namespaces: Sequence[str]) -> pa.Table:
         """Count bundles by namespace and owner, in no order."""

@@ -27,7 +27,7 @@ from core.pulsar.rules.bundle_facts import (
     STORM_NARROW,
     UNKNOWN_TOPICS,
     ForeignBundles,
-    Misplaced,
+    MisplacedBundles,
     RowSelection,
     Unowned,
     over_schema,
@@ -319,7 +319,7 @@ class SparkBundles:
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
+    ) -> MisplacedBundles:
         """Count pairs and leave out the allowed ones."""
         spark = self.cluster.spark
         governed = spark.createDataFrame(
@@ -348,7 +348,9 @@ class SparkBundles:
         shown = wrong.where(sf.col("namespace").isin(listed))
         rows = self._collected(shown, pairs_schema(), words) if listed else None
         found = pairs_schema().empty_table() if rows is None else rows
-        return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more)
+        return MisplacedBundles(
+            found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more
+        )
 
     def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
