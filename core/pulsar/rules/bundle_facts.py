@@ -88,7 +88,7 @@ class ForeignBundles:
 
 
 @dataclass(frozen=True, slots=True)
-class Unowned:
+class UnassignedBundles:
     """Bundles without an owner, in the order of the snapshot's rows.
 
     Attributes:
@@ -166,7 +166,7 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Return those without an owner; columns ``bundle``, ``owner``, ``reported_by``."""
         ...
 
@@ -359,7 +359,7 @@ class BundleTable:
         """All of it."""
         return self.snapshot
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Look for null owners."""
         unowned = self._movable.filter(pc.is_null(self._movable["owner"]))
         known_owner = unowned.filter(pc.is_valid(unowned["owner_source"]))
@@ -368,7 +368,7 @@ class BundleTable:
             pc.fill_null(known_owner["msg_rate_out"], 0.0),
         )
         busy = pc.or_(pc.is_valid(known_owner["reported_by"]), pc.greater(rate, 0.0))
-        return Unowned(
+        return UnassignedBundles(
             _first(unowned.filter(pc.is_null(unowned["owner_source"]))),
             _first(known_owner.filter(busy)),
             _first(known_owner.filter(pc.invert(busy))),

@@ -29,7 +29,7 @@ from core.pulsar.rules.bundle_facts import (
     ForeignBundles,
     MisplacedBundles,
     RowSelection,
-    Unowned,
+    UnassignedBundles,
     over_schema,
     pairs_schema,
     storm_schema,
@@ -286,13 +286,13 @@ class SparkBundles:
         is_all = found.num_rows < _LISTED
         return RowSelection(found, found.num_rows if is_all else self._count(rows, words))
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Look for null owners."""
         unowned = pc.is_null(self._counts["owner"])
         whole = pc.sum(self._counts.filter(unowned)["bundles"]).as_py() or 0
         unclear, busy = self._total("unclear"), self._total("busy")
         known_owner = self._movable.where(_is_known())
-        return Unowned(
+        return UnassignedBundles(
             self._first(self._movable.where(_is_unclear()), unclear),
             self._first(known_owner.where(_is_busy()), busy),
             self._first(known_owner.where(~_is_busy()), whole - unclear - busy),
