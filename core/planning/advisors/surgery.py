@@ -38,7 +38,7 @@ class Cut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surgery:
+class SplitPlan:
     """Splits that spread a topic's partitions, and what stays.
 
     Attributes:
@@ -84,7 +84,7 @@ def plan_cuts(
     *,
     wanted: int = 1,
     max_bundles: int = 128,
-) -> Surgery:
+) -> SplitPlan:
     """Return the fewest splits that leave at most ``wanted`` partitions in every bundle.
 
     A bundle of k partitions needs ``ceil(k / wanted) - 1`` cuts, no more and no fewer; each falls
@@ -119,7 +119,7 @@ def plan_cuts(
     bounds = np.unique(np.concatenate([before.boundaries, [cut.position for cut in cuts]]))
     after = spread_of(bounds.astype(np.int64), hashes)
     twins = int(hashes.size - np.unique(hashes).size)
-    return Surgery(
+    return SplitPlan(
         cuts=cuts,
         before=before,
         after=after,

@@ -27,7 +27,7 @@ from core.planning.advisors.retention import (
     fate_of_log,
 )
 from core.planning.advisors.stalls import RoutedStall
-from core.planning.advisors.surgery import PartitionNeed, Surgery
+from core.planning.advisors.surgery import PartitionNeed, SplitPlan
 from core.units import (
     UNKNOWN,
     format_age,
@@ -124,7 +124,7 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
 # -- partitions over bundles -----------------------------------------------------------------------
 
 
-def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
+def spread_answer(surgery: SplitPlan, expected: float, partitions: int) -> str:
     """Return how the partitions fall, as one sentence."""
     before = surgery.before
     bundles = before.boundaries.size - 1
@@ -137,7 +137,7 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
     )
 
 
-def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[KeyFigure]:
+def spread_figures(surgery: SplitPlan, expected: float, partitions: int) -> list[KeyFigure]:
     """Return the fullest bundle, its share of the traffic, and the splits that would help."""
     worst = surgery.before.worst
     share = worst / partitions
@@ -162,7 +162,7 @@ def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[K
     ]
 
 
-def tally(surgery: Surgery, partitions: int) -> Tally:
+def tally(surgery: SplitPlan, partitions: int) -> Tally:
     """Return the distribution of partitions per bundle, next to that of balls thrown into bins."""
     before, bundles = surgery.before, surgery.before.boundaries.size - 1
     size = max(before.worst, surgery.after.worst) + 2
@@ -235,7 +235,7 @@ def need_words(need: PartitionNeed, partitions: int) -> str:
     )
 
 
-def cuts_table(surgery: Surgery) -> pd.DataFrame:
+def cuts_table(surgery: SplitPlan) -> pd.DataFrame:
     """Return one row a cut."""
     return pd.DataFrame(
         [

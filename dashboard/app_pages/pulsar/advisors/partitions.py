@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
-from core.planning.advisors.surgery import Surgery, partitions_needed
+from core.planning.advisors.surgery import SplitPlan, partitions_needed
 from core.pulsar.lookup import parse_topic_name
 from core.units import pluralize
 from dashboard import state
@@ -197,7 +197,7 @@ def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None
 def _splits(
     subject: Subject,
     request: queries.SpreadRequest,
-    surgery: Surgery,
+    surgery: SplitPlan,
     facts: NamespaceFacts | None,
 ) -> None:
     """Draw the splits that would spread them, the ring before and after, and the plan."""
@@ -232,7 +232,7 @@ def _splits(
         _plan(subject, facts, surgery)
 
 
-def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
+def _rings(request: queries.SpreadRequest, surgery: SplitPlan) -> None:
     moments = [("now", surgery.before), ("after the splits", surgery.after)]
     shown = moments if surgery.cuts else moments[:1]
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
@@ -248,7 +248,7 @@ def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
             )
 
 
-def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
+def _plan(subject: Subject, facts: NamespaceFacts, surgery: SplitPlan) -> None:
     page = subject.page
     cuts = tuple(
         (f"{facts.namespace}/{name}", positions) for name, positions in surgery.positions.items()

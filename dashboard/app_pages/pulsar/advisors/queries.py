@@ -29,7 +29,7 @@ from core.planning.advisors.partitions import (
     expected_worst,
     partition_hashes,
 )
-from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.planning.advisors.surgery import SplitPlan, plan_cuts
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import CachedSnapshot
@@ -149,7 +149,7 @@ class SpreadAnswer:
     """
 
     bundles: int
-    surgery: Surgery
+    surgery: SplitPlan
     expected: float
     counts: Sequence[CountAdvice]
     curve: Sequence[CountAdvice]
@@ -221,7 +221,7 @@ def _cut(key: tuple[CutsRequest, int]) -> tuple[Plan, Preview]:
 _cuts = cached(_cut, max_entries=16)
 
 
-def owners_of(found: NamespaceFacts, surgery: Surgery) -> dict[str, int]:
+def owners_of(found: NamespaceFacts, surgery: SplitPlan) -> dict[str, int]:
     """Return how many partitions each broker serves now, most first; the bundles are its own."""
     counts: dict[str, int] = {}
     for owner, held in zip(found.owners, surgery.before.per_bundle.tolist(), strict=True):

@@ -22,7 +22,7 @@ from core.planning.advisors.partitions import (
     even_boundaries,
     partition_hashes,
 )
-from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.planning.advisors.surgery import SplitPlan, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.plan.split import build_cuts_plan
 from core.pulsar.settings import EffectiveSettings
@@ -261,7 +261,7 @@ def partitions(
 
 
 def _plan(
-    topic: str, surgery: Surgery, directory: str | None, plan_file: Path | None, reason: str
+    topic: str, surgery: SplitPlan, directory: str | None, plan_file: Path | None, reason: str
 ) -> Plan | None:
     """Make the plan of the cuts, and write it: only for a topic that is on the cluster.
 
@@ -299,7 +299,7 @@ def _plan(
     return plan
 
 
-def _splits(surgery: Surgery) -> list[dict[str, object]]:
+def _splits(surgery: SplitPlan) -> list[dict[str, object]]:
     return [
         {"range": range_text(cut.lower, cut.upper), "position": cut.position}
         for cut in surgery.cuts
