@@ -31,7 +31,7 @@ _BURST_EVERY_S: Final = (420.0, 900.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class TrafficPattern:
     """Traffic pattern of one table around its mean: a wave, and occasional bursts.
 
     Counters of real servers only grow, so the traffic since a moment is the integral of the rate,
@@ -66,17 +66,17 @@ class Rhythm:
         return self.burst * (whole * _BURST_S + min(part, _BURST_S))
 
 
-STEADY: Final = Rhythm()
+STEADY: Final = TrafficPattern()
 
 
-def rhythms(tables: int, seed: int) -> tuple[Rhythm, ...]:
+def rhythms(tables: int, seed: int) -> tuple[TrafficPattern, ...]:
     """Return one rhythm a table; every third one has bursts."""
     rng = np.random.default_rng([seed, 1])
     found = []
     for table in range(tables):
         every_s = float(rng.uniform(*_BURST_EVERY_S))
         found.append(
-            Rhythm(
+            TrafficPattern(
                 depth=float(rng.uniform(*_DEPTH)),
                 phase=float(rng.uniform(0, 2 * pi)),
                 burst=_BURST_FACTOR if table % 3 == 0 else 0.0,
