@@ -64,7 +64,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BrokerDeath:
+class BrokerFailure:
     """Effect of the failure of one broker.
 
     Attributes:
@@ -99,7 +99,7 @@ def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
 
 def broker_death(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str, *, seed: int = 1
-) -> BrokerDeath:
+) -> BrokerFailure:
     """Return the effect of a broker failure.
 
     Args:
@@ -120,7 +120,7 @@ def broker_death(
     failure = tables["failures"].to_pylist()[0]
     landing = _landing(snapshot, view, settings, request)
     session_s, key = session_timeout(settings)
-    return BrokerDeath(
+    return BrokerFailure(
         broker=broker,
         failure=failure,
         hot=tables["hot"],
