@@ -56,7 +56,7 @@ class Loss:
 
 
 @dataclass(frozen=True, eq=False)
-class Landed:
+class FailoverPlacement:
     """Destinations of the bundles of one failure.
 
     Attributes:
@@ -83,7 +83,7 @@ def lost_bundles(view: LoadView, loss: Loss, seed: int) -> tuple[Ints, Floats]:
 
 def place_losses(
     view: LoadView, settings: EffectiveSettings, losses: Sequence[Loss], seed: int
-) -> list[Landed]:
+) -> list[FailoverPlacement]:
     """Return the destinations of the bundles of each failure.
 
     Args:
@@ -109,16 +109,16 @@ def place_losses(
     order = np.argsort([-rows.size for rows, _ in orders], kind="stable")
     fleet = _Fleets.of(view, settings, [losses[at] for at in order])
     ends = fleet.place([orders[at] for at in order])
-    landed: list[Landed | None] = [None] * len(losses)
+    landed: list[FailoverPlacement | None] = [None] * len(losses)
     for place, at in enumerate(order.tolist()):
         rows = orders[at][0]
-        landed[at] = Landed(rows, ends[place, : rows.size], fleet.allowed[place])
+        landed[at] = FailoverPlacement(rows, ends[place, : rows.size], fleet.allowed[place])
     return [one for one in landed if one is not None]
 
 
 def _extensible(
     view: LoadView, settings: EffectiveSettings, loss: Loss, orders: tuple[Ints, Floats]
-) -> Landed:
+) -> FailoverPlacement:
     if view.extensible is None:
         raise InputError("The destinations of the bundles are unknown.", hint=NO_LOADS)
     left = [name for row, name in enumerate(view.brokers) if row not in set(loss.rows)]
@@ -127,7 +127,7 @@ def _extensible(
     spaces, place = np.unique(view.bundle_namespace[rows].astype(np.int64), return_inverse=True)
     filtered = extensible_filters(context, spaces)
     chances, _ = distribute(context, ExtensibleLeastResourceUsage(), spaces, filtered)
-    return Landed(rows, _drawn(chances[place], draws), context.allowed)
+    return FailoverPlacement(rows, _drawn(chances[place], draws), context.allowed)
 
 
 def _drawn(chances: Floats, draws: Floats) -> Ints:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.planning.drill.placing import Landed, Loss, place_losses
+from core.planning.drill.placing import FailoverPlacement, Loss, place_losses
 from core.planning.drill.request import DrillRequest
 from core.planning.drill.tables import TABLES
 from core.progress import Progress
@@ -209,7 +209,7 @@ class _Fleet:
     rows: Ints
     carried: Carried
 
-    def after(self, loss: Loss, landed: Landed) -> _After:
+    def after(self, loss: Loss, landed: FailoverPlacement) -> _After:
         """Return loads after one loss."""
         size = len(self.view.brokers)
         amounts = self.carried.amounts[np.searchsorted(self.rows, landed.bundles)]
@@ -313,7 +313,7 @@ def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[di
 
 
 def _groups(
-    view: LoadView, loss: Loss, landed: Landed, after: _After, threshold: float
+    view: LoadView, loss: Loss, landed: FailoverPlacement, after: _After, threshold: float
 ) -> Iterator[dict[str, object]]:
     """Yield the effect on each affected isolation group."""
     count = len(view.policies)
