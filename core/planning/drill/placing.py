@@ -205,7 +205,7 @@ class _Fleets(PlacementContext):
         """
         sizes = np.array([rows.size for rows, _ in orders], np.int64)
         steps = int(sizes.max(initial=0))
-        placed = _Placed.empty(len(orders), steps)
+        placed = _PlacementLog.empty(len(orders), steps)
         for step in range(steps):
             count = int(np.searchsorted(-sizes, -step, side="left"))
             self.__dict__["active"] = count
@@ -214,7 +214,7 @@ class _Fleets(PlacementContext):
             self._one(placed, step, rows, draws)
         return placed.ends
 
-    def _one(self, placed: _Placed, step: int, rows: Ints, draws: Floats) -> None:
+    def _one(self, placed: _PlacementLog, step: int, rows: Ints, draws: Floats) -> None:
         """Place one bundle of every loss that has one left."""
         spaces = self.view.bundle_namespace[rows].astype(np.int64)
         counts = self._counts(placed, step, spaces)
@@ -230,14 +230,14 @@ class _Fleets(PlacementContext):
         placed.spaces[: ends.size, step] = spaces
         placed.groups[here[is_new], step] = groups[here[is_new]]
 
-    def _counts(self, placed: _Placed, step: int, spaces: Ints) -> Codes:
+    def _counts(self, placed: _PlacementLog, step: int, spaces: Ints) -> Codes:
         """Bundles of each loss's namespace per broker, what was placed included."""
         distinct, place = np.unique(spaces, return_inverse=True)
         counts = self.range_counts(distinct)[place]
         _add(counts, placed.ends, placed.spaces[: spaces.size, :step] == spaces[:, None])
         return counts
 
-    def _grouped(self, placed: _Placed, step: int, groups: Codes) -> Codes:
+    def _grouped(self, placed: _PlacementLog, step: int, groups: Codes) -> Codes:
         """Namespaces of each loss's anti-affinity group per broker, what was placed included."""
         counts = np.zeros((groups.size, len(self.view.brokers)), np.int32)
         rows = np.flatnonzero(groups >= 0)
@@ -286,7 +286,7 @@ class _Fleets(PlacementContext):
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
+class _PlacementLog:
     """Placements so far, one row per failure and one column per step.
 
     Attributes:
@@ -300,7 +300,7 @@ class _Placed:
     groups: NDArray[np.int32]
 
     @classmethod
-    def empty(cls, losses: int, steps: int) -> _Placed:
+    def empty(cls, losses: int, steps: int) -> _PlacementLog:
         """Return nothing placed yet."""
         shape = (losses, steps)
         return cls(
