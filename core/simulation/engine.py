@@ -24,7 +24,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.simulation.cluster import LocalCluster, SimulatedCluster
 from core.simulation.managers import Manager, manager_of
-from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, StepResult
+from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
@@ -230,7 +230,7 @@ class _Engine:
         }
         recent = frozenset(fleet.unloaded_at)
         decision, fleet.state = fleet.cluster.decided(fleet.state, recent)
-        moves: list[Landed] = []
+        moves: list[SimulatedMove] = []
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
             # before the next one, brokers have reported what the unloads so far have changed
@@ -248,7 +248,7 @@ class _Engine:
         for start in range(0, len(moves), size):
             yield moves[start : start + size]
 
-    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[Landed]:
+    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[SimulatedMove]:
         """Unload one portion: the fleet afterwards, its clock and its memory."""
         moves = self._drawn(landings)
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
@@ -258,11 +258,11 @@ class _Engine:
         fleet.cluster = fleet.cluster.after(moves)
         return moves
 
-    def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
+    def _drawn(self, landings: Sequence[Landing]) -> list[SimulatedMove]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
         unloaded = [landing for landing in landings if not landing.skipped]
         draws = self._rng.random(len(unloaded)).tolist()
-        moves: list[Landed] = []
+        moves: list[SimulatedMove] = []
         laid_out: dict[int, tuple[list[str], list[float]]] = {}
         for landing, draw in zip(unloaded, draws, strict=True):
             given = landing.distribution  # which bundles of one namespace share
@@ -273,7 +273,7 @@ class _Engine:
             end = known[0][bisect_right(known[1], draw)]
             move = landing.move
             if end != move.broker:
-                moves.append(Landed(bundle=move.bundle, source=move.broker, destination=end))
+                moves.append(SimulatedMove(bundle=move.bundle, source=move.broker, destination=end))
         return moves
 
     def is_converged(self, fleet: _Fleet) -> bool:
@@ -298,7 +298,7 @@ class _Engine:
         self,
         when: tuple[int, float],
         after: SimulatedCluster,
-        moves: tuple[Landed, ...],
+        moves: tuple[SimulatedMove, ...],
         pairs: tuple[dict[str, str], str],
     ) -> RoundResult:
         impact = after.impact(moves)

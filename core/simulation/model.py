@@ -79,7 +79,7 @@ def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class SimulatedMove:
     """One bundle went from one broker to another; ``source`` is ``None`` where it had no owner."""
 
     bundle: str
@@ -106,7 +106,7 @@ class RoundResult:
 
     number: int
     minute: float
-    moves: tuple[Landed, ...]
+    moves: tuple[SimulatedMove, ...]
     skipped: dict[str, str]
     deviation: float | None
     usage_deviation: float | None

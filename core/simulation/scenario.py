@@ -22,7 +22,7 @@ from core.pulsar.plan.project import project_scenario
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
 from core.simulation.managers import Manager
-from core.simulation.model import Landed, WhatIf
+from core.simulation.model import SimulatedMove, WhatIf
 from core.snapshot import PulsarSnapshot
 
 _BUSY: Final = ("cpu", "memory", "direct_memory")
@@ -43,7 +43,7 @@ class Changed:
     """
 
     snapshot: PulsarSnapshot
-    moves: tuple[Landed, ...]
+    moves: tuple[SimulatedMove, ...]
     rows: Ints
 
 
@@ -169,7 +169,9 @@ def without_brokers(
     ends = _placed_anew(view, manager, rows, ~leaving, rng)
     after = project_scenario(snapshot, rows, Scenario(1.0, ends)) if rows.size else snapshot
     moves = tuple(
-        Landed(bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end)
+        SimulatedMove(
+            bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end
+        )
         for row, end in zip(rows.tolist(), ends, strict=True)
     )
     return Changed(_dropped(after, gone), moves, rows)

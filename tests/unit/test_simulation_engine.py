@@ -12,7 +12,7 @@ from core.errors import InputError, UnknownNameError
 from core.pulsar.load import next_average
 from core.pulsar.measures import measure
 from core.pulsar.settings import effective_settings
-from core.simulation import Landed, RoundResult, Run, WhatIf, simulate
+from core.simulation import RoundResult, Run, SimulatedMove, WhatIf, simulate
 from core.simulation.averages import after_samples, sampled
 from core.simulation.engine import find_flaps
 from core.simulation.records import after_reports, top_bundles
@@ -186,7 +186,7 @@ def test_traffic_is_conserved():
 
 
 def moved(number: int, *pairs: tuple[str, str]) -> RoundResult:
-    moves = tuple(Landed(bundle="b", source=one, destination=other) for one, other in pairs)
+    moves = tuple(SimulatedMove(bundle="b", source=one, destination=other) for one, other in pairs)
     return RoundResult(
         number=number,
         minute=float(number),

@@ -24,7 +24,7 @@ from core.pulsar.view import Flags
 from core.schemas import conform
 from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.snapshot import PulsarSnapshot
 from core.spark.lift import Kernel
 from core.spark.progress import followed
@@ -248,7 +248,7 @@ class Evolved(LargeCluster):
     # -- rounds ---------------------------------------------------------------------------------
 
     def after(
-        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[Landed], samples: int | None
+        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[SimulatedMove], samples: int | None
     ) -> Evolved:
         """Return the cluster after moves and the samples of their reports.
 

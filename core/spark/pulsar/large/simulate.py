@@ -36,7 +36,7 @@ from core.simulation.managers import (
     ModularManager,
     manager_of,
 )
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.simulation.records import hottest, top_bundles
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
@@ -198,7 +198,7 @@ class Spread:
         """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
-    def after(self, moves: Sequence[Landed]) -> Spread:
+    def after(self, moves: Sequence[SimulatedMove]) -> Spread:
         """Project the moves on the brokers, and note them."""
         cluster = self.cluster
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
@@ -219,7 +219,7 @@ class Spread:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Spread, tuple[Landed, ...]]:
+    ) -> tuple[Spread, tuple[SimulatedMove, ...]]:
         """Look up what went, keep the changed cluster, and have it reported."""
         origin, settings = self.cluster.cached.origin, self.settings
         done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
@@ -270,7 +270,7 @@ class Spread:
             _reduced=reduced,
         )
 
-    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
         """Add up what the moved bundles have; they were brought here."""
         moved = self.cluster.moved if self.lost is None else self.lost
         if not moves:
@@ -388,7 +388,7 @@ class AfterWhatIf:
     """
 
     cluster: Changed
-    moves: tuple[Landed, ...]
+    moves: tuple[SimulatedMove, ...]
     bundles: pa.Table
 
 
