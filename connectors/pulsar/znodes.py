@@ -39,7 +39,7 @@ from connectors.zookeeper.multi_read import (
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes import readings as roots
 from core.pulsar.snapshot.znodes.namespaces import bundle_names, decode_spaces
-from core.pulsar.snapshot.znodes.readings import Held
+from core.pulsar.snapshot.znodes.readings import ZnodeOwnership
 from core.snapshot.problems import ProblemLog
 
 _REPORT_BYTES: Final = 24_000
@@ -112,7 +112,7 @@ class _Folder:
 
     change_id: int
     owners: dict[str, bytes]
-    held: dict[str, Held]
+    held: dict[str, ZnodeOwnership]
     read_at: float  # of the monotonic clock, s
 
     def is_due(self, change_id: int) -> bool:
@@ -271,7 +271,7 @@ class ZooKeeperCapture:
         folders: Mapping[str, Answer],
         changed: Iterable[str],
         values: Mapping[str, bytes],
-        held: Mapping[str, Held],
+        held: Mapping[str, ZnodeOwnership],
         unread: set[str],
     ) -> None:
         by_folder: dict[str, dict[str, bytes]] = {name: {} for name in changed}
@@ -422,9 +422,9 @@ class ZooKeeperCapture:
             )
 
 
-def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
+def _held(origins: Mapping[str, Answer]) -> dict[str, ZnodeOwnership]:
     """Return the sessions of znodes, which come with their values."""
     return {
-        name: Held(answer.session_id, answer.created_at, answer.modified_at)
+        name: ZnodeOwnership(answer.session_id, answer.created_at, answer.modified_at)
         for name, answer in origins.items()
     }

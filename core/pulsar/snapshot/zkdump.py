@@ -22,7 +22,7 @@ from core.errors import InputError
 from core.pulsar.snapshot.znodes import Readings, assemble
 from core.pulsar.snapshot.znodes import readings as roots
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
-from core.pulsar.snapshot.znodes.readings import Held
+from core.pulsar.snapshot.znodes.readings import ZnodeOwnership
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
 from core.units import datetime_to_ms, ms_to_datetime
@@ -49,10 +49,10 @@ class _Line(msgspec.Struct):
     ephemeral_owner: int | None = msgspec.field(default=None, name="ephemeralOwner")
 
     @property
-    def held(self) -> Held:
+    def held(self) -> ZnodeOwnership:
         """Session of the znode, if the dump has it."""
         session_id = 0 if self.ephemeral is False else None
-        return Held(
+        return ZnodeOwnership(
             session_id if self.ephemeral_owner is None else self.ephemeral_owner,
             self.ctime,
             self.mtime,
@@ -233,7 +233,7 @@ class _Taken:
         else:
             self._cluster(path, raw)
 
-    def hold(self, path: str, held: Held) -> None:
+    def hold(self, path: str, held: ZnodeOwnership) -> None:
         """Keep how a znode is held that was taken."""
         readings = self.readings
         root, _, name = path.rpartition("/")
@@ -298,7 +298,7 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
     taken.newest_mtime = max(taken.newest_mtime, entry.ctime or 0)
-    if entry.held != Held(None, None):
+    if entry.held != ZnodeOwnership(None, None):
         taken.hold(entry.path, entry.held)
 
 

@@ -23,8 +23,8 @@ from core.pulsar.snapshot.znodes.readings import (
     BROKERS,
     BUNDLE_DATA,
     CONFIGURATION,
-    Held,
     Readings,
+    ZnodeOwnership,
 )
 from core.schemas.pulsar import CLAIMS, SETTINGS
 from core.snapshot.model import LoadManager
@@ -351,14 +351,14 @@ def claims_table(
     return pa.concat_tables(parts).sort_by(keys)
 
 
-_UNKNOWN: Final = Held(None, None)
+_UNKNOWN: Final = ZnodeOwnership(None, None)
 
 
 def _znodes(
     kind: str,
     subjects: list[str],
     brokers: Iterable[str | None],
-    held: Iterable[Held],
+    held: Iterable[ZnodeOwnership],
     disabled: Mapping[str, bool] = MappingProxyType({}),
 ) -> pa.Table:
     found = list(held)

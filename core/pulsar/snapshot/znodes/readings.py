@@ -19,7 +19,7 @@ CONFIGURATION: Final = "/admin/configuration"
 CLUSTERS: Final = "/admin/clusters"
 
 
-class Held(NamedTuple):
+class ZnodeOwnership(NamedTuple):
     """Session of a znode.
 
     Attributes:
@@ -70,9 +70,9 @@ class Readings:
     averages_written: dict[str, int] = field(default_factory=dict)
     bundle_data: dict[str, bytes] = field(default_factory=dict)
     bundle_data_written: int | None = None
-    brokers_held: dict[str, Held] = field(default_factory=dict)
+    brokers_held: dict[str, ZnodeOwnership] = field(default_factory=dict)
     ownership: dict[str, bytes] = field(default_factory=dict)
-    ownership_held: dict[str, Held] = field(default_factory=dict)
+    ownership_held: dict[str, ZnodeOwnership] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     owners_known: bool = False
     unread_owners: set[str] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Readings:
     dynamic: bytes | None = None
     leader: bytes | None = None
     leader_place: str = LEADERS[0]
-    leader_held: Held | None = None
+    leader_held: ZnodeOwnership | None = None
     pulsar_cluster: str | None = None
 
     def broker_path(self, broker: str) -> str:
