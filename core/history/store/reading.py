@@ -86,7 +86,7 @@ def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowQuery:
     """Requested rows and columns of a kind; see :meth:`HistoryStore.rows`.
 
     Attributes:
@@ -116,7 +116,7 @@ class Wanted:
         return list(dict.fromkeys([TAKEN_AT, *names]))
 
 
-def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Table:
+def rows(tables: Tables, wanted: RowQuery, cluster: str, span: Between) -> pa.Table:
     """Rows of one kind, sorted by ``taken_at``; see :meth:`HistoryStore.rows`."""
     names = wanted.names()
     # minutes first: whatever they name was committed before them

@@ -120,7 +120,7 @@ class HistoryStore:
         Raises:
             HistoryError: There is no such kind or column, or they cannot be read.
         """
-        wanted = reading.Wanted(self.tables.kinds.of(kind), columns, matching or {})
+        wanted = reading.RowQuery(self.tables.kinds.of(kind), columns, matching or {})
         return reading.rows(self.tables, wanted, cluster, reading.between(start, end))
 
     def files(
