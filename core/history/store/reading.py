@@ -42,7 +42,7 @@ _COMMITTED: Final = (TAKEN_AT, SEGMENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class TimeRange:
     """A time range in ms, both ends in it; ``None`` if unbounded."""
 
     start: int | None = None
@@ -58,15 +58,15 @@ class Between:
         return found
 
 
-def between(start: datetime | None, end: datetime | None) -> Between:
+def between(start: datetime | None, end: datetime | None) -> TimeRange:
     """Return a time range."""
-    return Between(
+    return TimeRange(
         None if start is None else datetime_to_ms(start),
         None if end is None else datetime_to_ms(end),
     )
 
 
-def where(cluster: str | None, span: Between, *more: str) -> str:
+def where(cluster: str | None, span: TimeRange, *more: str) -> str:
     """Return a condition on a cluster's rows in a time range."""
     of = [] if cluster is None else [f"{CLUSTER} = {quoted(cluster)}"]
     return " AND ".join([*of, *span.predicate(), *more]) or "true"
@@ -80,7 +80,7 @@ def clusters(tables: Tables) -> list[str]:
     return sorted({str(partition[CLUSTER]) for partition in table.partitions()})
 
 
-def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
+def minutes(tables: Tables, cluster: str, span: TimeRange) -> pa.Table:
     """Recorded minutes, oldest first: ``taken_at``, ``snapshot_id``, ``segment``, ``system``."""
     return tables.scan(MINUTES, _LISTED, where(cluster, span)).sort_by(TAKEN_AT)
 
@@ -116,7 +116,7 @@ class RowQuery:
         return list(dict.fromkeys([TAKEN_AT, *names]))
 
 
-def rows(tables: Tables, wanted: RowQuery, cluster: str, span: Between) -> pa.Table:
+def rows(tables: Tables, wanted: RowQuery, cluster: str, span: TimeRange) -> pa.Table:
     """Rows of one kind, sorted by ``taken_at``; see :meth:`HistoryStore.rows`."""
     names = wanted.names()
     # minutes first: whatever they name was committed before them
@@ -149,7 +149,7 @@ def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
     return alone | is_there
 
 
-def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> list[str]:
+def files(tables: Tables, kind: Kind, cluster: str | None, span: TimeRange) -> list[str]:
     """Addresses of Parquet files that may hold such rows."""
     table = tables.table(kind.name)
     if table is None:
@@ -160,11 +160,11 @@ def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> lis
 def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | None:
     """The newest minute at or before ``moment`` with its manifest; ``None`` if there is none."""
     for start in (moment - HOUR_MS, moment - 24 * HOUR_MS, None):
-        listed = tables.scan(MINUTES, _COMMITTED, where(cluster, Between(start, moment)))
+        listed = tables.scan(MINUTES, _COMMITTED, where(cluster, TimeRange(start, moment)))
         if listed.num_rows:
             at = pc.max(listed[TAKEN_AT]).as_py()
             columns = [*_LISTED, "manifest"]
-            found = tables.scan(MINUTES, columns, where(cluster, Between(at, at))).to_pylist()
+            found = tables.scan(MINUTES, columns, where(cluster, TimeRange(at, at))).to_pylist()
             if found:
                 return dict(found[0])
     return None
@@ -194,7 +194,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     """
     taken_at, segment = minute[TAKEN_AT], minute[SEGMENT]
     # a segment never leaves its hour
-    span = Between(taken_at - taken_at % HOUR_MS, taken_at)
+    span = TimeRange(taken_at - taken_at % HOUR_MS, taken_at)
     of_segment = f"{SEGMENT} = {segment}"
     committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span, of_segment))
     system = tables.kinds.system(minute["system"])
@@ -219,10 +219,12 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     return snapshot
 
 
-def _in_force(tables: Tables, kind: Kind, cluster: str, span: Between, of_segment: str) -> pa.Table:
+def _in_force(
+    tables: Tables, kind: Kind, cluster: str, span: TimeRange, of_segment: str
+) -> pa.Table:
     """Rows of a segment that may be in force at the end of ``span``."""
     columns = [name for name in kind.stored.names if name not in (CLUSTER, DAY)]
-    at = where(cluster, Between(span.end, span.end), of_segment)
+    at = where(cluster, TimeRange(span.end, span.end), of_segment)
     if kind.habit == "every":
         return tables.scan(kind, columns, at)
     whole = where(cluster, span, of_segment)

@@ -20,7 +20,7 @@ from core.history.store.layout import (
     quoted,
     segment_begun_ms,
 )
-from core.history.store.reading import Between, is_committed, where
+from core.history.store.reading import TimeRange, is_committed, where
 from core.history.store.tables import ConflictingCommitError, Tables, translated
 from core.snapshot.clock import ClockJump, clock_jump
 from core.snapshot.record import (
@@ -177,7 +177,7 @@ def _added(tables: Tables, kind: Kind, cluster: str) -> pa.Table:
     return pa.Table.from_arrays(taken, schema=schema)
 
 
-def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, list[Between]]]:
+def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, list[TimeRange]]]:
     """Closed hours, and small days, in more files than they need.
 
     Returns:
@@ -198,10 +198,10 @@ def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, 
             if files > needed and hours[mine].max() < closed:
                 edges = np.linspace(first[mine].min(), last[mine].max() + 1, needed + 1)
                 whole = edges.astype(np.int64).tolist()
-                yield files, [Between(start, end - 1) for start, end in pairwise(whole)]
+                yield files, [TimeRange(start, end - 1) for start, end in pairwise(whole)]
 
 
-def _compact_span(tables: Tables, kind: Kind, cluster: str, span: Between) -> None:
+def _compact_span(tables: Tables, kind: Kind, cluster: str, span: TimeRange) -> None:
     committed = tables.scan(MINUTES, (TAKEN_AT, SEGMENT), where(cluster, span))
     # one version for what is read and what is replaced: a row that came between them would be lost
     basis = tables.fresh(kind)

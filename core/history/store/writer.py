@@ -21,7 +21,7 @@ from core.history.store.layout import (
     new_segment,
 )
 from core.history.store.lease import Lease
-from core.history.store.reading import Between, last_minute, rebuilt, where
+from core.history.store.reading import TimeRange, last_minute, rebuilt, where
 from core.history.store.tables import ConflictingCommitError, booked
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import Storable
@@ -199,7 +199,7 @@ class Recorder:
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         lease = self._lease
         reach = 0 if lease is None else lease.reach_ms(snapshot.manifest.duration_s)
-        near = where(self.cluster, Between(taken_at - reach, taken_at + reach))
+        near = where(self.cluster, TimeRange(taken_at - reach, taken_at + reach))
         found = self._tables.scan(MINUTES, [TAKEN_AT, SEGMENT], near).sort_by(TAKEN_AT)
         if taken_at in found[TAKEN_AT].to_pylist():
             return True
