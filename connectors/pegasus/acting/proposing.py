@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from connectors.pegasus.acting.partition_reader import Members, PartitionReader, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
+    TargetRoles,
     Verdict,
-    Wanted,
     judge,
 )
 from core.actions.model import Observation, Refusal, StepResult
@@ -91,7 +91,7 @@ class PartitionAction(ABC):
         """Max time until the effect."""
 
     @abstractmethod
-    def _wanted(self, before: PartitionConfig) -> Wanted:
+    def _wanted(self, before: PartitionConfig) -> TargetRoles:
         """Return the proposed roles."""
 
     @abstractmethod

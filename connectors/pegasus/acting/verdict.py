@@ -19,7 +19,7 @@ State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TargetRoles:
     """Target roles of a proposal.
 
     Attributes:
@@ -65,7 +65,7 @@ class Verdict:
     sentence: str
 
 
-def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verdict:
+def judge(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> Verdict:
     """Return the result of a proposal.
 
     Args:
@@ -88,14 +88,14 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
     return Verdict("waiting", sentence)
 
 
-def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
+def _has_stepped_back(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> bool:
     """Return whether the destination of a move left the partition and cannot be primary."""
     if not wanted.is_primary or wanted.is_copy or wanted.destination in now.members:
         return False
     return now.primary is not None and now.ballot >= before.ballot + 2
 
 
-def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
+def _has_returned(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> bool:
     """Return whether a removed secondary was added again as the last one."""
     return (
         wanted.destination is None
@@ -106,9 +106,11 @@ def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig)
     )
 
 
-def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target: str) -> Wanted:
+def wanted_of_move(
+    kind: PlanKind, before: PartitionConfig, source: str, target: str
+) -> TargetRoles:
     """Return the target roles of a move or a copy."""
-    return Wanted(
+    return TargetRoles(
         actions=move_actions(kind, before.primary or source, source, target),
         source=source,
         destination=target,
@@ -117,12 +119,12 @@ def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target:
     )
 
 
-def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> Wanted:
+def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> TargetRoles:
     """Return the target roles of a single change."""
     is_primary = change is ConfigType.ASSIGN_PRIMARY
     is_taking = is_primary or change is ConfigType.ADD_SECONDARY
     target = node if is_primary else before.primary or node
-    return Wanted(
+    return TargetRoles(
         actions=(ProposalAction(change, target, node),),
         source=None if is_taking else node,
         destination=node if is_taking else None,

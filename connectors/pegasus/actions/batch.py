@@ -21,8 +21,8 @@ from connectors.pegasus.acting.proposing import (
 )
 from connectors.pegasus.acting.verdict import (
     State,
+    TargetRoles,
     Verdict,
-    Wanted,
     judge,
     wanted_of_change,
     wanted_of_move,
@@ -176,7 +176,7 @@ class BatchAction:
 
     # -- one of them ----------------------------------------------------------------------------
 
-    def _wanted(self, item: Proposed, before: PartitionConfig) -> Wanted:
+    def _wanted(self, item: Proposed, before: PartitionConfig) -> TargetRoles:
         node = self._step.node
         if self._step.verb == "move_pri":
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
