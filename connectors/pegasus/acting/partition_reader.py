@@ -58,7 +58,7 @@ class Members(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+class PartitionObservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Observation of partitions.
 
     Attributes:
@@ -74,14 +74,14 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def seen_of(observation: Observation, planned: Iterable[Partition]) -> Seen:
+def seen_of(observation: Observation, planned: Iterable[Partition]) -> PartitionObservation:
     """Return the observation, else the state in the plan."""
     if observation.value is not None:
         try:
-            return msgspec.json.decode(observation.value, type=Seen)
+            return msgspec.json.decode(observation.value, type=PartitionObservation)
         except msgspec.MsgspecError:  # not written by us: the plan's own word is the next best
             pass
-    return Seen({one.gpid: Members.of(one.config()) for one in planned})
+    return PartitionObservation({one.gpid: Members.of(one.config()) for one in planned})
 
 
 class PartitionReader:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
-from connectors.pegasus.acting.partition_reader import Members, PartitionReader, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import (
+    Members,
+    PartitionObservation,
+    PartitionReader,
+    seen_of,
+)
 from connectors.pegasus.acting.verdict import (
     TargetRoles,
     Verdict,
@@ -123,7 +128,7 @@ class PartitionAction(ABC):
             exists=True,
             holder=found.primary,
             token=str(found.ballot),
-            value=Seen({planned.gpid: Members.of(found)}, self._reign).text(),
+            value=PartitionObservation({planned.gpid: Members.of(found)}, self._reign).text(),
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:

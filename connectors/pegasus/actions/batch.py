@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import Members, PartitionObservation, seen_of
 from connectors.pegasus.acting.proposing import (
     LOOKS_A_REIGN,
     ROLES_WITHIN_S,
@@ -78,7 +78,7 @@ class BatchAction:
             exists=bool(items),
             holder=self._step.node,
             token=str(ballots),
-            value=Seen(items, self._reign).text(),
+            value=PartitionObservation(items, self._reign).text(),
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
