@@ -15,7 +15,7 @@ Source = Literal["prometheus", "scrape"]
 
 
 @dataclass(slots=True)
-class Found:
+class MetricValues:
     """Measures of brokers and bundles; non-finite values are excluded as unknown.
 
     Attributes:

@@ -22,7 +22,7 @@ from connectors.pulsar.admin.capture import RestCapture
 from connectors.pulsar.admin.client import AdminClient
 from connectors.pulsar.admin.errors import reason_of
 from connectors.pulsar.metrics.errors import hinted
-from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.measures import (
     OF_BROKERS,
     OF_BUNDLES,
@@ -161,7 +161,7 @@ class Scraper:
         """Close the connections."""
         self._client.close()
 
-    def read(self, urls: Mapping[str, str], problems: ProblemLog) -> Found:
+    def read(self, urls: Mapping[str, str], problems: ProblemLog) -> MetricValues:
         """Read every broker; twice where it was not read before.
 
         Args:
@@ -178,7 +178,7 @@ class Scraper:
         again = {name: url for name, url in urls.items() if name in before}
         now = {**first, **self._request_all(again, problems)}
         self._before = now
-        found = Found("scrape")
+        found = MetricValues("scrape")
         for name, one in now.items():
             note_exposed(found, name, before.get(name), one)
         if skipped := sum(one.skipped for one in now.values()):
@@ -225,7 +225,7 @@ class Scraper:
             ) from exc
 
 
-def note_exposed(found: Found, broker: str, before: Exposed | None, now: Exposed) -> None:
+def note_exposed(found: MetricValues, broker: str, before: Exposed | None, now: Exposed) -> None:
     """Note what a broker exposes; counters become rates where there is a reading before."""
     rates = dict(_rates(before, now))
     counters = {measure.name for measure in _MEASURES if measure.kind == "counter"}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from connectors.pulsar.admin.parse import BrokerTopics, stub_report, topics_table
 from connectors.pulsar.collect import settings_table
 from connectors.pulsar.metrics.capture import metric_tables
-from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.scrape import exposed, note_exposed
 from connectors.pulsar.outputs.gather import Gathered, GivenFile, TakenFile, gather
 from connectors.pulsar.outputs.kinds import FORMS, Kind, parts_of
@@ -127,8 +127,8 @@ def _given(path: Path) -> GivenFile:
     return GivenFile(path, body, parts_of(body, str(path)))
 
 
-def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
-    found = Found("scrape")
+def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> MetricValues:
+    found = MetricValues("scrape")
     for broker, body in made.metrics.items():
         try:
             one = exposed(body, now.timestamp())
