@@ -16,7 +16,7 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
 from connectors.recording.attribution import BY_US
-from connectors.recording.minutes import ClusterMinutes, Written, minute_text
+from connectors.recording.minutes import ClusterMinutes, WriteResult, minute_text
 from connectors.recording.status import RecordingStatus
 from connectors.recording.steps import last_place
 from connectors.recording.upkeep import Upkeep, UpkeepResult
@@ -185,7 +185,7 @@ class Recording:
             self._written(written, monotonic() - began)
         self._on_change()
 
-    def _written(self, written: Written, took_s: float) -> None:
+    def _written(self, written: WriteResult, took_s: float) -> None:
         status = self.status
         status.is_standby = False
         if written.is_new:

@@ -33,7 +33,7 @@ _REST: Final = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WriteResult:
     """Rows written by one call of :meth:`ClusterMinutes.record`.
 
     Attributes:
@@ -90,7 +90,7 @@ class ClusterMinutes:
         self._store = self._open_history()
         self._recorder = Recorder(self._store, self._cluster, self._completed, self._lease)
 
-    def record(self, snapshot: Storable) -> Written:
+    def record(self, snapshot: Storable) -> WriteResult:
         """Record one snapshot; once this returns, its minute is in the history for good.
 
         Raises:
@@ -104,7 +104,7 @@ class ClusterMinutes:
         try:
             if self._place is None:
                 if self._recorder.has(snapshot):  # checked before much is read
-                    return Written(taken_at=taken_at, is_new=False)
+                    return WriteResult(taken_at=taken_at, is_new=False)
                 self._place = self._begin(taken_at)
             done = self._recorder.record(snapshot)
         except OpsError as exc:
@@ -114,12 +114,12 @@ class ClusterMinutes:
             self._shadow.decide(snapshot, self._moved)  # its memory goes on, as the leader's does
             raise
         if not done.is_new:
-            return Written(taken_at=taken_at, is_new=False)
+            return WriteResult(taken_at=taken_at, is_new=False)
         if self._steps is not None:
             self._steps.committed(self._reported_count)
         self._last_at = taken_at
         rows = sum(done.rows.values()) + self._shadowed(snapshot)
-        return Written(
+        return WriteResult(
             taken_at=taken_at,
             is_new=True,
             rows=rows,
