@@ -38,7 +38,7 @@ EventCompleter = Callable[[pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordResult:
     """Result of :meth:`Recorder.record`.
 
     Attributes:
@@ -101,7 +101,7 @@ class Recorder:
         self._is_started = False
         self._last_number = 0
 
-    def record(self, snapshot: Storable) -> Recorded:
+    def record(self, snapshot: Storable) -> RecordResult:
         """Record a snapshot; once this returns, the minute is there for good.
 
         A minute that the history has already (the same cluster and ``taken_at``) is left alone.
@@ -113,7 +113,7 @@ class Recorder:
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         if self.has(snapshot):
-            return Recorded(taken_at, is_new=False)
+            return RecordResult(taken_at, is_new=False)
         segment, self._segment = self._segment, None  # until all of it is written
         if segment is not None and not _goes_on(segment, taken_at, snapshot):
             segment = None
@@ -125,11 +125,11 @@ class Recorder:
         held, written = self._write(snapshot, taken_at, number, segment, events)
         is_new = self._commit(snapshot, taken_at, number)
         if not is_new:
-            return Recorded(taken_at, is_new=False)
+            return RecordResult(taken_at, is_new=False)
         self._segment = _Segment(number, taken_at, snapshot, held)
         if self._seen is None or snapshot.manifest.taken_at > self._seen.manifest.taken_at:
             self._seen = snapshot
-        return Recorded(taken_at, True, segment is None, written, events)  # noqa: FBT003  # in the order of its fields
+        return RecordResult(taken_at, True, segment is None, written, events)  # noqa: FBT003  # in the order of its fields
 
     def _write(
         self,
