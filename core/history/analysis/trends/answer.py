@@ -59,7 +59,7 @@ class Trends:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedMinutes:
     """The minutes of one cluster that were recorded.
 
     Attributes:
@@ -90,7 +90,7 @@ class Recorded:
 def answer(
     trends: Iterable[pa.Table],
     lasts: Iterable[pa.Table],
-    recorded: Mapping[str, Recorded],
+    recorded: Mapping[str, RecordedMinutes],
     period: Period,
 ) -> Trends:
     """Put days together.
@@ -128,7 +128,7 @@ def answer(
     )
 
 
-def _named(rows: pa.Table, recorded: Mapping[str, Recorded]) -> pa.Table:
+def _named(rows: pa.Table, recorded: Mapping[str, RecordedMinutes]) -> pa.Table:
     """Call subjects by their names where rows have an identifier and the name is known."""
     named = {name: one.names for name, one in recorded.items() if any(one.names.values())}
     if not named:
@@ -334,7 +334,7 @@ def _namespaces(last: pa.Table) -> pa.Table:
     )
 
 
-def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -> str:
+def _sentence(recorded: Mapping[str, RecordedMinutes], gaps: pa.Table, hot: pa.Table) -> str:
     snapshots = sum(one.taken_at.size for one in recorded.values())
     words = [f"{pluralize(len(recorded), 'cluster')}, {pluralize(snapshots, 'recorded snapshot')}"]
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()
