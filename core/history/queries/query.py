@@ -40,7 +40,7 @@ _STEPS_S: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class MinuteRange:
     """The minutes that were recorded.
 
     Attributes:
@@ -128,7 +128,7 @@ class HistoryQueries:
 
     # -- minutes -----------------------------------------------------------------------------------
 
-    def minutes(self, period: Period) -> Recorded:
+    def minutes(self, period: Period) -> MinuteRange:
         """Return the recorded minutes of a period."""
         table = self._reader.ask(
             "SELECT taken_at, any_value(snapshot_id) AS snapshot_id FROM rows "
@@ -137,8 +137,8 @@ class HistoryQueries:
             period,
         )
         if table is None:
-            return Recorded(np.zeros(0, np.int64), ())
-        return Recorded(_times(table["taken_at"]), table["snapshot_id"].to_pylist())
+            return MinuteRange(np.zeros(0, np.int64), ())
+        return MinuteRange(_times(table["taken_at"]), table["snapshot_id"].to_pylist())
 
     # -- load --------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class HistoryQueries:
         )
 
     def bundle_series(
-        self, bundle: str, minutes: Recorded, period: Period, step_ms: int
+        self, bundle: str, minutes: MinuteRange, period: Period, step_ms: int
     ) -> pa.Table:
         """Return the load of one bundle over time: ``at``, ``rate``, ``throughput``.
 
@@ -297,7 +297,7 @@ def servers_of(store: HistoryStore, system: str) -> ServerLoad:
     return servers
 
 
-def step_of(minutes: Recorded, limit: int = MAX_COLUMNS) -> int:
+def step_of(minutes: MinuteRange, limit: int = MAX_COLUMNS) -> int:
     """Return the length in ms of the stretches in which minutes are drawn.
 
     Stretches are fixed on the clock and hold two minutes at least, so that none is empty because
