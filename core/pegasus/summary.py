@@ -30,7 +30,7 @@ NODE_STATS: Final = tuple(
 
 
 @dataclass(frozen=True)
-class Carried:
+class ReplicaLoad:
     """Total load of replicas; ``None`` if unknown for one of them.
 
     Attributes:
@@ -68,7 +68,7 @@ class NodeSummary:
     status: NodeStatus
     primaries: int
     secondaries: int
-    carried: Carried
+    carried: ReplicaLoad
     disk_capacity_mb: int | None
     disk_available_mb: int | None
     memory_mb: float | None
@@ -118,9 +118,9 @@ def _disk_sums(facts: PegasusFacts) -> tuple[dict[str, int], dict[str, int]]:
     return capacity, available
 
 
-def _carried(size_mb: Floats, reads: Floats, writes: Floats) -> list[Carried]:
+def _carried(size_mb: Floats, reads: Floats, writes: Floats) -> list[ReplicaLoad]:
     sums = zip(size_mb.tolist(), reads.tolist(), writes.tolist(), strict=True)
-    return [Carried(*(None if isnan(value) else value for value in one)) for one in sums]
+    return [ReplicaLoad(*(None if isnan(value) else value for value in one)) for one in sums]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class TableSummary:
     name: str
     partition_count: int
     max_replica_count: int
-    carried: Carried
+    carried: ReplicaLoad
     states: dict[str, int] | None
     listed: dict[str, int] | None
     unwritable: int | None
