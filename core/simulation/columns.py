@@ -23,7 +23,7 @@ from core.pulsar.leader_rates import is_live
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, ResourceShares
 from core.pulsar.measures import Measures, cluster_target, measures_of
-from core.pulsar.plan.load_transfer import CARRIED, Carried, amounts_of, shift_of
+from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, amounts_of, shift_of
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
@@ -211,7 +211,7 @@ class ColumnFleet:
         amounts = amounts_of(
             lambda name: self._bundle_column(name)[rows], self.broker_column, counted_at
         )
-        carried = Carried(amounts, counted_at, owned_at, ())
+        carried = TransferredLoad(amounts, counted_at, owned_at, ())
         certain = [{name: 1.0} for name in ends]
         shift = shift_of(carried, [Scenario(1.0, tuple(ends))], certain, start.names)
         load, touched = self.load.copy(), shift.touched

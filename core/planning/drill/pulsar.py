@@ -24,7 +24,7 @@ from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.plan.load_transfer import CARRIED, Carried, carried_by
+from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
@@ -207,7 +207,7 @@ class _Fleet:
     settings: EffectiveSettings
     view: LoadView
     rows: Ints
-    carried: Carried
+    carried: TransferredLoad
 
     def after(self, loss: Loss, landed: FailoverPlacement) -> _After:
         """Return loads after one loss."""

@@ -48,7 +48,7 @@ _TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class TransferredLoad:
     """Load of each step.
 
     Attributes:
@@ -88,7 +88,7 @@ class Shift:
     unassigned: Floats = field(repr=False)
 
 
-def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
+def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> TransferredLoad:
     """Return the load of the bundles in those rows of the bundles table."""
     brokers = snapshot.brokers
     bundles = snapshot.bundles.take(pa.array(bundle_rows, pa.int64()))
@@ -100,7 +100,7 @@ def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
     unknown = np.isnan(column_values(bundles, "msg_throughput_in"))
     names = bundles["bundle"].to_pylist()
     missing = tuple(names[row] for row in np.flatnonzero(unknown))
-    return Carried(amounts, counted_at, owned_at, missing)
+    return TransferredLoad(amounts, counted_at, owned_at, missing)
 
 
 def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
@@ -124,7 +124,7 @@ def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
 
 
 def shift_of(
-    carried: Carried,
+    carried: TransferredLoad,
     scenarios: Sequence[Scenario],
     chances: Sequence[Mapping[str, float]],
     broker_names: Sequence[str],
@@ -291,7 +291,7 @@ def _leave(leaving: Floats, touched: Ints, rows: Ints, amounts: Floats) -> None:
     np.subtract.at(leaving, np.searchsorted(touched, rows[here]), amounts[here])
 
 
-def _check_conserved(carried: Carried, shift: Shift) -> None:
+def _check_conserved(carried: TransferredLoad, shift: Shift) -> None:
     """Check that all load that left arrived or is unplaced, per scenario and component."""
     count_at = CARRIED.index("bundle_count")
     from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)
