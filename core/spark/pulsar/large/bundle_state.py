@@ -38,7 +38,7 @@ from core.spark.pulsar.large.scan import (
     joined,
     unpacked,
 )
-from core.spark.pulsar.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
+from core.spark.pulsar.large.sums import HASH, KEYS, PAIRS, BundleFilter, view_of_group
 from core.spark.tables import collected
 
 SIMULATED: Final = (
@@ -280,7 +280,7 @@ class Change:
     def answered(self, kernel: Kernel, keys: Ints, rows: pa.Table) -> pa.Table:
         """Return a kernel's results for the bundles of some keys, in row order."""
         rows = self._placed(keys, rows)
-        if isinstance(kernel, Chosen):  # which looks at no average
+        if isinstance(kernel, BundleFilter):  # which looks at no average
             return self._aged(kernel(rows))
         return kernel(self._aged(rows))
 

@@ -53,8 +53,8 @@ from core.spark.pulsar.large.sums import (
     RATES,
     TOTALED,
     TOTALS,
+    BundleFilter,
     ByBroker,
-    Chosen,
     MapKeys,
     Measured,
     Pairs,
@@ -325,7 +325,7 @@ class LargeCluster:
 
     def named(self, bundles: Iterable[str]) -> pa.Table:
         """Bring bundles here by their names; those that are not there are left out."""
-        return self.fetch(Chosen(bundles=tuple(bundles)), "searching bundles by name")
+        return self.fetch(BundleFilter(bundles=tuple(bundles)), "searching bundles by name")
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
         """Return the number of each namespace's bundles per broker; see :data:`PAIRS`."""

@@ -38,7 +38,15 @@ from core.spark.pulsar.large.bundle_state import (
 )
 from core.spark.pulsar.large.cluster import LargeCluster, Owned
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Coder
-from core.spark.pulsar.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
+from core.spark.pulsar.large.sums import (
+    KEYS,
+    PAIRS,
+    TOTALS,
+    BundleFilter,
+    Measured,
+    added_up,
+    totaled,
+)
 from core.spark.tables import MAX_ROWS, collected
 
 _SUMS: Final = pa.schema(
@@ -157,7 +165,7 @@ class Evolved(LargeCluster):
 
         Of bundles that are only picked, those of other brokers are not looked at.
         """
-        keys = self._keys_of(kernel) if isinstance(kernel, Chosen) else None
+        keys = self._keys_of(kernel) if isinstance(kernel, BundleFilter) else None
         return self._asked(kernel, schema, words, keys, limit)
 
     def _asked(
@@ -175,7 +183,7 @@ class Evolved(LargeCluster):
         more = change.answered(kernel, new, change.nothing).select(schema.names)
         return pa.concat_tables([found, conform(more, schema, name="answer")])
 
-    def _keys_of(self, chosen: Chosen) -> Ints | None:
+    def _keys_of(self, chosen: BundleFilter) -> Ints | None:
         """Return the keys under which bundles may be that are picked; ``None`` for any."""
         if chosen.namespaces or chosen.owners or not set(chosen.bundles) <= set(self.quota_bundles):
             return None

@@ -30,7 +30,7 @@ from core.snapshot import PulsarSnapshot
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW
-from core.spark.pulsar.large.sums import Chosen
+from core.spark.pulsar.large.sums import BundleFilter
 from core.units import pluralize
 
 
@@ -263,7 +263,7 @@ def _chosen(
     here: frozenset[int],
     namespace: str | None,
     owners: Collection[int],
-) -> Chosen:
+) -> BundleFilter:
     """Return the fetched bundles: those of brokers, and those that always matter."""
     leader = cluster.manifest.leader  # what it placed on itself counts without a report
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
@@ -275,7 +275,7 @@ def _chosen(
         # this manager counts the group's bundles, and not its namespaces
         grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
         namespaces += grouped["namespace"].to_pylist()
-    return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
+    return BundleFilter(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
 
 
 def _summed(skeleton: PulsarSnapshot, reporting: int, fresh: int) -> PulsarSnapshot:

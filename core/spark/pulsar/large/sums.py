@@ -115,7 +115,7 @@ def added_up(pairs: Iterable[pa.Table]) -> pa.Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class BundleFilter:
     """Selects the bundles that match any of the criteria.
 
     Attributes:
