@@ -56,8 +56,8 @@ from core.spark.pulsar.large.sums import (
     BundleFilter,
     ByBroker,
     MapKeys,
-    Measured,
     Pairs,
+    ReportedSums,
     added_up,
     owned,
     totaled,
@@ -270,7 +270,7 @@ class LargeCluster:
     def totals(self) -> pa.Table:
         """Sums and counts by broker, in the order of their rows; see :data:`TOTALS`."""
         names = ("bundle",) if self.quota_bundles else ()
-        measured = Measured(self.skeleton_frame(), bool(self.quota_bundles))
+        measured = ReportedSums(self.skeleton_frame(), bool(self.quota_bundles))
         groups = max(self.bundle_count // _ROWS_A_SUM, 2)
         pieces = self.pieces(Cut(measured, ByBroker(groups)), (*names, *TOTALED))
         with followed(self.spark, self.progress, "summing up bundles by broker"):

@@ -43,7 +43,7 @@ from core.spark.pulsar.large.sums import (
     PAIRS,
     TOTALS,
     BundleFilter,
-    Measured,
+    ReportedSums,
     added_up,
     totaled,
 )
@@ -219,7 +219,7 @@ class Evolved(LargeCluster):
     @cached_property
     def _sums(self) -> pa.Table:
         """Sums by broker; those of brokers whose bundles and averages stay are taken over."""
-        kernel = _Sums(Measured(self.skeleton_frame(), bool(self.quota_bundles)))
+        kernel = _Sums(ReportedSums(self.skeleton_frame(), bool(self.quota_bundles)))
         words, known = "summing up bundles by broker", self.summed
         if known is None:
             return self._asked(kernel, _SUMS, words, None, MAX_ROWS).sort_by(CODE)
@@ -349,7 +349,7 @@ class Evolved(LargeCluster):
 class _Sums:
     """Sums and counts of a group's brokers."""
 
-    measured: Measured
+    measured: ReportedSums
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         found = totaled(self.measured(rows))

@@ -182,7 +182,7 @@ class ByBroker:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ReportedSums:
     """Sums over each reported bundle, by the decision view.
 
     Attributes:
@@ -211,7 +211,7 @@ class Measured:
 
 
 def totaled(rows: pa.Table) -> pa.Table:
-    """Sum up what :class:`Measured` gives, by broker; all rows of each are there, in order."""
+    """Sum up what :class:`ReportedSums` gives, by broker; all rows of each are there, in order."""
     codes, local = np.unique(rows[CODE].to_numpy(), return_inverse=True)
     flags = {
         name: rows[f"is_{name}"].to_numpy(zero_copy_only=False)
