@@ -217,11 +217,11 @@ class Cut:
 
 def each_group(pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
     """Return a kernel's result for all rows of each group, in file order."""
-    return lift(pieces, ["group"], Joined(kernel), schema)
+    return lift(pieces, ["group"], JoinedKernel(kernel), schema)
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedKernel:
     """A kernel on the rows that pieces hold."""
 
     kernel: Kernel = field()
