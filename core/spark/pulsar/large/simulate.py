@@ -337,7 +337,7 @@ def _with(frame: PulsarSnapshot, rows: pa.Table) -> PulsarSnapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class Changed(LargeCluster):
+class ClusterVariant(LargeCluster):
     """The cluster with other brokers.
 
     Attributes:
@@ -387,7 +387,7 @@ class AfterWhatIf:
         bundles: Those bundles as they were before, in the same order.
     """
 
-    cluster: Changed
+    cluster: ClusterVariant
     moves: tuple[SimulatedMove, ...]
     bundles: pa.Table
 
@@ -433,9 +433,9 @@ def with_other_brokers(
     return AfterWhatIf(_changed(origin, done.snapshot.brokers, edits), done.moves, bundles)
 
 
-def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None) -> Changed:
+def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None) -> ClusterVariant:
     opened = (origin.spark, origin.directory, origin.manifest, origin.progress)
-    return Changed(*opened, origin, brokers, edits)
+    return ClusterVariant(*opened, origin, brokers, edits)
 
 
 def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
