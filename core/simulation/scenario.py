@@ -33,7 +33,7 @@ _COPIED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class FleetAfterFailure:
     """The fleet after brokers went.
 
     Attributes:
@@ -152,7 +152,7 @@ def without_brokers(
     gone: Sequence[str],
     manager: Manager,
     rng: np.random.Generator,
-) -> Changed:
+) -> FleetAfterFailure:
     """Return the fleet after some brokers went; their bundles are looked up one after the other.
 
     Args:
@@ -174,7 +174,7 @@ def without_brokers(
         )
         for row, end in zip(rows.tolist(), ends, strict=True)
     )
-    return Changed(_dropped(after, gone), moves, rows)
+    return FleetAfterFailure(_dropped(after, gone), moves, rows)
 
 
 def _placed_anew(
