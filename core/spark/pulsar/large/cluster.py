@@ -88,7 +88,7 @@ _NO_BUNDLE: Final[list[tuple[str, str, object]]] = [("subject_kind", "!=", "bund
 
 
 @dataclass(frozen=True, eq=False)
-class Owned:
+class OwnedBundles:
     """Movable bundles by owner.
 
     Attributes:
@@ -278,14 +278,14 @@ class LargeCluster:
         return found.sort_by(CODE)
 
     @cached_property
-    def owned(self) -> Owned:
+    def owned(self) -> OwnedBundles:
         """Movable bundles by owner."""
         columns = ("owner", "owner_source", "is_broker_bound")
         found = self.ask(owned, columns, OWNED, "counting bundles by owner")
         own, bundles = found[OWN].to_numpy(), found["bundles"].to_numpy()
         known = own >= 0
         counts = np.bincount(own[known], bundles[known], minlength=len(self.brokers))
-        return Owned(counts.astype(np.float64), int(found["unclear"].to_numpy().sum()))
+        return OwnedBundles(counts.astype(np.float64), int(found["unclear"].to_numpy().sum()))
 
     @property
     def fetched(self) -> tuple[str, ...]:

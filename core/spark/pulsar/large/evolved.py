@@ -36,7 +36,7 @@ from core.spark.pulsar.large.bundle_state import (
     Change,
     aged,
 )
-from core.spark.pulsar.large.cluster import LargeCluster, Owned
+from core.spark.pulsar.large.cluster import LargeCluster, OwnedBundles
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Coder
 from core.spark.pulsar.large.sums import (
     KEYS,
@@ -81,7 +81,7 @@ class Evolved(LargeCluster):
     brokers_after: pa.Table
     moved: pa.Table
     samples: tuple[int, ...]
-    ownership: Owned
+    ownership: OwnedBundles
     shifts: pa.Table
     summed: pa.Table | None = None
     touched: frozenset[int] = frozenset()
@@ -139,7 +139,7 @@ class Evolved(LargeCluster):
         return self.cached.origin.coder
 
     @cached_property
-    def owned(self) -> Owned:
+    def owned(self) -> OwnedBundles:
         """Movable bundles by owner."""
         return self.ownership
 
@@ -327,13 +327,13 @@ class Evolved(LargeCluster):
         again = pc.is_in(self.moved[ROW], value_set=rows[ROW].combine_chunks())
         return pa.concat_tables([self.moved.filter(pc.invert(again)), rows]).combine_chunks()
 
-    def _ownership_after(self, rows: pa.Table, ends: Codes) -> Owned:
+    def _ownership_after(self, rows: pa.Table, ends: Codes) -> OwnedBundles:
         own = rows[OWN].to_numpy()
         counts = self.ownership.counts.copy()
         np.subtract.at(counts, own[own >= 0], 1)
         np.add.at(counts, ends, 1)
         unowned = pc.and_(pc.is_null(rows["owner"]), pc.is_null(rows["owner_source"]))
-        return Owned(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
+        return OwnedBundles(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
 
     def measures(self, settings: EffectiveSettings) -> Measures:
         """Return the evenness of the load."""
