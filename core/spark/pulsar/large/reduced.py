@@ -77,7 +77,7 @@ class ReducedBasis(SheddingBasis):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class ReducedCluster:
     """A cluster reduced to some brokers' bundles.
 
     Attributes:
@@ -97,7 +97,7 @@ class Reduced:
         wanted: Collection[int],
         namespace: str | None = None,
         owners: Collection[int] = (),
-    ) -> Reduced:
+    ) -> ReducedCluster:
         """Bring the bundles of some brokers here.
 
         Args:
@@ -113,7 +113,7 @@ class Reduced:
         chosen = _chosen(cluster, here, namespace, owners)
         return cls(cluster, here, cluster.fetch(chosen, words))
 
-    def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
+    def later(self, cluster: LargeCluster, rows: pa.Table) -> ReducedCluster | None:
         """Return the same brokers' bundles of the cluster some moves later, of given rows.
 
         Args:
@@ -126,7 +126,7 @@ class Reduced:
         if is_published or not _always(cluster, rows) <= self.here:
             return None
         chosen = _chosen(cluster, self.here, None, ())
-        return Reduced(cluster, self.here, chosen(rows))
+        return ReducedCluster(cluster, self.here, chosen(rows))
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:

@@ -44,7 +44,7 @@ from core.spark.pulsar.large.bundle_state import SIMULATED
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.evolved import Evolved
 from core.spark.pulsar.large.map_order import BucketOrders
-from core.spark.pulsar.large.reduced import Reduced, missing_of
+from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
 from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
@@ -122,7 +122,7 @@ class Spread:
     scope: ExitStack
     wanted: frozenset[int] = frozenset()
     lost: pa.Table | None = None
-    _reduced: Reduced | None = None
+    _reduced: ReducedCluster | None = None
     _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class Spread:
 
     def _bring(self, wanted: Collection[int]) -> None:
         self.wanted = frozenset(wanted)
-        self._reduced = Reduced.of(self.cluster, self.wanted)
+        self._reduced = ReducedCluster.of(self.cluster, self.wanted)
         self._views.clear()
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
@@ -422,7 +422,7 @@ def with_other_brokers(
     if not gone:
         return AfterWhatIf(whole, (), pa.table({}))
     lost = [whole.brokers.index(name) for name in gone]
-    reduced = Reduced.of(whole, (), owners=lost)
+    reduced = ReducedCluster.of(whole, (), owners=lost)
     view = reduced.view(settings, BucketOrders(whole), is_placed=True)
     done = without_brokers(reduced.snapshot, view, gone, manager, rng)
     bundles = reduced.bundles.take(pa.array(done.rows))
