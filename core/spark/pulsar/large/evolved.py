@@ -60,7 +60,7 @@ _SUMS: Final = pa.schema(
 
 
 @dataclass(frozen=True, eq=False)
-class Evolved(LargeCluster):
+class EvolvedCluster(LargeCluster):
     """The cluster after some rounds.
 
     Attributes:
@@ -88,7 +88,7 @@ class Evolved(LargeCluster):
     published: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, origin: LargeCluster) -> Evolved:
+    def start(cls, origin: LargeCluster) -> EvolvedCluster:
         """Return the cluster before the first round."""
         cached = CachedBundles.of(origin)
         return cls(
@@ -257,7 +257,7 @@ class Evolved(LargeCluster):
 
     def after(
         self, brokers: pa.Table, rows: pa.Table, moves: Sequence[SimulatedMove], samples: int | None
-    ) -> Evolved:
+    ) -> EvolvedCluster:
         """Return the cluster after moves and the samples of their reports.
 
         Args:
@@ -309,7 +309,7 @@ class Evolved(LargeCluster):
         both = [rows.filter(pa.array(stay)), came.select(rows.column_names).cast(rows.schema)]
         return aged(pa.concat_tables(both).sort_by(ROW), self._frame, self.samples[-1:])
 
-    def after_reports(self, snapshot: PulsarSnapshot) -> Evolved:
+    def after_reports(self, snapshot: PulsarSnapshot) -> EvolvedCluster:
         """Return the cluster with what brokers published; ``snapshot``: has their tables."""
         published = {name: snapshot.tables[name] for name in ("broker_loads", "top_bundles")}
         return replace(self, manifest=snapshot.manifest, published=published)

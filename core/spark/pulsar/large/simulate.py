@@ -42,7 +42,7 @@ from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
 from core.spark.pulsar.large.bundle_state import SIMULATED
 from core.spark.pulsar.large.cluster import LargeCluster
-from core.spark.pulsar.large.evolved import Evolved
+from core.spark.pulsar.large.evolved import EvolvedCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
@@ -61,7 +61,7 @@ def large_simulation(
     placement: str | None = None,
     overrides: Mapping[str, object] | None = None,
     release: str | None = None,
-    start: Evolved | None = None,
+    start: EvolvedCluster | None = None,
 ) -> Simulation:
     """Simulate a cluster whose bundles no process holds.
 
@@ -92,9 +92,9 @@ def large_simulation(
 
 
 @contextmanager
-def cached_start(cluster: LargeCluster) -> Iterator[Evolved]:
+def cached_start(cluster: LargeCluster) -> Iterator[EvolvedCluster]:
     """Keep a cluster's bundles on the executors for several simulations."""
-    start = Evolved.start(cluster)
+    start = EvolvedCluster.start(cluster)
     try:
         yield start
     finally:
@@ -115,7 +115,7 @@ class Spread:
         lost: Bundles that a what-if has just placed again; ``None`` if it was a round.
     """
 
-    cluster: Evolved
+    cluster: EvolvedCluster
     settings: EffectiveSettings
     strategy: AnyStrategy
     manager: ModularManager | ExtensibleManager
@@ -234,8 +234,8 @@ class Spread:
         return spread, done.moves
 
     def _published(
-        self, manager: ExtensibleManager, cluster: Evolved, touched: set[str]
-    ) -> Evolved:
+        self, manager: ExtensibleManager, cluster: EvolvedCluster, touched: set[str]
+    ) -> EvolvedCluster:
         """Return a cluster once its brokers have published their load and hottest bundles."""
         tops = large_top_bundles(cluster, self.settings)
         return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
@@ -253,7 +253,7 @@ class Spread:
         after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
         return self._on(after, nothing), state
 
-    def _on(self, cluster: Evolved, moved: Ints) -> Spread:
+    def _on(self, cluster: EvolvedCluster, moved: Ints) -> Spread:
         """Return the cluster one round later; ``moved``: which of the bundles that are here."""
         reduced, here = None, self.wanted
         if self._reduced is not None:
