@@ -26,7 +26,7 @@ _NULL: Final = "\x1e"
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedRows:
     """One kind's rows of one snapshot, each with a key that no other has.
 
     Attributes:
@@ -38,7 +38,7 @@ class Keyed:
     keys: pa.Array
 
 
-def keyed(kind: Kind, table: pa.Table, last: Keyed | None) -> Keyed:
+def keyed(kind: Kind, table: pa.Table, last: KeyedRows | None) -> KeyedRows:
     """Return a kind's rows of a snapshot's table.
 
     Args:
@@ -50,15 +50,15 @@ def keyed(kind: Kind, table: pa.Table, last: Keyed | None) -> Keyed:
     may_lack = pa.schema([kind.stored.field(name) for name in names])  # rows that are gone do
     rows = table.select(names).cast(may_lack).combine_chunks()
     if last is not None and _have_same_keys(kind, rows, last.rows):
-        return Keyed(_with_books(rows, last.rows[ROW_AT], last.rows[COPY]), last.keys)
+        return KeyedRows(_with_books(rows, last.rows[ROW_AT], last.rows[COPY]), last.keys)
     keys, copies = _unique(_keys(kind, rows))
     places: pa.Array = pa.nulls(rows.num_rows, pa.int64())
     if kind.is_spine and not np.array_equal(_usual_order(kind, rows), np.arange(rows.num_rows)):
         places = pa.array(np.arange(rows.num_rows))
-    return Keyed(_with_books(rows, places, copies), keys)
+    return KeyedRows(_with_books(rows, places, copies), keys)
 
 
-def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
+def changed_rows(kind: Kind, now: KeyedRows, last: KeyedRows | None) -> pa.Table:
     """Return the rows to be written: all, the busy and changed, or the changed, with ``gone``.
 
     Args:
@@ -83,7 +83,7 @@ def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
     return pa.concat_tables([written, _gone(kind, last.rows.take(pa.array(vanished)))])
 
 
-def latest(kind: Kind, rows: pa.Table) -> Keyed:
+def latest(kind: Kind, rows: pa.Table) -> KeyedRows:
     """Return the final state: the last row of each key, without removed keys.
 
     Args:
@@ -97,10 +97,10 @@ def latest(kind: Kind, rows: pa.Table) -> Keyed:
     newest[codes[order]] = order  # of equal codes the last assignment stays
     retained = newest[~np.asarray(rows[GONE].take(pa.array(newest)), dtype=bool)]
     found = rows.take(pa.array(retained))
-    return Keyed(found, keys.take(pa.array(retained)))
+    return KeyedRows(found, keys.take(pa.array(retained)))
 
 
-def in_order(kind: Kind, held: Keyed) -> Keyed:
+def in_order(kind: Kind, held: KeyedRows) -> KeyedRows:
     """Return rows in the order in which the snapshot had them."""
     places = held.rows[ROW_AT].combine_chunks()
     if held.rows.num_rows and places.null_count == 0:
@@ -108,10 +108,10 @@ def in_order(kind: Kind, held: Keyed) -> Keyed:
     else:
         order = _usual_order(kind, held.rows)
     taken = pa.array(order)
-    return Keyed(held.rows.take(taken), held.keys.take(taken))
+    return KeyedRows(held.rows.take(taken), held.keys.take(taken))
 
 
-def aligned(spine: Keyed, part: Keyed) -> pa.Table:
+def aligned(spine: KeyedRows, part: KeyedRows) -> pa.Table:
     """Return the part's rows in the order of the spine; nulls where it has none."""
     places = pc.index_in(spine.keys, value_set=part.keys)
     return part.rows.take(places)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.changes import Keyed, aligned, in_order, latest
+from core.history.store.changes import KeyedRows, aligned, in_order, latest
 from core.history.store.layout import (
     HOUR_MS,
     MINUTES,
@@ -199,7 +199,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span, of_segment))
     system = tables.kinds.system(minute["system"])
     kinds = system.kinds
-    held: dict[str, Keyed] = {}
+    held: dict[str, KeyedRows] = {}
     for kind in kinds:
         found = _in_force(tables, kind, cluster, span, of_segment)
         held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
@@ -233,7 +233,7 @@ def _in_force(
     return tables.last_rows(kind, columns, f"{whole} AND {TAKEN_AT} < {span.end}", at)
 
 
-def _table(name: str, kinds: tuple[Kind, ...], held: dict[str, Keyed]) -> pa.Table:
+def _table(name: str, kinds: tuple[Kind, ...], held: dict[str, KeyedRows]) -> pa.Table:
     """One snapshot table out of its kinds."""
     spine = next(kind for kind in kinds if kind.table == name and kind.is_spine)
     whole = in_order(spine, held[spine.name])

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from core.errors import OpsError
-from core.history.store.changes import Keyed, changed_rows, keyed
+from core.history.store.changes import KeyedRows, changed_rows, keyed
 from core.history.store.events import events_between
 from core.history.store.layout import (
     EVENTS,
@@ -70,7 +70,7 @@ class _Segment:
     number: int
     taken_at: int
     snapshot: Storable
-    held: dict[str, Keyed]
+    held: dict[str, KeyedRows]
 
 
 class Recorder:
@@ -138,9 +138,9 @@ class Recorder:
         number: int,
         segment: _Segment | None,
         events: pa.Table,
-    ) -> tuple[dict[str, Keyed], dict[str, int]]:
+    ) -> tuple[dict[str, KeyedRows], dict[str, int]]:
         """Write the rows of a minute; no reader sees them until the minute is committed."""
-        held: dict[str, Keyed] = {}
+        held: dict[str, KeyedRows] = {}
         written: dict[str, int] = {}
         for kind in self._tables.kinds.system(snapshot.manifest.kind).kinds:
             last = segment.held[kind.name] if segment is not None else None
