@@ -29,7 +29,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.runs import fold
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
 from core.pulsar.steps.setting import SetDynamicSetting
@@ -110,7 +110,7 @@ def impact_plan(*steps, **expected):
 def drained(partitions):
     """The steps of a drain: one node, emptied in a batch."""
     items = tuple(
-        Proposed(
+        PartitionProposal(
             partition=Partition(
                 gpid=f"2.{at}", table="t", ballot=1, max_replica_count=3, primary="n1:1"
             ),

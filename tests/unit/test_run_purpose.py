@@ -19,7 +19,7 @@ from core.actions.views import RunView
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.purpose import lacking, purpose_of
 from core.pegasus.steps.base import PegasusStep
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
@@ -73,7 +73,7 @@ def limit_for_the_run() -> SetServerSetting:
 DOWN = ProposeMany(
     node=N4,
     verb="DOWNGRADE_TO_INACTIVE",
-    items=tuple(Proposed(partition=item.partition) for item in EMPTY.items),
+    items=tuple(PartitionProposal(partition=item.partition) for item in EMPTY.items),
 )
 
 
@@ -191,7 +191,9 @@ def test_a_partition_that_is_new_on_the_node_is_named() -> None:
 def test_a_batch_of_a_table_that_was_dropped_leaves_the_rest_to_be_done() -> None:
     world = PegasusWorld()
     other = Partition.of(replace(world.configs["2.0"], app_id=9), "dropped")
-    lost = ProposeMany(node=N1, verb="move_pri", items=(Proposed(partition=other, target=N2),))
+    lost = ProposeMany(
+        node=N1, verb="move_pri", items=(PartitionProposal(partition=other, target=N2),)
+    )
     view = run(world, lost, EMPTY, GONE)
     assert [step.state for step in view.steps] == ["SKIPPED", "DONE", "DONE"], view.sentence
     assert view.state == "DONE"

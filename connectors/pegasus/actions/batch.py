@@ -33,7 +33,7 @@ from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import Proposal, ProposalContext
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 
 _EACH_S: Final = 0.5
 _MAX_NAMED: Final = 6
@@ -176,7 +176,7 @@ class BatchAction:
 
     # -- one of them ----------------------------------------------------------------------------
 
-    def _wanted(self, item: Proposed, before: PartitionConfig) -> TargetRoles:
+    def _wanted(self, item: PartitionProposal, before: PartitionConfig) -> TargetRoles:
         node = self._step.node
         if self._step.verb == "move_pri":
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
@@ -188,7 +188,9 @@ class BatchAction:
             return False  # it may be chosen again
         return not self._step.is_undone(config)
 
-    def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig) -> None:
+    def _check(
+        self, context: ProposalContext, item: PartitionProposal, now: PartitionConfig
+    ) -> None:
         gpid, node = item.partition.gpid, self._step.node
         is_move = self._step.verb == "move_pri"
         if (now.primary != node) if is_move else (node not in now.secondaries):

@@ -10,7 +10,7 @@ from core.pegasus.balance.model import PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.draft import Draft
 from core.pegasus.proposal import propose_move
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.wait import AwaitState
 
@@ -34,7 +34,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
     led = course.led_by(node)
     of_table = _table_leads(draft, led)
     refused: list[tuple[str, OpsError]] = []
-    items: dict[str, Proposed] = {}
+    items: dict[str, PartitionProposal] = {}
     for config in sorted(led, key=lambda one: len(_able(draft, one, leaving))):
         able = _able(draft, config, leaving)
         try:
@@ -50,7 +50,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items[config.gpid] = Proposed(partition=course.partition(config), target=target)
+        items[config.gpid] = PartitionProposal(partition=course.partition(config), target=target)
         of_table[config.app_id, target] += 1
         course.advance(config, found.actions)
     draft.note_refused(sorted(refused, key=lambda one: _place(one[0])))
@@ -82,7 +82,7 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
     """
     course = draft.course
     refused: list[tuple[str, OpsError]] = []
-    items: list[Proposed] = []
+    items: list[PartitionProposal] = []
     for config in course.followed_by(node):
         try:
             draft.check_table(config)
@@ -90,7 +90,7 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items.append(Proposed(partition=course.partition(config)))
+        items.append(PartitionProposal(partition=course.partition(config)))
         course.advance(config, found.actions)
     draft.note_refused(refused)
     size = batch or max(len(items), 1)

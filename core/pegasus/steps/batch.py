@@ -23,7 +23,7 @@ from core.step import Diagnostic, Executed, Inverse, Phrase, ResultFlags
 from core.units import pluralize
 
 
-class Proposed(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionProposal(msgspec.Struct, frozen=True, kw_only=True):
     """One partition of many; ``target``: its new primary, ``None`` for none."""
 
     partition: Partition
@@ -51,7 +51,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
 
     node: str
     verb: Literal["move_pri", "DOWNGRADE_TO_INACTIVE"]
-    items: tuple[Proposed, ...]
+    items: tuple[PartitionProposal, ...]
 
     @property
     def subject(self) -> str:
@@ -162,7 +162,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         """Return one line of the shell a partition."""
         return tuple(self._line(item) for item in self.items)
 
-    def _line(self, item: Proposed) -> str:
+    def _line(self, item: PartitionProposal) -> str:
         if self.verb != "move_pri":
             return propose_line(item.partition, self.verb, self.node)
         words = ["balance", "-g", item.partition.gpid, "-p", "move_pri"]
@@ -202,7 +202,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
                 yield add_again(plan, item.partition, config, self.node)
 
     def _moves_back(self, plan: PlanBuilder) -> Iterator[Inverse]:
-        back: dict[str, list[Proposed]] = {}
+        back: dict[str, list[PartitionProposal]] = {}
         for item in self.items:
             found = self._move_back(plan, item)
             if isinstance(found, Inverse):
@@ -212,7 +212,9 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         for node, items in back.items():
             yield Inverse(ProposeMany(node=node, verb="move_pri", items=tuple(items)))
 
-    def _move_back(self, plan: PlanBuilder, item: Proposed) -> Proposed | Inverse | None:
+    def _move_back(
+        self, plan: PlanBuilder, item: PartitionProposal
+    ) -> PartitionProposal | Inverse | None:
         """Return the inverse of one move, and take it for done; or why there is none."""
         course, gpid, target, node = plan.course, item.partition.gpid, item.target, self.node
         try:
@@ -230,6 +232,6 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
             )
         except OpsError as exc:
             return stays("undo_refused", gpid, exc.message, exc.hint)
-        back = Proposed(partition=course.partition(config), target=node)
+        back = PartitionProposal(partition=course.partition(config), target=node)
         course.advance(config, found.actions)
         return back
