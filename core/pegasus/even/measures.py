@@ -24,7 +24,7 @@ MEASURES: Final[tuple[EvenMeasure, ...]] = get_args(EvenMeasure)
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class WeightedSnapshot:
     """A snapshot with what its partitions weigh.
 
     Attributes:
@@ -36,7 +36,7 @@ class Measured:
     view: ClusterView
 
     @classmethod
-    def of(cls, facts: PegasusFacts) -> Measured:
+    def of(cls, facts: PegasusFacts) -> WeightedSnapshot:
         """Read a snapshot.
 
         Raises:
