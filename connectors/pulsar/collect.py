@@ -35,7 +35,7 @@ from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
 from core.pulsar.snapshot.load_topics import with_load_topics
-from core.pulsar.snapshot.znodes import Assembled, Readings, assemble
+from core.pulsar.snapshot.znodes import Readings, SnapshotTables, assemble
 from core.pulsar.snapshot.znodes.assemble import decode_dynamic
 from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry, version_of
 from core.pulsar.snapshot.znodes.readings import CONFIGURATION
@@ -139,12 +139,12 @@ class PulsarCollector:
 
     def _with_topics(
         self,
-        made: Assembled,
+        made: SnapshotTables,
         registry: Registry,
         facts: RestFacts,
         began: float,
         problems: ProblemLog,
-    ) -> Assembled:
+    ) -> SnapshotTables:
         """Complete the tables with what brokers of the extensible manager publish."""
         addresses = service_addresses(self.config, registry)
         running = next(iter(facts.runtime.values()), {})
@@ -295,7 +295,7 @@ class PulsarCollector:
 
     def _manifest(
         self,
-        made: Assembled,
+        made: SnapshotTables,
         tables: Mapping[str, pa.Table],
         source: str,
         readings: Readings,
@@ -340,7 +340,7 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
         )
 
 
-def _lacking(made: Assembled, metrics: Metrics) -> Assembled:
+def _lacking(made: SnapshotTables, metrics: Metrics) -> SnapshotTables:
     """Return the snapshot, with the gaps and the age of its metrics."""
     table = metrics.tables.get("broker_metrics")
     if table is None:

@@ -22,7 +22,7 @@ from connectors.pulsar.outputs.kinds import FORMS, Kind, parts_of
 from core.errors import InputError
 from core.pulsar.snapshot.input_files import read_input
 from core.pulsar.snapshot.znodes import assemble
-from core.pulsar.snapshot.znodes.assemble import Assembled, decode_dynamic
+from core.pulsar.snapshot.znodes.assemble import SnapshotTables, decode_dynamic
 from core.pulsar.snapshot.znodes.brokers import decode_registry, version_of
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
@@ -168,7 +168,7 @@ def _moment(brokers: pa.Table, newest_at: int, now: datetime) -> datetime:
 
 
 def _manifests(
-    assembled: Assembled, tables: dict[str, pa.Table], *, is_dump: bool
+    assembled: SnapshotTables, tables: dict[str, pa.Table], *, is_dump: bool
 ) -> dict[str, TableManifest]:
     return {
         name: TableManifest(

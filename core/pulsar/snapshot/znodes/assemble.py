@@ -49,7 +49,7 @@ SIMPLE_LACKS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembled:
+class SnapshotTables:
     """Tables and facts.
 
     Attributes:
@@ -73,7 +73,7 @@ class Assembled:
 
 def assemble(
     readings: Readings, problems: ProblemLog, registry: broker_znodes.Registry | None = None
-) -> Assembled:
+) -> SnapshotTables:
     """Make the tables out of raw values; never raises for what is in them.
 
     Args:
@@ -114,7 +114,7 @@ def assemble(
         "claims": claims_table(readings, registry, owners, disabled, reported, leader),
     }
     manager = registry.load_manager
-    return Assembled(
+    return SnapshotTables(
         tables=tables,
         load_manager=manager,
         leader=leader,
