@@ -16,7 +16,7 @@ from core.pulsar.snapshot.znodes import brokers as broker_znodes
 from core.pulsar.snapshot.znodes import bundles as bundle_znodes
 from core.pulsar.snapshot.znodes import namespaces as namespace_znodes
 from core.pulsar.snapshot.znodes.brokers import Registry
-from core.pulsar.snapshot.znodes.bundles import Reported
+from core.pulsar.snapshot.znodes.bundles import BundleStatistics
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
 from core.pulsar.snapshot.znodes.readings import (
     BROKER_AVERAGES,
@@ -323,7 +323,7 @@ def claims_table(
     registry: Registry,
     owners: Mapping[str, str],
     disabled: Mapping[str, bool],
-    reported: Reported,
+    reported: BundleStatistics,
     leader: str | None,
 ) -> pa.Table:
     """Return the table of :data:`core.schemas.pulsar.CLAIMS`, sorted.
@@ -403,7 +403,7 @@ def _written(readings: Readings) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CLAIMS)
 
 
-def _reports(registry: Registry, reported: Reported) -> pa.Table:
+def _reports(registry: Registry, reported: BundleStatistics) -> pa.Table:
     """Return a row for each report that names a bundle which another one names too."""
     times = {
         name: report.last_update
