@@ -91,14 +91,14 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class ConditionalAlternative:
     """An alternative with conditions, ready to match."""
 
     body: Compiled
     conditions: tuple[tuple[Condition, Compiled], ...]
 
     @classmethod
-    def of(cls, alternative: Alternative) -> Guarded:
+    def of(cls, alternative: Alternative) -> ConditionalAlternative:
         """Compile it.
 
         Raises:
@@ -167,7 +167,7 @@ class _Compiled:
     alternatives: tuple[Alternative, ...]
     text: str
     free: Compiled | None
-    guarded: tuple[Guarded, ...]
+    guarded: tuple[ConditionalAlternative, ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -180,7 +180,7 @@ def _compiled(pattern: str) -> _Compiled:
             alternatives,
             text,
             compile_re2(text) if is_free else None,
-            tuple(Guarded.of(one) for one in alternatives if one.conditions),
+            tuple(ConditionalAlternative.of(one) for one in alternatives if one.conditions),
         )
     except PatternError as exc:
         shown = pattern if len(pattern) <= _MAX_SHOWN else f"{pattern[:_MAX_SHOWN]}…"
