@@ -138,7 +138,7 @@ def _quotient(value: float, divisor: float) -> float:
 
 
 @dataclass(slots=True)
-class Handled:
+class BrokerOutcome:
     """Outcome of one busy broker.
 
     Attributes:
@@ -191,7 +191,7 @@ class Cycle:
     spread: Spread
     moves: list[Move] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
-    handled: list[Handled] = field(default_factory=list)
+    handled: list[BrokerOutcome] = field(default_factory=list)
     lacks_load: int = 0
     lacks_bundles: int = 0
     _low: int = 0
@@ -252,7 +252,7 @@ class Cycle:
         name = self.view.brokers[busy]
         usage, other = float(self.loads.usage[busy]), float(self.loads.usage[idle])
         flow = float(self.loads.throughput[busy])
-        pair = Handled(busy, idle, _quotient(flow * ((usage - other) / 2.0), usage))
+        pair = BrokerOutcome(busy, idle, _quotient(flow * ((usage - other) / 2.0), usage))
         self.handled.append(pair)
         top = self.loads.top.get(name, ())
         if not top:
@@ -275,7 +275,7 @@ class Cycle:
         return True
 
     def _pick(
-        self, pair: Handled, top: tuple[TopBundle, ...], reason: Reason
+        self, pair: BrokerOutcome, top: tuple[TopBundle, ...], reason: Reason
     ) -> tuple[float, float]:
         """Pick bundles, coldest first; return bytes/s given, and bytes/s counted as gained."""
         names = self.view.brokers
@@ -313,7 +313,7 @@ class Cycle:
             return "no destination is left"
         return "then the load is balanced"
 
-    def room_gate(self, pair: Handled) -> Gate:
+    def room_gate(self, pair: BrokerOutcome) -> Gate:
         """Return the gate on what a busy broker could give: the last bundle whose turn came."""
         last = next(reversed(pair.rooms), None)
         if last is None:
@@ -366,7 +366,7 @@ class Cycle:
 
     def _swap(
         self,
-        pair: Handled,
+        pair: BrokerOutcome,
         swaps: Iterator[TopBundle] | None,
         amount: float,
         so_far: tuple[float, float],
@@ -714,7 +714,7 @@ def _trace(cycle: Cycle, gates: tuple[Gate, ...]) -> tuple[BrokerTrace, ...]:
     return (whole, *pairs, *_others(cycle, ranked))
 
 
-def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
+def _pair_trace(cycle: Cycle, pair: BrokerOutcome, place: int) -> BrokerTrace:
     """The gates of a busy broker whose turn came."""
     names = cycle.view.brokers
     idle = names[pair.idle]
@@ -730,7 +730,7 @@ def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
     )
 
 
-def _given(pair: Handled, idle: str) -> str:
+def _given(pair: BrokerOutcome, idle: str) -> str:
     """Return in words what a busy broker gives to an idle one."""
     if pair.given > 0:
         given, target = format_bytes_per_s(pair.given), format_bytes_per_s(pair.target)
