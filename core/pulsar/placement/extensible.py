@@ -22,7 +22,7 @@ from core.pulsar.placement.filters import (
     ISOLATION_FILTER,
     MAX_TOPICS,
     VERSION,
-    Filtered,
+    FilterResult,
     anti_affinity,
     latest_version,
     same_class,
@@ -81,7 +81,7 @@ class ExtensibleContext(PlacementContext):
         return counts
 
 
-def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered:
+def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> FilterResult:
     """Return the brokers that pass the filters, for each of some namespaces.
 
     Unlike the modular manager's, no filter restores what it took, and a chain that leaves no broker
@@ -103,7 +103,9 @@ def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered
     allowed = _isolated(context, stages[-1][1], view.namespace_policy[namespaces])
     stages.append((ISOLATION_FILTER, allowed))
     none_restored = np.zeros(namespaces.size, np.bool_)
-    return Filtered(tuple(stages), allowed, allowed, failed & any_in_row(allowed), none_restored)
+    return FilterResult(
+        tuple(stages), allowed, allowed, failed & any_in_row(allowed), none_restored
+    )
 
 
 def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -> Flags:

@@ -29,7 +29,7 @@ ISOLATION_FILTER: Final = "BrokerIsolationPoliciesFilter"
 
 
 @dataclass(frozen=True, eq=False)
-class Filtered:
+class FilterResult:
     """Result of the filters.
 
     Attributes:
@@ -47,7 +47,7 @@ class Filtered:
     restored: Flags
 
 
-def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
+def run_filters(context: PlacementContext, namespaces: Ints) -> FilterResult:
     """Return the brokers that pass the filters, for each of some namespaces.
 
     Source:
@@ -65,7 +65,7 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     restored = ~any_in_row(mask) & ~failed
     back = restored | failed
     candidates = np.where(back[:, None], allowed, mask) if back.any() else mask
-    return Filtered(tuple(stages), candidates, allowed, failed, restored)
+    return FilterResult(tuple(stages), candidates, allowed, failed, restored)
 
 
 def _few_topics(context: PlacementContext, mask: Flags) -> Flags:

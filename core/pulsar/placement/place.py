@@ -29,7 +29,7 @@ from core.pulsar.placement.filters import (
     POLICIES,
     TOPIC_COUNT,
     VERSION,
-    Filtered,
+    FilterResult,
     run_filters,
 )
 from core.pulsar.placement.masks import uniform
@@ -93,7 +93,7 @@ class _Chosen:
         return kind.of(view, settings, memory, candidates, bundle, non_persistent=non_persistent)
 
 
-def _filtered(context: PlacementContext, namespaces: Ints) -> Filtered:
+def _filtered(context: PlacementContext, namespaces: Ints) -> FilterResult:
     """Run the deciding manager's chain."""
     if isinstance(context, ExtensibleContext):
         return extensible_filters(context, namespaces)
@@ -190,7 +190,7 @@ def _selector_alone(
 ) -> Placement:
     mask = context.usable[None, :]
     none_restored = np.zeros(1, np.bool_)
-    filtered = Filtered((), mask, mask, none_restored, none_restored)
+    filtered = FilterResult((), mask, mask, none_restored, none_restored)
     chances = uniform(strategy.picks(context, mask, None))
     answer = explain(context, strategy, namespaces, filtered, chances[0])
     after = after_pick(context, strategy, filtered, 0.0)
@@ -406,7 +406,7 @@ def explain(
     context: PlacementContext,
     strategy: Selector,
     namespaces: Ints,
-    filtered: Filtered,
+    filtered: FilterResult,
     chances: Floats,
 ) -> Placement:
     """Return a placement (its bundle left blank) of one row of probabilities, with all reasons."""
@@ -462,7 +462,7 @@ def _ruled_out(
     context: PlacementContext,
     selector: Selector,
     namespace: int,
-    filtered: Filtered,
+    filtered: FilterResult,
     chances: Floats,
     broker: str | None = None,
 ) -> dict[str, str]:
@@ -580,7 +580,9 @@ _REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
 }
 
 
-def _notes(context: PlacementContext, selector: Selector, filtered: Filtered) -> tuple[str, ...]:
+def _notes(
+    context: PlacementContext, selector: Selector, filtered: FilterResult
+) -> tuple[str, ...]:
     view = context.view
     notes = list(view.notes)
     if filtered.version_failed[0]:
@@ -635,7 +637,7 @@ def _close_calls(
 
 
 def after_pick(
-    context: PlacementContext, strategy: Selector, filtered: Filtered, retry: float
+    context: PlacementContext, strategy: Selector, filtered: FilterResult, retry: float
 ) -> PlacementMemory:
     """Return the leader's memory afterwards; a retry counts if it is certain."""
     memory = replace(context.memory, plans_picks=False)

@@ -14,7 +14,7 @@ import numpy as np
 from core.errors import UnknownNameError
 from core.pulsar.load import next_smoothed_usage
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.filters import Filtered
+from core.pulsar.placement.filters import FilterResult
 from core.pulsar.placement.masks import any_in_row
 from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.view import Flags, Floats
@@ -66,7 +66,7 @@ class Selector(Protocol):
     def after_pick(
         self,
         context: PlacementContext,
-        filtered: Filtered,
+        filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
@@ -101,7 +101,7 @@ class StatelessSelector:
     def after_pick(
         self,
         _context: PlacementContext,
-        _filtered: Filtered,
+        _filtered: FilterResult,
         _retry: float,
         memory: PlacementMemory,
         /,
@@ -253,7 +253,7 @@ class LeastResourceUsageWithWeight(StatelessSelector):
     def after_pick(
         self,
         context: PlacementContext,
-        filtered: Filtered,
+        filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
@@ -316,7 +316,7 @@ class RoundRobinBrokerSelector(StatelessSelector):
     def after_pick(
         self,
         _context: PlacementContext,
-        _filtered: Filtered,
+        _filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
