@@ -89,7 +89,7 @@ class WorkerEvent:
 
 
 @dataclass(slots=True)
-class Broken:
+class UnexecutableRun:
     """A run that Trimtab cannot execute; what it has changed is restored all the same.
 
     Attributes:
@@ -207,7 +207,7 @@ class _Loop:
         self._open: OpenCluster | None = None
         self._again_s = _FIRST_RETRY_S
         self._bugs: dict[RunId, int] = {}
-        self._broken: dict[RunId, Broken] = {}
+        self._broken: dict[RunId, UnexecutableRun] = {}
         self._closed: set[RunId] = set()
         self._ended: set[RunId] = set()  # whatever the list of open runs says: none opens again
         self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
@@ -360,7 +360,7 @@ class _Loop:
         """End a run that can never be executed; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
         if self._bugs[run_id] >= _MAX_BUGS:
-            self._broken[run_id] = Broken(bug=bug)
+            self._broken[run_id] = UnexecutableRun(bug=bug)
             self._end(run_id, ports)
 
     def _due_runs(self, journal: SqlJournal) -> list[RunId]:
