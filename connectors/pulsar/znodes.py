@@ -34,7 +34,7 @@ from connectors.zookeeper.multi_read import (
     NO_AUTH,
     NO_NODE,
     Answer,
-    Read,
+    ReadOperation,
 )
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes import readings as roots
@@ -157,8 +157,8 @@ class ZooKeeperCapture:
     # -- rounds -------------------------------------------------------------------------------
 
     def _first_round(self, readings: Readings) -> dict[str, list[str]]:
-        reads = [Read(GET_CHILDREN, path) for path in _LISTS]
-        reads += [Read(GET_DATA, path) for path in (*roots.LEADERS, roots.CONFIGURATION)]
+        reads = [ReadOperation(GET_CHILDREN, path) for path in _LISTS]
+        reads += [ReadOperation(GET_DATA, path) for path in (*roots.LEADERS, roots.CONFIGURATION)]
         answers = dict(zip((read.path for read in reads), self._reader.read(reads), strict=True))
         for path, answer in answers.items():
             self._note(answer, path)
@@ -229,7 +229,8 @@ class ZooKeeperCapture:
         )
         names = spaces[roots.OWNERSHIP]
         answers = self._reader.read(
-            [Read(GET_DATA, f"{roots.OWNERSHIP}/{name}") for name in names], expected_bytes=1
+            [ReadOperation(GET_DATA, f"{roots.OWNERSHIP}/{name}") for name in names],
+            expected_bytes=1,
         )
         return dict(zip(names, answers, strict=True))
 
@@ -334,7 +335,8 @@ class ZooKeeperCapture:
             origins: Gets the answer for each that is there: its times and its session.
         """
         answers = self._reader.read(
-            [Read(GET_DATA, f"{root}/{name}") for name in names], expected_bytes=expected_bytes
+            [ReadOperation(GET_DATA, f"{root}/{name}") for name in names],
+            expected_bytes=expected_bytes,
         )
         values: dict[str, bytes] = {}
         for name, answer in zip(names, answers, strict=True):
@@ -354,7 +356,8 @@ class ZooKeeperCapture:
         """Return ``{path: names of its children}`` of those that could be listed."""
         listed = list(paths)
         answers = self._reader.read(
-            [Read(GET_CHILDREN, path) for path in listed], expected_bytes=3_000 if deep else 1_000
+            [ReadOperation(GET_CHILDREN, path) for path in listed],
+            expected_bytes=3_000 if deep else 1_000,
         )
         found: dict[str, list[str]] = {}
         for path, answer in zip(listed, answers, strict=True):

@@ -34,7 +34,7 @@ _STAT: Final = struct.Struct(">qqqqi8xq8xq")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadOperation:
     """One operation: the data of a path, or the names of its children."""
 
     kind: int
@@ -148,7 +148,7 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
     return Answer.without_stat(size), offset
 
 
-def request_of(reads: Iterable[Read], chroot: str) -> MultiRead:
+def request_of(reads: Iterable[ReadOperation], chroot: str) -> MultiRead:
     """Return the request for some operations, their paths below ``chroot``."""
     listed: list[Any] = list(reads)
     return MultiRead(

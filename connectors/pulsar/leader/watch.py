@@ -36,7 +36,7 @@ from connectors.zookeeper.multi_read import (
     GET_DATA,
     NO_NODE,
     Answer,
-    Read,
+    ReadOperation,
     request_of,
 )
 from core.pulsar.leader.events import ZnodeEvent
@@ -373,7 +373,7 @@ class ZnodeWatcher:
         client, timeout_s = self._client, self._timeouts.zookeeper_s
         if self._has_multi_read:
             result = client.handler.async_result()
-            reads = [Read(GET_DATA, path) for path in paths]
+            reads = [ReadOperation(GET_DATA, path) for path in paths]
             client._call(request_of(reads, client.chroot), result)  # noqa: SLF001  # kazoo's way to send a request type
             try:
                 return list(result.get(timeout=timeout_s))
