@@ -167,7 +167,7 @@ class Leader:
         self.seen = Fleet.recorded(series, 0)
         self.counted = series.reporter[0].copy()
         has_records = series.template.broker_loads.num_rows > 0
-        self._published = Published(series, settings) if has_records else None
+        self._published = LoadReports(series, settings) if has_records else None
         self._start_averages()
 
     def _start_averages(self) -> None:
@@ -403,7 +403,7 @@ def _share_cached(base: LoadView, view: LoadView) -> None:
     view.__dict__["bundle_index"] = view.shared_index()
 
 
-class Published:
+class LoadReports:
     """The records of all brokers."""
 
     def __init__(self, series: LoadSeries, settings: EffectiveSettings) -> None:
