@@ -61,7 +61,7 @@ class KindSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """Result of a compaction.
 
     Attributes:
@@ -77,7 +77,9 @@ class Compacted:
     removed: int = 0
 
 
-def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_ROWS) -> Compacted:
+def compact(
+    tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_ROWS
+) -> CompactionResult:
     """Put files of closed hours together, sorted by key and time, without what was left behind.
 
     Small days become one file when they are over. Whoever reads or records meanwhile is not
@@ -104,7 +106,7 @@ def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_
             hours += 1
             files_before += files
         removed += _tidied(tables, kind)
-    return Compacted(hours, files_before, busy, removed)
+    return CompactionResult(hours, files_before, busy, removed)
 
 
 def retain(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from core.history.store import integrity, reading, retention
 from core.history.store.integrity import Problem, Repair
 from core.history.store.layout import HistoryError, Kinds
-from core.history.store.retention import Compacted, KindSize
+from core.history.store.retention import CompactionResult, KindSize
 from core.history.store.tables import Tables, booked
 from core.snapshot.clock import ClockJump
 from core.snapshot.record import TAKEN_AT
@@ -160,7 +160,7 @@ class HistoryStore:
             booked(self.tables.kinds.of(kind), cluster, rows, segment=None),
         )
 
-    def compact(self, cluster: str, now: datetime) -> Compacted:
+    def compact(self, cluster: str, now: datetime) -> CompactionResult:
         """Put the small files of closed hours together; see :mod:`core.history.store.retention`."""
         return retention.compact(self.tables, cluster, datetime_to_ms(now))
 
