@@ -17,7 +17,7 @@ from connectors.pulsar.collect import settings_table
 from connectors.pulsar.metrics.capture import metric_tables
 from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.scrape import exposed, note_exposed
-from connectors.pulsar.outputs.gather import Gathered, GivenFile, TakenFile, gather
+from connectors.pulsar.outputs.gather import ClusterReadings, GivenFile, TakenFile, gather
 from connectors.pulsar.outputs.kinds import FORMS, Kind, parts_of
 from core.errors import InputError
 from core.pulsar.snapshot.input_files import read_input
@@ -127,7 +127,7 @@ def _given(path: Path) -> GivenFile:
     return GivenFile(path, body, parts_of(body, str(path)))
 
 
-def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> MetricValues:
+def _metrics(made: ClusterReadings, now: datetime, problems: ProblemLog) -> MetricValues:
     found = MetricValues("scrape")
     for broker, body in made.metrics.items():
         try:
@@ -150,7 +150,7 @@ def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> MetricValue
     return found
 
 
-def _topics(made: Gathered) -> Iterable[pa.Table]:
+def _topics(made: ClusterReadings) -> Iterable[pa.Table]:
     for answer in made.topics:
         try:
             decoded = msgspec.json.decode(msgspec.json.encode(answer), type=BrokerTopics)
@@ -181,5 +181,5 @@ def _manifests(
     }
 
 
-def _lacking(made: Gathered) -> list[str]:
+def _lacking(made: ClusterReadings) -> list[str]:
     return [sentence for kinds, sentence in _LACKS if not kinds & made.kinds]
