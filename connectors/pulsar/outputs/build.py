@@ -59,7 +59,7 @@ _LACKS: Final[tuple[tuple[frozenset[Kind], str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """A snapshot of files.
 
     Attributes:
@@ -71,7 +71,7 @@ class Imported:
     files: tuple[TakenFile, ...]
 
 
-def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Imported:
+def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> ImportResult:
     """Make one snapshot out of several files.
 
     Args:
@@ -119,7 +119,7 @@ def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Import
         problems=problems.named(),
         unavailable=(*assembled.unavailable, *_lacking(made)),
     )
-    return Imported(PulsarSnapshot.build(manifest, tables), tuple(made.files))
+    return ImportResult(PulsarSnapshot.build(manifest, tables), tuple(made.files))
 
 
 def _given(path: Path) -> GivenFile:
