@@ -109,7 +109,9 @@ def lay_out(
             ("producer_count", "consumer_count"),
         )
     )
-    fleet = _by_traffic(view, settings, request, Known(load.values, load.known, traffic, clients))
+    fleet = _by_traffic(
+        view, settings, request, KnownLoad(load.values, load.known, traffic, clients)
+    )
     if request.load_measure == "throughput":
         return fleet
     used, scale, amount = _usage_loads(snapshot, settings, fleet.rows)
@@ -121,11 +123,11 @@ def lay_out_view(view: LoadView, settings: EffectiveSettings, request: OptimizeR
     """Lay the load out as a leader has it, by throughput; the clients of bundles are unknown."""
     unknown = np.full(view.bundles.size, np.nan)
     known = np.isfinite(view.broker_throughput) & view.has_report
-    load = Known(view.broker_throughput, known, view.bundle_throughput, unknown)
+    load = KnownLoad(view.broker_throughput, known, view.bundle_throughput, unknown)
     return _by_traffic(view, settings, request, load)
 
 
-class Known(NamedTuple):
+class KnownLoad(NamedTuple):
     """Known load of each broker and each bundle.
 
     Attributes:
@@ -142,7 +144,7 @@ class Known(NamedTuple):
 
 
 def _by_traffic(
-    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: Known
+    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: KnownLoad
 ) -> Fleet:
     traffic, clients = load.traffic, load.clients
     where = find_destinations(view, settings, load.known)
