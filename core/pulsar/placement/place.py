@@ -65,7 +65,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _StrategyChoice:
     """The strategy to use, or why there is none; its name either way, and what is to be said."""
 
     name: str
@@ -224,28 +224,28 @@ def _unpaired(settings: EffectiveSettings) -> tuple[str, ...]:
     return (found + (rest if settings.release < "5.0" else ""),)
 
 
-def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
+def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _StrategyChoice:
     """Find the strategy: an unknown name is an error only when it was requested."""
     simple = placement_name(settings) if wanted is None else find_strategy(wanted).name
     manager = _deciding_manager(view)
     if manager == "simple":
-        return _Chosen(simple, None, _SIMPLE)
+        return _StrategyChoice(simple, None, _SIMPLE)
     if manager == "extensible":
         return _extensible(view, wanted and simple)
     if simple not in STRATEGY_NAMES:
-        return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
+        return _StrategyChoice(simple, None, f"Placement by {simple} is not available yet.")
     notes = _unpaired(settings) if wanted is None else ()
-    return _Chosen(simple, find_strategy(simple), notes=notes)
+    return _StrategyChoice(simple, find_strategy(simple), notes=notes)
 
 
-def _extensible(view: LoadView, wanted: str | None) -> _Chosen:
+def _extensible(view: LoadView, wanted: str | None) -> _StrategyChoice:
     """Return the extensible manager's one strategy, or why it cannot be used."""
     strategy = ExtensibleLeastResourceUsage()
     if view.extensible is None:
-        return _Chosen(strategy.name, None, NO_LOADS)
+        return _StrategyChoice(strategy.name, None, NO_LOADS)
     if wanted not in (None, strategy.name):
-        return _Chosen(str(wanted), None, _ONE_STRATEGY)
-    return _Chosen(strategy.name, strategy)
+        return _StrategyChoice(str(wanted), None, _ONE_STRATEGY)
+    return _StrategyChoice(strategy.name, strategy)
 
 
 def _deciding_manager(view: LoadView) -> str:
@@ -257,7 +257,7 @@ def _deciding_manager(view: LoadView) -> str:
 
 
 def _without_strategy(
-    context: PlacementContext, row: int, chosen: _Chosen, *, with_filters: bool
+    context: PlacementContext, row: int, chosen: _StrategyChoice, *, with_filters: bool
 ) -> Placement | None:
     """Answer for bundles whose broker is known without any strategy."""
     view, bundle = context.view, str(context.view.bundles[row])
@@ -280,7 +280,7 @@ def _without_strategy(
 
 
 def _answer(
-    view: LoadView, row: int, chosen: _Chosen, distribution: dict[str, float], why: str
+    view: LoadView, row: int, chosen: _StrategyChoice, distribution: dict[str, float], why: str
 ) -> Placement:
     return Placement(
         bundle=str(view.bundles[row]),
