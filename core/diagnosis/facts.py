@@ -22,7 +22,7 @@ _AFTER_PROVEN: Final = ("load", "settings", "policies")
 contradicts another one is seldom what makes the load uneven."""
 
 
-class Explained(NamedTuple):
+class ExplainedFindings(NamedTuple):
     """Findings of a system that need no cause of their own.
 
     Attributes:
@@ -41,7 +41,7 @@ class Explained(NamedTuple):
 
 
 def with_facts(
-    proven: Iterable[Cause], verdict: Verdict, explained: Explained
+    proven: Iterable[Cause], verdict: Verdict, explained: ExplainedFindings
 ) -> tuple[Cause, ...]:
     """Return the proven causes and the facts of a verdict, the first to act on first.
 
@@ -133,7 +133,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Cause:
+def _with_severity(cause: Cause, verdict: Verdict, explained: ExplainedFindings) -> Cause:
     """Return a proven cause with the severity and the cost of the findings that it explains."""
     mine = [one for one in verdict.problems if _explains(cause, one, explained)]
     if cause.effect is None or not cause.effect.is_more_complete or not mine:
@@ -149,7 +149,7 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
     )
 
 
-def _explains(cause: Cause, finding: Finding, explained: Explained) -> bool:
+def _explains(cause: Cause, finding: Finding, explained: ExplainedFindings) -> bool:
     if finding.code == cause.code or finding.code in explained.by_cause.get(cause.code, ()):
         return True
     if finding.code in explained.by_object.get(cause.code, ()):

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.facts import Explained, headline, with_facts
+from core.diagnosis.facts import ExplainedFindings, headline, with_facts
 from core.diagnosis.model import MIN_GAIN_RATIO, Cause, Diagnosis, one_per_fix
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
@@ -62,7 +62,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 OF_DISKS: Final = (disks_uneven,)
 """Patterns that say nothing of one partition."""
 
-EXPLAINED: Final = Explained(
+EXPLAINED: Final = ExplainedFindings(
     symptoms=("not_balanced", "node_deviation", "node_drained", "node_excluded"),
     by_cause={
         "level_freezed_by_nodes": ("level_low", "node_dead"),

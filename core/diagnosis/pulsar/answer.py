@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.diagnosis.facts import Explained, fact_headline, headline, with_facts
+from core.diagnosis.facts import ExplainedFindings, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
@@ -65,7 +65,7 @@ _POLICIES: Final = (
     *("isolation_port_in_regex", "isolation_without_brokers", "isolation_violated"),
     *("isolation_intruded", "isolation_short"),
 )
-EXPLAINED: Final = Explained(
+EXPLAINED: Final = ExplainedFindings(
     symptoms=(
         *("traffic_deviation", "usage_spread", "broker_overloaded", "idle_broker"),
         *("hot_bundle", "single_bundle_namespace"),
