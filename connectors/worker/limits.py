@@ -96,7 +96,7 @@ def _is_being_written(stamp: tuple[int, int] | None) -> bool:
     return stamp is not None and 0.0 <= time.time() - stamp[0] / 1e9 < _WRITTEN_S
 
 
-class Limited:
+class LimitedCluster:
     """Current configuration of a cluster that is acted on.
 
     Args:

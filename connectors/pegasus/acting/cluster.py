@@ -13,7 +13,7 @@ from connectors.pegasus.actions.wait import CLOSING_DELAY, ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient
-from connectors.worker.limits import Limited
+from connectors.worker.limits import LimitedCluster
 from core.actions.ports import Action
 from core.errors import InvariantError, ProtocolError, UnreachableError
 from core.pegasus.answers import NodeEntry
@@ -27,7 +27,7 @@ from core.units import is_whole
 T = TypeVar("T")
 
 
-class PegasusCluster(Limited):
+class PegasusCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:

@@ -22,7 +22,7 @@ from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminAnswer, AdminClient
 from connectors.pulsar.collect import PulsarCollector
 from connectors.transport.deadline import Pool, within
-from connectors.worker.limits import Limited
+from connectors.worker.limits import LimitedCluster
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
 from core.errors import (
@@ -53,7 +53,7 @@ _ANSWERS_OF_ALL: Final = 2
 """How many times as long as one answer a question may take, however many brokers are tried."""
 
 
-class PulsarCluster(Limited):
+class PulsarCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
