@@ -5,9 +5,9 @@ from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulat
 
 __all__ = [
     "Flap",
-    "Landed",
     "RoundResult",
     "Run",
+    "SimulatedMove",
     "Simulation",
     "WhatIf",
     "changed_fleet",

@@ -12,4 +12,4 @@ A further form: its test in ``kinds``, its case in ``gather``, and a file in
 
 from connectors.pulsar.outputs.build import ImportResult, import_outputs
 
-__all__ = ["Imported", "import_outputs"]
+__all__ = ["ImportResult", "import_outputs"]

@@ -128,7 +128,7 @@ def assemble(
 def _all_bundles(
     spaces: namespace_znodes.Spaces,
     owners: dict[str, str],
-    reported: bundle_znodes.Reported,
+    reported: bundle_znodes.BundleStatistics,
     averaged: list[str],
     problems: ProblemLog,
 ) -> dict[str, tuple[str, int, int]]:
@@ -217,7 +217,7 @@ def _owner_columns(
     readings: Readings,
     parsed: dict[str, tuple[str, int, int]],
     owners: dict[str, str],
-    reported: bundle_znodes.Reported,
+    reported: bundle_znodes.BundleStatistics,
 ) -> dict[str, list[Any]]:
     """Return ``owner`` and ``owner_source``: ownership or REST, else the report, else unknown."""
     unread = readings.unread_owners
