@@ -55,7 +55,7 @@ def ill():
             None,
             last_drops=[NODES[3], NODES[1]],
             last_committed_decree=100,
-            ddd_reason="the last dropped node has is not back",
+            ddd_reason="the last dropped node has not come back",
             ddd_dropped=ddd_text(dropped),
         ),
     ]

@@ -108,7 +108,10 @@ def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     plan = config.parent / "lively.json"
     words = ("level", NAME, "set", "lively", "--plan", str(plan), "--reason", "a test")
     run(["pegasus", *words, "--config", str(config), "--json"])
-    assert f"{node} is drained: at level lively the balancer fills it" in capsys.readouterr().out
+    assert (
+        f"{node} is drained: at level lively the balancer moves replicas to it"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.slow

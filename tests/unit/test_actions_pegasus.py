@@ -441,7 +441,7 @@ def test_a_step_whose_partition_changed_is_told_with_both_memberships() -> None:
     (problem,) = recheck(snapshot_of_world(world), plan).values()
     assert problem.code == "moved_meanwhile"
     assert f"had primary {N1}, secondaries {N3}, {N4} (ballot 3)" in problem.sentence
-    assert f"has primary {N3}, secondaries {N1}, {N4} (ballot 5) now" in problem.sentence
+    assert f"now has primary {N3}, secondaries {N1}, {N4} (ballot 5)" in problem.sentence
 
 
 def test_a_step_expects_what_the_one_before_it_leaves() -> None:

@@ -77,7 +77,7 @@ def test_hit_gate_of_the_extensible_manager_counts_the_round_that_acts(threshold
 
 def test_even_cluster_is_told_the_nearest_condition_and_not_the_count_of_rounds():
     reason = transfer(CALM).of_broker("3:80")
-    assert "rounds in a" not in reason.otherwise
+    assert "consecutive" not in reason.otherwise
     assert reason.otherwise == (
         "The load must become more uneven: spread of usage (std) 8.2% is 16.8 points below 25%."
     )

@@ -160,9 +160,7 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
     assert measure(after(snapshot, proposal)).usage.maximum <= line + 1e-6
     assert proposal.deviation_after == 0.0
     at_first, limit = format_ratio(usage.maximum), format_ratio(line)
-    assert f"the usage of the busiest broker from {at_first} to {limit} or less." in (
-        proposal.sentence
-    )
+    assert f"max usage from {at_first} to {limit} or less." in (proposal.sentence)
 
 
 def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():

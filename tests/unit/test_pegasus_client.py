@@ -373,7 +373,7 @@ def test_a_move_of_a_primary_is_built_and_sent():
         (PlanKind.MOVE_PRIMARY, at(34801), "", "not the registered name"),
         (PlanKind.MOVE_PRIMARY, at(34801), at(34801), "is both source and target"),
         (PlanKind.COPY_PRIMARY, at(34801), at(34805), "is not alive"),
-        (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is a secondary of it already"),
+        (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is already a secondary of it"),
         (PlanKind.COPY_SECONDARY, at(34804), at(34802), "has no secondary of it"),
         (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is already the primary of it"),
     ],

@@ -64,7 +64,7 @@ def test_each_lost_partition_has_its_own_remedy():
         for one in assess_pegasus(facts)
         if one.code == "partition_lost"
     }
-    assert hints["2.0"].startswith("already alive")
+    assert hints["2.0"].startswith("db1:34801 and db2:34801 are already alive")
     assert hints["2.1"].startswith(f"Start {NODES[2]}")
 
 

@@ -266,9 +266,7 @@ def test_what_is_back_already_is_only_mentioned(moved, hot) -> None:
 
 def test_an_owner_that_is_gone_cannot_take_anything_back(moved) -> None:
     view, after = moved
-    with pytest.raises(
-        PlanConflictError, match=r"cannot be undone.* cannot be moved back to"
-    ) as caught:
+    with pytest.raises(PlanConflictError, match=r"be undone.* cannot be moved back to") as caught:
         undo_plan(view, plan_context(without(after, "brokers", HOT)))
     assert HOT in caught.value.message
 

@@ -298,7 +298,7 @@ def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
     assert f"max traffic deviation from +166% ({HOT}) to " in better
     worse = plan_sentence(previewed(fleet, *owned_by(fleet, COOL)[:2], destination=HOT))
     assert "1 of" not in worse
-    assert "drives the busiest" in worse
+    assert "max traffic deviation from" in worse
     nothing = previewed(fleet, "pulsar/10.1.0.1:8080/0x00000000_0xffffffff")
     assert plan_sentence(nothing).startswith("No effect")
 

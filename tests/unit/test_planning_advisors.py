@@ -284,13 +284,13 @@ def test_what_becomes_of_an_entry_log(live: float, action: str):
 @pytest.mark.parametrize(
     ("rule", "consumed", "quota", "words"),
     [
-        ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "longer than"),
+        ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "exceeds"),
         ({"retention_minutes": 600, "retention_megabytes": -1, "ttl_s": 3600}, 5, -1, "skips data"),
         ({"retention_minutes": 60}, 5, -1, "size of 0 retains nothing"),
         ({"retention_megabytes": 60}, 5, -1, "time of 0 retains nothing"),
         ({"ttl_s": 600}, 30, -1, "before they are read"),
         ({"ttl_s": 60}, 0.5, -1, "6.0 times"),
-        ({}, None, -1, "unlimited."),
+        ({}, None, -1, "without limit"),
         ({}, None, 100, "until the backlog quota"),
         ({}, 60, 100, "more than the backlog quota"),
         ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "exceeds the retention"),

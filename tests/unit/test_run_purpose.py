@@ -139,7 +139,7 @@ def test_what_came_back_is_moved_off_again() -> None:
     assert world.sent_steps == [0, 0]
     assert {config.primary for config in world.configs.values()} == {N2, N3}
     first, second = world.events(StepReopened)
-    assert first.sentence == f"1 partition is on {N1} again (2.1)."
+    assert first.sentence == f"{N1} has 1 partition again (2.1)."
     assert describe_event(second).what == "Step 2 reopened: Step 1 is executed again."
 
 
@@ -299,7 +299,9 @@ def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_does_not_hold(
     view = run(world, EMPTY, GONE)
     assert view.state == "STOPPED"
     assert not world.events(StepReopened)
-    assert view.sentence.startswith(f"Not achieved: {N1} has no primaries. 1 primary is still on")
+    assert view.sentence.startswith(
+        f"Not achieved: {N1} has no primaries. {N1} still has 1 primary"
+    )
     assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC.")
 
 

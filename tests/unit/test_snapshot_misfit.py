@@ -38,7 +38,7 @@ def test_a_file_that_is_no_snapshot_is_named_as_what_it_is(
 def test_a_dump_of_lines_without_a_znode_is_not_read_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(DUMP.read_bytes() + b"a\n" * 20_000)
-    with pytest.raises(InputError, match=r"More than 10,000 lines up to file line [0-9]+ hold no"):
+    with pytest.raises(InputError, match=r"More than 10,000 lines up to file line [0-9]+ have no"):
         import_zk_dump(file, "x", NOW)
 
 

@@ -86,7 +86,7 @@ def test_a_znode_that_no_session_ends_has_to_be_deleted():
     snapshot = report("7679")
     [first] = diagnose(snapshot, LONG).causes
     assert "ends with the session of old-0:8080" in first.hint
-    assert first.hint.endswith("once the process of old-0:8080 is confirmed gone.")
+    assert first.hint.endswith("once the process of old-0:8080 is confirmed dead.")
     claim = {
         "subject_kind": "bundle",
         "subject": first.objects[1],

@@ -83,7 +83,7 @@ def test_a_healthy_cluster_has_no_causes():
     assert found.answer.startswith("No problem found. Examined: load, ")
     assert "Not examined: serving (not in this dump); liveness (sessions are not" in found.answer
     assert (
-        "leader ( does not have the time of the leader's last averagesthis dump)"
+        "leader (this dump does not have the time of the leader's last averages)"
     ) in found.answer
     assert "settings (settings are not in this dump)" in found.answer
 
