@@ -15,7 +15,7 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_settings, without
 
 from core.errors import UnknownNameError
-from core.planning.drill.broker_failure import broker_death
+from core.planning.drill.broker_failure import broker_failure_effects
 from core.pulsar import owners
 from core.pulsar.leaders import LeaderChange, change_costs, leader_history
 from core.pulsar.owner_spread import expected_used, spread_of, spread_sentence
@@ -247,7 +247,7 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
     settings = effective_settings(fleet())
     leader = fleet().manifest.leader
     assert leader is not None
-    death = broker_death(fleet(), settings, leader)
+    death = broker_failure_effects(fleet(), settings, leader)
     assert death.session_s == 30.0
     assert death.landing.num_rows == death.failure["bundles"] == len(owned_by(fleet(), leader))
     assert leader not in death.landing["to"].to_pylist()
@@ -256,18 +256,18 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
     starts = [moment.from_s for moment in death.moments]
     assert starts == sorted(starts)
     with pytest.raises(UnknownNameError, match="no-such"):
-        broker_death(fleet(), settings, "no-such:8080")
+        broker_failure_effects(fleet(), settings, "no-such:8080")
 
 
 def test_session_time_out_in_force_is_taken_by_either_name() -> None:
     key = "zooKeeperSessionTimeoutMillis"
     short = with_settings(fleet(), (None, key, "8000", "file"))
-    death = broker_death(short, effective_settings(short), brokers()[0])
+    death = broker_failure_effects(short, effective_settings(short), brokers()[0])
     assert (death.session_s, death.session_key) == (8.0, key)
     assert not any("sendTimeout" in moment.detail for moment in death.moments)
 
 
 def test_extensible_manager_takes_over_without_lookups() -> None:
     snapshot = extensible_snapshot({"a:1": (0.5, [10.0, 20.0]), "b:1": (0.2, [5.0])})
-    death = broker_death(snapshot, effective_settings(snapshot), "a:1")
+    death = broker_failure_effects(snapshot, effective_settings(snapshot), "a:1")
     assert any("overrides their owner" in moment.detail for moment in death.moments)

@@ -97,7 +97,7 @@ def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
     return settings.number(key) / 1000.0, key
 
 
-def broker_death(
+def broker_failure_effects(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str, *, seed: int = 1
 ) -> BrokerFailure:
     """Return the effect of a broker failure.
