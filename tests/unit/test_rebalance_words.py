@@ -39,7 +39,7 @@ def spread(*values: float) -> Spread:
     ],
 )
 def test_the_farthest_broker_is_the_one_farthest_above_or_below_the_mean(values, expected):
-    found = rebalance_plan.farthest(spread(*values))
+    found = rebalance_plan.worst_deviation(spread(*values))
     assert found == (None if expected is None else (pytest.approx(expected[0]), expected[1]))
 
 

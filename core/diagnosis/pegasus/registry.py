@@ -135,7 +135,7 @@ def diagnose(
         causes = with_facts(proven, verdict, EXPLAINED)
         causes = tuple(one for one in causes if one.effect or node in (None, *one.objects))
     problem = headline(causes, problem)
-    subject = _farthest(context) if context.node in context.view.nodes else ""
+    subject = _worst_deviation(context) if context.node in context.view.nodes else ""
     return Diagnosis(
         target_ratio=facts.target_ratio,
         causes=causes,
@@ -192,11 +192,11 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
 def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
     """Return the deviation of a cluster that converges, as text, or ""."""
     if not has_causes:
-        return _farthest(context) if _is_uneven(context) else ""
+        return _worst_deviation(context) if _is_uneven(context) else ""
     baseline = context.baseline
     start, end = (context.over_nodes(one) or 0.0 for one in (baseline.start, baseline.end))
     if context.node is not None or start > context.facts.target_ratio:
-        return _farthest(context)
+        return _worst_deviation(context)
     if end > start + MIN_GAIN_RATIO:
         return (
             f"The balancer increases the deviation: {format_ratio(start)} now, "
@@ -213,7 +213,7 @@ def _is_uneven(context: PegasusDiagnosisContext) -> bool:
     return deviation > context.facts.target_ratio and off >= UNEVEN_COUNT
 
 
-def _farthest(context: PegasusDiagnosisContext) -> str:
+def _worst_deviation(context: PegasusDiagnosisContext) -> str:
     """Return the worse of both counts, for the requested node or the max deviation."""
     view = context.view
     set_aside = context.facts.columns.set_aside

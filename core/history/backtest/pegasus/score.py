@@ -26,9 +26,9 @@ class MinuteScore:
     """One minute.
 
     Attributes:
-        deviation: Distance of the farthest living node from the mean traffic, share of the mean;
+        deviation: Max deviation of a live node from the mean traffic, share of the mean;
             ``None`` if no node lives.
-        farthest: That node; ``NO_NODE``: none.
+        farthest: Its node, or ``NO_NODE``.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.
         moved_rate: Requests/s of the partitions that it did it with.
@@ -145,7 +145,7 @@ class _Tally:
         tape, number = self.tape, minute.number
         alive = tape.is_alive[number]
         rates = tape.node_rates(minute.members, number)
-        deviation, farthest = _farthest(rates, alive)
+        deviation, farthest = _max_deviation(rates, alive)
         acts = [step for step in minute.steps if step.kind in OPERATIONS]
         rows = [step.row for step in acts]
         moved = float((tape.reads[number, rows] + tape.writes[number, rows]).sum(dtype=np.float64))
@@ -190,7 +190,7 @@ def score_run(tape: PegasusTape, minutes: Iterable[SimulatedMinute]) -> PegasusS
     )
 
 
-def _farthest(
+def _max_deviation(
     rates: Floats, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> tuple[float | None, int]:
     living = np.nonzero(alive)[0]

@@ -323,6 +323,4 @@ def _each(page: PulsarPage, death: BrokerFailure) -> None:
         alt="Each bundle of the broker and where it lands",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(
-        rows, cluster=page.name, what="broker_failure_effects", moment=page.stored.taken_at
-    )
+    tables.downloads(rows, cluster=page.name, what="broker_failure", moment=page.stored.taken_at)
