@@ -129,7 +129,7 @@ def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, flee
         ("set isolation x {SCOPE}", "unload_scope is"),
         ('set failure_domain zone-z {"brokers":["10.9.9.9:8080"]}', "is registered"),
         ('set failure_domain zone-z {"brokers":["BROKER"]}', "is already in failure domain"),
-        ("set anti_affinity acme/nowhere apart", "no namespace"),
+        ("set anti_affinity acme/nowhere apart", "does not exist"),
         ("set isolaton x {}", "isolation"),
     ],
 )

@@ -78,7 +78,7 @@ def test_balanced_cluster_says_why_there_is_nothing_to_do(site):
     app = opened(site, snapshot_of(whole(even_rows()), taken_at=now()))
     said = texts(app)
     assert "nothing to do" in said
-    assert "even share" in tab(app, "Why")
+    assert "fair share" in tab(app, "Why")
     assert not [one for one in app.button if one.key == "_apply"]
 
 

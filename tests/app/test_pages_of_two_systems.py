@@ -194,7 +194,7 @@ def test_fleet_has_one_row_for_every_cluster_of_either_system(filled):
     assert peg["nodes"] == "4"
     assert peg["balancer"] == "steady"
     assert list(rows.loc["peg2", "state"]) == ["? No snapshot"]
-    assert "cannot be evaluated" in texts(app)
+    assert "cannot be judged" in texts(app)
 
 
 def test_fleet_lists_the_findings_of_every_cluster_worst_first(filled):

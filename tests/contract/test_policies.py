@@ -119,7 +119,7 @@ def test_a_group_is_attached_in_use_detached_and_deleted(fleet: Fleet, capsys, t
         ("resource_group", "g", '{"publishRateInBytes": 1.5}', "whole number"),
         ("resource_group", "g", "not json", "is JSON"),
         ("namespace_resource_group", "SPACE", "nobody", "no resource group"),
-        ("publish_rate", "acme/nowhere", "{}", "no namespace"),
+        ("publish_rate", "acme/nowhere", "{}", "does not exist"),
         ("anti_affinity", "SPACE", '"quoted"', "is not a valid anti-affinity group"),
         ("failure_domain", "rack-y", '{"brokers": ["BROKER"]}', "already"),
         ("isolation", "i", '{"namespaces": [], "primary": ["x"]}', "namespaces is empty"),
