@@ -136,7 +136,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # the library
         return super().create_connection(*args, timeout=bound_s, **options)
 
     def create_socket_pair(self) -> tuple[_End, _End]:
-        """Return what wakes the thread, a byte a request: a pipe takes 65,536, sockets some 300."""
+        """Return the wake-up pair, one byte per request: a pipe takes 65,536, sockets 300."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         return _End(reading), _End(writing)

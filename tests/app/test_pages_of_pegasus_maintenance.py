@@ -101,7 +101,7 @@ def test_unhealthy_cluster_and_dead_nodes_are_told(site):
     tables = [whole()["tables"][0] | {"partition_count": 8}]
     rows = whole(parts, tables=tables, dead=[NODES[3]])
     app = opened(site, snapshot_of(rows, taken_at=now()), pick="Drain", node=[NODES[0]])
-    assert "Down: db4:34801" in texts(app)
+    assert "db4:34801 is down" in texts(app)
     assert app.button(key="_apply").disabled
 
 

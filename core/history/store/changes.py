@@ -216,7 +216,7 @@ def _differ(now: pa.Table, last: pa.Table, rows: Ints, places: Ints) -> Bools:
 
 
 def _unequal(a: pa.Array, b: pa.Array) -> Bools:
-    """Return where two columns differ, bit by bit for numbers."""
+    """Return the mask of differing values, bit by bit for numbers."""
     lacks = np.asarray(pc.is_valid(a)) != np.asarray(pc.is_valid(b))
     differ: Bools
     if pa.types.is_list(a.type):

@@ -310,7 +310,7 @@ def _cache_mib(context: HealthContext, names: tuple[str, ...]) -> Floats:
 
 
 def _decides(context: HealthContext, used: Floats) -> Bools:
-    """Return where OverloadShedder sheds by direct memory, and traffic is far below it."""
+    """Return the brokers shed for direct memory by OverloadShedder, far above traffic."""
     settings = context.settings
     brokers = context.snapshot.brokers
     none = np.zeros(brokers.num_rows, bool)

@@ -154,7 +154,7 @@ def _disagreeing(
 
 
 def _differ(reported: Floats, metered: Floats, floor: float) -> NDArray[np.bool_]:
-    """Return where two known numbers differ too much for one minute."""
+    """Return the mask of known numbers that differ too much for one minute."""
     larger, smaller = np.fmax(reported, metered), np.fmin(reported, metered)
     known = np.isfinite(reported) & np.isfinite(metered)
     return np.asarray(known & (larger > floor) & (larger > LOAD_FACTOR * smaller))

@@ -83,7 +83,7 @@ def is_due(now_ms: int, last_ms: int | None, interval_ms: float) -> bool:
 
 
 def slack_ms(interval_ms: float) -> float:
-    """Return how early a round counts as on time, ms."""
+    """Return the tolerance of an early round, ms."""
     return min(interval_ms * _EARLY, _PUNCTUAL_MS)
 
 
