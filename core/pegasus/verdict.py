@@ -95,10 +95,13 @@ def _repair(
     """
     if not unhealthy_count:
         return None
-    count = f"{unhealthy_count:,}"
-    of = count if partition_count is None else f"{count} of {partition_count:,}"
-    lost = f"Down: {', '.join(down)}. " if down else ""
-    return f"{lost}Unhealthy partitions: {of}. The balancer waits until every partition is healthy."
+    of = (
+        pluralize(unhealthy_count, "partition")
+        if partition_count is None
+        else f"{unhealthy_count:,} of {pluralize(partition_count, 'partition')}"
+    )
+    lost = f" (down: {', '.join(down)})" if down else ""
+    return f"{of} unhealthy{lost}: the balancer waits until every partition is healthy."
 
 
 def _split(splitting_count: int) -> str | None:

@@ -164,7 +164,7 @@ def one_node_down():
 def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     facts = facts_of(one_node_down())
     assert facts.verdict().sentence == (
-        "Down: db4:34801. Unhealthy partitions: 2 of 3. The balancer waits until every partition "
+        "2 of 3 partitions unhealthy (down: db4:34801): the balancer waits until every partition "
         "is healthy."
     )
     said = answer(facts)
