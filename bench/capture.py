@@ -27,7 +27,7 @@ from connectors.config.model import ClusterConfig
 from connectors.pulsar.znodes import ZooKeeperCapture
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, ReadOperation
 from core.pulsar.snapshot.znodes import Readings, assemble
 from core.pulsar.snapshot.znodes import readings as roots
 from core.snapshot.problems import ProblemLog
@@ -175,16 +175,17 @@ def level_by_level(client: KazooClient) -> tuple[dict[str, bytes], float, float]
 
 
 def our_averages(reader: ZooKeeperReader, names: list[str]) -> dict[str, bytes]:
-    reads = [Read(GET_DATA, f"{roots.BUNDLE_DATA}/{name}") for name in names]
+    reads = [ReadOperation(GET_DATA, f"{roots.BUNDLE_DATA}/{name}") for name in names]
     answers = reader.read(reads, expected_bytes=420)
     return {read.path: answer.value for read, answer in zip(reads, answers, strict=True)}
 
 
 def brokers_to_tables(reader: ZooKeeperReader) -> tuple[int, int]:
-    (listing,) = reader.read([Read(GET_CHILDREN, roots.BROKERS)])
+    (listing,) = reader.read([ReadOperation(GET_CHILDREN, roots.BROKERS)])
     names = sorted(listing.value)
     answers = reader.read(
-        [Read(GET_DATA, f"{roots.BROKERS}/{name}") for name in names], expected_bytes=30_000
+        [ReadOperation(GET_DATA, f"{roots.BROKERS}/{name}") for name in names],
+        expected_bytes=30_000,
     )
     values = {name: answer.value for name, answer in zip(names, answers, strict=True)}
     made = assemble(Readings(brokers=values), ProblemLog())

@@ -34,11 +34,11 @@ _LIVE_HINT: Final = "`trimtab runs --verify` verifies it completely."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What a backup holds.
+    """Contents of a backup.
 
     Attributes:
         files: Names of the files in its folder.
-        entries: Entries of the journal in it; ``None``: the journal is on a database server.
+        entries: Entries of the journal in it; ``None`` if the journal is on a database server.
         digest: Hash of the newest of them; empty without a journal.
     """
 
@@ -165,7 +165,7 @@ def _files(config: TrimtabConfig) -> list[tuple[str, Path]]:
 
 
 def _journal_file(config: TrimtabConfig) -> Path | None:
-    """Return the file of a SQLite journal; ``None``: it is on a server, or read-only."""
+    """Return the file of a SQLite journal, or ``None`` if on a server or read-only."""
     url = sa.make_url(config.journal_address.get_secret_value())
     name = url.database or ""
     is_file = url.get_backend_name() == "sqlite" and name and not name.startswith("file:")

@@ -20,7 +20,7 @@ from core.systems import KnownSystem
 
 
 class Collector(Protocol):
-    """What takes the snapshots of one cluster."""
+    """Collector of one cluster's snapshots."""
 
     @property
     def changed(self) -> threading.Event:
@@ -57,11 +57,11 @@ class OpenCluster(Cluster, Protocol):
 
 
 class Observer(Protocol):
-    """What follows a cluster between two snapshots."""
+    """Observer of a cluster between two snapshots."""
 
     @property
     def status(self) -> Any:
-        """How it is doing; written into the collector's status file."""
+        """Its status, written into the collector's status file."""
         ...
 
     def put(self, snapshot: Any) -> None:
@@ -82,7 +82,7 @@ class Connector(Protocol):
         ...
 
     def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> Collector:
-        """Return what takes the snapshots of a cluster.
+        """Return the collector of a cluster.
 
         Args:
             cluster: The cluster.
@@ -117,9 +117,9 @@ class Connector(Protocol):
     def observer(
         self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]
     ) -> Observer | None:
-        """Return what follows a cluster between two snapshots; ``None``: nothing does."""
+        """Return the observer of a cluster, or ``None`` if not supported."""
         ...
 
     def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
-        """Return what predicts the balancer of a cluster on every snapshot."""
+        """Return the shadow balancer of a cluster, which predicts moves on every snapshot."""
         ...

@@ -29,7 +29,7 @@ _BEFORE: Final[list[Any]] = [
 
 
 class ProcessEvent(Protocol):
-    """What collectors and workers report."""
+    """Event of a collector or worker."""
 
     @property
     def cluster(self) -> str:
@@ -43,7 +43,7 @@ class ProcessEvent(Protocol):
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """Description of the event."""
         ...
 
 
@@ -105,7 +105,7 @@ class Seldom(logging.Filter):
 def reporter(
     process: str, log_format: LogFormat, tell: Callable[[str], None]
 ) -> Callable[[ProcessEvent], None]:
-    """Return what takes the events of a process: lines for people, or log entries.
+    """Return the event handler of a process: lines for people, or log entries.
 
     Args:
         process: ``collector`` or ``worker``.

@@ -73,7 +73,7 @@ class Grant:
     scope: tuple[str, ...] = ()
 
     def fits(self, identity: Identity, cluster: str | None) -> bool:
-        """Return whether it is for a person, on a cluster; ``None``: on any."""
+        """Return whether it applies to a person on a cluster; ``None`` matches any cluster."""
         is_theirs = (
             "*" in self.people
             or identity.name in self.people
@@ -85,7 +85,7 @@ class Grant:
         )
 
     def role_in(self, name: str | None) -> Role:
-        """Return the role in a namespace or on a table; ``None``: on the whole cluster."""
+        """Return the role in a namespace or on a table; ``None`` for the whole cluster."""
         is_covered = not self.scope or (
             name is not None and any(_is_within(name, one) for one in self.scope)
         )
@@ -94,7 +94,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How people sign in, and what they may do.
+    """Sign-in mode and grants.
 
     Attributes:
         sign_in: ``none``: everybody who reaches Trimtab is its own user and may do everything.
@@ -112,12 +112,12 @@ class Access:
     def role_of(
         self, identity: Identity, cluster: str | None = None, name: str | None = None
     ) -> Role | None:
-        """Return the highest role of a person on a cluster, ``None``: no role.
+        """Return the highest role of a person on a cluster, ``None`` if no role.
 
         Args:
             identity: The person.
-            cluster: Its name; ``None``: on whichever cluster the role is highest.
-            name: A namespace or table of it; ``None``: the whole cluster, for which a role that is
+            cluster: Its name; ``None`` for the cluster with the highest role.
+            name: A namespace or table; ``None`` for the whole cluster, for which a role that is
                 limited to a scope counts as ``viewer``.
         """
         if identity.source not in _SOURCES[self.sign_in]:
@@ -154,7 +154,7 @@ class Access:
         Args:
             identity: The person.
             role: That is needed.
-            cluster: Its name; ``None``: any.
+            cluster: Its name; ``None`` for any.
             name: See :meth:`role_of`.
         """
         held = self.role_of(identity, cluster, name)
@@ -168,21 +168,21 @@ class Access:
         action: str,
         name: str | None = None,
     ) -> tuple[str, str] | None:
-        """Return why a person may not do something, and what helps; ``None``: the person may.
+        """Return the refusal and its hint, or ``None`` if the person is allowed.
 
         Args:
             identity: The person.
             role: That the action needs.
-            cluster: Where; ``None``: it belongs to no cluster in particular.
+            cluster: Where; ``None`` if it belongs to no cluster in particular.
             action: What is refused, for example ``apply plans``.
-            name: The namespace or table that the action changes; ``None``: the whole cluster.
+            name: The namespace or table that the action changes; ``None`` for the whole cluster.
         """
         if self.may(identity, role, cluster, name):
             return None
         place = f" on {cluster}" if cluster else ""
         if identity.source not in _SOURCES[self.sign_in]:
             return (
-                f"{identity.name} is not signed in, so nobody can {action}{place} this way.",
+                f"{identity.name} is not signed in and cannot {action}{place}.",
                 "Sign in; for the command line set TRIMTAB_TOKEN to a token of `trimtab tokens`.",
             )
         held = self.role_of(identity, cluster, name)
@@ -209,7 +209,7 @@ class Access:
             raise ForbiddenError(refused[0], hint=refused[1])
 
     def visible(self, identity: Identity, clusters: Sequence[str]) -> list[str]:
-        """Return the clusters that a person may look at, in their order."""
+        """Return the clusters visible to a person, in order."""
         return [name for name in clusters if self.may(identity, "viewer", name)]
 
 
@@ -220,7 +220,7 @@ _NO_ADDRESS: Final = (
 
 
 def _is_within(name: str, pattern: str) -> bool:
-    """Return whether a pattern names a namespace or table, or the tenant of a namespace."""
+    """Return whether a pattern matches a namespace or table, or the tenant of a namespace."""
     tenant, slash, _ = name.partition("/")
     is_tenant = bool(slash) and "/" not in pattern and fnmatchcase(tenant, pattern)
     return is_tenant or fnmatchcase(name, pattern)
@@ -232,7 +232,7 @@ def describe_scopes(limited: Mapping[Role, Sequence[str]]) -> str:
 
 
 def is_same_person(one: Identity, other: Identity) -> bool:
-    """Return whether two identities may be one person's.
+    """Return whether two identities may belong to one person.
 
     They are if a provider has one subject for both, whatever the addresses, or if the names differ
     in spelling only: many providers take a name in any case.
@@ -251,12 +251,12 @@ def subject_of(issuer: str, subject: str) -> str:
 
 
 def is_subject(name: str) -> bool:
-    """Return whether a name reads ``ISSUER#SUBJECT``, as :func:`subject_of` writes it."""
+    """Return whether a name has the form ``ISSUER#SUBJECT`` of :func:`subject_of`."""
     return _SUBJECT.match(name) is not None
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name reads like an e-mail address; never one that is a subject."""
+    """Return whether a name has the form of an e-mail address, and is not a subject."""
     return _ADDRESS.match(name) is not None
 
 

@@ -50,7 +50,7 @@ def checked_json(text: bytes) -> bytes:
         TooLargeError: Decoded, it would take more than :data:`MAX_DECODED_BYTES`.
     """
     if json_weight(text) > MAX_DECODED_BYTES:
-        raise TooLargeError(f"it would take more than {MAX_DECODED_BYTES // 2**20} MiB of memory")
+        raise TooLargeError(f"it would need more than {MAX_DECODED_BYTES // 2**20} MiB of memory")
     return text
 
 
@@ -59,7 +59,7 @@ def read_file(path: Path, max_bytes: int | None = None) -> bytes:
 
     Args:
         path: The file.
-        max_bytes: Largest content; ``None``: :data:`MAX_FILE_BYTES`.
+        max_bytes: Largest content; ``None`` for :data:`MAX_FILE_BYTES`.
     Raises:
         OSError: It cannot be read.
         TooLargeError: It is larger.

@@ -96,7 +96,7 @@ class UnknownNameError(InputError):
         elif choices and len(choices) <= 12:
             hint = f"Available: {', '.join(choices)}."
         else:
-            hint = "No name is similar." if choices else ""
+            hint = "No similar name." if choices else ""
         where = f" in {place}" if place else ""
         return cls(f"No {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
 
@@ -110,7 +110,7 @@ def own_parts(name: str, other: str) -> tuple[str, str]:
 
 
 def is_near(name: str, other: str) -> bool:
-    """Return whether a name may be a slip of the other."""
+    """Return whether a name may be a typo of the other."""
     return difflib.SequenceMatcher(None, name, other).ratio() > _NEAR
 
 

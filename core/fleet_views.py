@@ -36,7 +36,7 @@ class FleetView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has every cluster as configured."""
+        """Whether it has every configured cluster."""
         return self == FleetView()
 
 
@@ -49,7 +49,7 @@ class Grouped(Protocol):
 
     @property
     def group(self) -> str:
-        """Its group; empty: none."""
+        """Its group, or ""."""
 
     @property
     def tags(self) -> list[str]:

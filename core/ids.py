@@ -40,7 +40,8 @@ def parse_range(text: str) -> tuple[int, int]:
     if bounds[0] >= bounds[1]:
         raise InputError(
             f"{text!r} is not a bundle range.",
-            hint="A range reads 0xLLLLLLLL_0xUUUUUUUU, the lower bound below the upper.",
+            hint="A range has the form 0xLLLLLLLL_0xUUUUUUUU, with the lower bound below the "
+            "upper.",
         )
     return bounds
 
@@ -55,7 +56,7 @@ _MAX_DECODING: Final = 3
 
 
 def path_fault(target: str) -> str:
-    """Return why a request path may lead elsewhere than it reads; empty when it cannot.
+    """Return the reason a request path may be misrouted, or "".
 
     Clients, proxies and servers each resolve dot segments, decode and merge slashes in their own
     way, so a name that becomes part of a path could choose another endpoint.
@@ -65,19 +66,19 @@ def path_fault(target: str) -> str:
     """
     path = target.partition("?")[0]
     if not _PATH.match(path):
-        return "it is not a quoted path from the root"
+        return "it is not a quoted absolute path"
     segments = path.removesuffix("/" if path == _TRAILING_SLASH else "").split("/")[1:]
     for segment in segments:
         text = _decoded(segment)
         parts = _SEPARATOR.split(text)
         if not text:
-            return "a name in it is empty"
+            return "it has an empty name"
         if any(part.partition(";")[0] in (".", "..") for part in parts):
             return f"{text!r} in it changes the path"
         if _CONTROL.search(text):
-            return f"{text!r} in it holds control characters"
+            return f"{text!r} in it has control characters"
         if len(parts) > 1 and not path.startswith(_SETTING):
-            return f"{text!r} in it holds a slash"
+            return f"{text!r} in it has a slash"
     return ""
 
 
@@ -108,7 +109,7 @@ SYSTEM_NAMESPACE: Final = "pulsar/system"
 
 
 def is_broker_bound(namespace: str) -> bool:
-    """Return whether the namespace belongs to one broker and is never moved.
+    """Return whether the namespace is bound to one broker and is never moved.
 
     These are the heartbeat (``pulsar/<host:port>``) and SLA (``sla-monitor/<host:port>``)
     namespaces;
@@ -123,7 +124,7 @@ def is_broker_bound(namespace: str) -> bool:
 
 
 def is_part(bundle: str, whole: str) -> bool:
-    """Return whether a bundle is another one, or cut out of it."""
+    """Return whether a bundle is another one, or part of it."""
     if namespace_of(bundle) != namespace_of(whole):
         return False
     try:

@@ -18,7 +18,7 @@ _KNOWN: Final = ("address", "host", "name", "port", "domain")
 
 
 def label_fault(text: str) -> str:
-    """Return why a text cannot be a label; empty: it can.
+    """Return the reason a text is not a valid label, or "".
 
     Args:
         text: May contain ``{address}``, ``{host}``, ``{name}`` (the host up to its first dot),
@@ -42,7 +42,7 @@ def labels_of(patterns: Mapping[str, str], servers: Mapping[str, str | None]) ->
     Args:
         patterns: Address (``host:port``), host or pattern of either to a label; the first that
             matches counts, whole addresses before patterns.
-        servers: Address to failure domain; ``None``: none is known.
+        servers: Address to failure domain; ``None`` if none is known.
     Returns:
         By address; of servers that no pattern matches, nothing.
     """

@@ -14,10 +14,10 @@ class JobStoppedError(ComputeError):
 
 
 class Progress(Protocol):
-    """What a long computation tells while it runs."""
+    """Progress of a long computation."""
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Tell how far it is; called often, it must cost nothing to speak of.
+        """Report the progress; called often, so it must be cheap.
 
         Args:
             done: Parts that are done.
@@ -30,7 +30,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """Progress that nobody follows."""
+    """No-op progress."""
 
     def step(self, done: int, total: int, words: str) -> None:
         """Say nothing."""

@@ -99,7 +99,7 @@ class Param:
 
     @property
     def metavar(self) -> str | None:
-        """Of its argument in the help; ``None``: the type."""
+        """Of its argument in the help; ``None`` for the type."""
         return (self.meta.extra or {}).get("metavar") or None
 
     @property

@@ -40,17 +40,17 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a step's subject by looking at the cluster, at one moment.
+    """Observation of a step's subject at one moment.
 
     Attributes:
         exists: The subject is there under that name (a bundle that was split is not).
-        holder: Broker id of the owner; ``None``: nobody owns it.
+        holder: Broker id of the owner; ``None`` if unassigned.
         token: Changes whenever the holder changes hands, even back to the same one (the ownership
             znode's creation transaction); ``None`` where the cluster shows no such thing.
-        value: For settings: the value that is set; ``None``: not set.
+        value: For settings: the value that is set; ``None`` if not set.
         detail: One sentence for people, empty when there is nothing to add.
-        topics: Loaded topics of a bundle, by its owner's statistics; ``None``: not read.
-        clients: Their producers and consumers; ``None``: not read.
+        topics: Loaded topics of a bundle, by its owner's statistics; ``None`` if not read.
+        clients: Their producers and consumers; ``None`` if not read.
     """
 
     exists: bool
@@ -64,12 +64,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:
-    """What the journal has about one step of a run: the input of its inverse.
+    """Journal data of one step of a run: the input of its inverse.
 
     Attributes:
         state: How far it got.
-        before: Observed before the request was sent; ``None``: it was not sent.
-        after: Observed at the end; ``None``: not observed.
+        before: Observed before the request was sent; ``None`` if it was not sent.
+        after: Observed at the end; ``None`` if not observed.
     """
 
     state: StepState
@@ -81,8 +81,8 @@ class SettingChange(NamedTuple):
     """A value of a setting that a step replaces.
 
     Attributes:
-        before: Value that the plan found; ``None``: not set, or unknown (see ``is_persistent``).
-        value: The new value; ``None``: the setting is removed.
+        before: Value that the plan found; ``None`` if not set, or unknown (see ``is_persistent``).
+        value: The new value; ``None`` if the setting is removed.
         is_persistent: The cluster stores it, so that no value means "not set". Otherwise servers
             keep it until they restart, and no value means "unknown".
         is_temporary: The value before is restored when the run ends.
@@ -103,9 +103,9 @@ class Wait(NamedTuple):
 
     Attributes:
         description: The state, a clause: ``n1:34801 has no primaries``.
-        within_s: Longest wait; ``None``: without limit.
+        within_s: Longest wait; ``None`` for no limit.
         node_action: What an operator does to the step's subject, a node, to reach the state.
-        emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
+        emptied_node: Node that holds nothing, or leads nothing, in the state; ``None`` if no node.
         is_for_balance: The cluster's own balancer has nothing left to do in the state.
         is_optional: The run goes on where the state is not reached in time.
     """
@@ -119,12 +119,12 @@ class Wait(NamedTuple):
 
     @property
     def needs_operator(self) -> bool:
-        """Whether the state is reached only if an operator does something."""
+        """Whether the state is reached only if an operator acts."""
         return self.node_action in ("restart", "stop")
 
 
 class ResultFlags(NamedTuple):
-    """What a result code of a step means to code that knows no step kind.
+    """Generic meaning of a step's result code.
 
     Attributes:
         needs_grace: The subject has no owner; one reading cannot tell that from a subject in
@@ -149,7 +149,7 @@ class ResultFlags(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """How steps of one kind are counted: ``unload 2 bundles``, ``2 bundles moved``.
+    """Phrases for steps of one kind: ``unload 2 bundles``, ``2 bundles moved``.
 
     Attributes:
         verb: ``unload``.
@@ -199,22 +199,22 @@ class Step:
 
     @property
     def reason(self) -> str:
-        """Why, one sentence; shown and recorded, never interpreted."""
+        """Reason, one sentence; shown and recorded, never interpreted."""
         raise NotImplementedError
 
     @property
     def subject(self) -> str:
-        """What is acted on: the name of a bundle, or the key of a setting."""
+        """Subject: the name of a bundle, or the key of a setting."""
         raise NotImplementedError
 
     @property
     def namespace(self) -> str | None:
-        """Namespace that it belongs to; ``None``: to none."""
+        """Namespace that it belongs to; ``None`` if none."""
         return None
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What exclusions name of it: its namespace, or the tables that it touches."""
+        """Scopes for exclusions: its namespace, or the tables that it touches."""
         return () if self.namespace is None else (self.namespace,)
 
     @property
@@ -233,12 +233,12 @@ class Step:
 
     @property
     def is_paced(self) -> bool:
-        """Whether it counts as a move: pace and moves of the day are about those only."""
+        """Whether it counts as a move for pace and moves per day."""
         return True
 
     @property
     def is_placed_by_cluster(self) -> bool:
-        """Whether the cluster chooses the new owner, unless :attr:`destination` names one."""
+        """Whether the cluster chooses the new owner, unless :attr:`destination` is set."""
         return False
 
     @property
@@ -258,12 +258,12 @@ class Step:
 
     @property
     def is_queued(self) -> bool:
-        """Whether the cluster queues it, and may execute it after its outcome was given up."""
+        """Whether the cluster queues it, and may execute it after its timeout."""
         return False
 
     @property
     def discards_queued(self) -> bool:
-        """Whether the cluster discards what it has queued when the step is executed."""
+        """Whether the cluster discards its queue when the step is executed."""
         return False
 
     @property
@@ -278,12 +278,12 @@ class Step:
 
     @property
     def copied_mb(self) -> float | None:
-        """Data that it copies between nodes; ``None``: unknown."""
+        """Data that it copies between nodes; ``None`` if unknown."""
         return 0.0
 
     @property
     def emptied_node(self) -> str | None:
-        """Node that loses many replicas at once; ``None``: there is none."""
+        """Node that loses many replicas at once; ``None`` if there is none."""
         return None
 
     @property
@@ -302,28 +302,28 @@ class Step:
 
     @property
     def setting(self) -> SettingChange | None:
-        """How it changes its subject, a setting; ``None``: its subject is none."""
+        """Its change of a setting, or ``None`` if its subject is not a setting."""
         return None
 
     @property
     def wait(self) -> Wait | None:
-        """What it waits for; ``None``: it changes something."""
+        """Condition that it waits for, or ``None`` if it changes something."""
         return None
 
     @property
     def temporary_value(self) -> str | None:
-        """Value that its subject, a setting, has for the time of the run; ``None``: none."""
+        """Value of its setting during the run, or ``None`` if not temporary."""
         change = self.setting
         return change.value if change is not None and change.is_temporary else None
 
     @property
     def why_irreversible(self) -> str:
-        """Why it cannot be undone at all; empty: it can be."""
+        """Reason it cannot be undone at all, or ""."""
         return ""
 
     @property
     def not_undone(self) -> str:
-        """What an undo of it does not bring back, one sentence; empty: all of it comes back.
+        """Effects that its undo does not revert, one sentence, or "".
 
         It is about the kind of step, not about its subject: many steps give one sentence. What a
         single step leaves behind is a finding of its inverse.
@@ -340,17 +340,17 @@ class Step:
 
     @property
     def confirmation(self) -> str:
-        """Why the cluster's name must be typed, be it one step only; empty: no such reason."""
+        """Reason the cluster's name must be typed, even for one step, or ""."""
         return ""
 
     @property
     def owner(self) -> str | None:
-        """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
+        """Broker id of the subject's owner when the plan was made, or ``None`` if it has none."""
         return None
 
     @property
     def destination(self) -> str | None:
-        """Broker id that is requested to take it; ``None``: none in particular."""
+        """Broker id that is requested to take it; ``None`` if none in particular."""
         return None
 
     @property
@@ -366,7 +366,7 @@ class Step:
     # -- text -----------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Return what it does, in the imperative: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
+        """Return its description, imperative: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
         raise NotImplementedError
 
     def describe_progress(self) -> str:
@@ -374,27 +374,27 @@ class Step:
         raise NotImplementedError
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return what a dry run reports instead of executing it, a whole sentence.
+        """Return the dry-run sentence.
 
         Args:
-            holder: Who has its subject now; ``None``: as planned.
+            holder: Who has its subject now; ``None`` if as planned.
         """
         raise NotImplementedError
 
     def describe_before(self, seen: Observation | None) -> str:
-        """Return who holds its subject before it; empty: it has no holder.
+        """Return the holder of its subject before it, or "".
 
         Args:
-            seen: Observed before the request was sent; ``None``: as planned.
+            seen: Observed before the request was sent; ``None`` if as planned.
         """
         return (seen.holder if seen else None) or self.owner or ""
 
     def describe_target(self) -> str:
-        """Return where its subject is to go, or what becomes of it, in a word or two."""
+        """Return the target of its subject, in a word or two."""
         return self.destination or ""
 
     def describe_after(self, seen: Observation) -> str:
-        """Return where its subject is after it, or what became of it."""
+        """Return the holder or state of its subject after it."""
         return seen.holder or ""
 
     def command_lines(self) -> tuple[str, ...]:
@@ -402,10 +402,10 @@ class Step:
         raise NotImplementedError
 
     def restore_lines(self, before: str | None) -> tuple[str, ...]:
-        """Return the shell lines that give its subject a former value; empty: it sets none.
+        """Return the shell lines that restore a previous value, or nothing if it sets none.
 
         Args:
-            before: The former value; ``None``: it had none.
+            before: The former value; ``None`` if it had none.
         """
         del before
         return ()
@@ -413,7 +413,7 @@ class Step:
     # -- what it did, and what may follow -------------------------------------------------------
 
     def resolve(self, earlier: Iterable[tuple[Step, Executed]]) -> Step:
-        """Return the step as it is executed, with what earlier steps of the run have observed.
+        """Return the step as it is executed, with the observations of earlier steps.
 
         Args:
             earlier: Steps before it with what the journal has about each, the latest first.
@@ -426,7 +426,7 @@ class Step:
         return done.state == "DONE"
 
     def flags_of(self, code: str) -> ResultFlags:
-        """Return what a result code, or the code of a finding about it, means.
+        """Return the meaning of a result code, or of a finding code about it.
 
         Args:
             code: Code of a result, a refusal or a finding.
@@ -434,7 +434,7 @@ class Step:
         return self.result_flags.get(code, ResultFlags())
 
     def fails_waits(self, code: str) -> bool:
-        """Return whether waits later in the plan are in vain when it was not done.
+        """Return whether later waits are useless if it was not done.
 
         Args:
             code: Result code of the step.
@@ -443,7 +443,7 @@ class Step:
         return False
 
     def next_move(self, code: str, after: Observation) -> Step | None:
-        """Return the step that would bring its subject where it was to go; ``None``: it is there.
+        """Return the step that completes the move of its subject, or ``None`` if it arrived.
 
         Args:
             code: Result code of the step.
@@ -470,10 +470,10 @@ class StepBase(Step, msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """What undoes an executed step.
+    """Inverse of an executed step.
 
     Attributes:
-        step: Undoes it; ``None``: there is nothing to do, or it cannot be undone.
+        step: Undoes it; ``None`` if there is nothing to do, or it cannot be undone.
         finding: Why not: ``info`` where it is not needed, ``warning`` where it is not possible.
         is_compensated: It is not possible because the cluster has made up for the step by itself.
     """

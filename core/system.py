@@ -19,7 +19,7 @@ from core.step import Diagnostic, StepBase
 
 
 class Manifest(Protocol):
-    """What is known of every snapshot."""
+    """Common metadata of snapshots."""
 
     @property
     def cluster(self) -> str:
@@ -47,7 +47,7 @@ class Snapshot(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """Where and when it was taken."""
+        """Source and time of the snapshot."""
         ...
 
 
@@ -57,7 +57,7 @@ class BalancerSwitch(NamedTuple):
     Attributes:
         key: Its name.
         paused: Its value during the pause.
-        restore_line: Returns the shell line that restores a value; ``None``: it was not set.
+        restore_line: Returns the shell line that restores a value; ``None`` if it was not set.
     """
 
     key: str
@@ -83,21 +83,21 @@ class System(Protocol[S_contra]):
 
     @property
     def unit(self) -> str:
-        """What changes hands, singular: ``bundle``."""
+        """Unit that changes owner, singular: ``bundle``."""
         ...
 
     @property
     def transfer_s(self) -> float:
-        """How long what changes hands may have no owner: a purpose fails after it only."""
+        """Max time without an owner: a purpose fails only after it."""
         ...
 
     @property
     def balancer(self) -> BalancerSwitch | Refusal:
-        """What pauses the cluster's own balancer during a run, or why an option cannot."""
+        """Setting that pauses the cluster's balancer during a run, or the reason it cannot."""
         ...
 
     def is_complete(self, snapshot: S_contra) -> bool:
-        """Return whether what the snapshot lacks is certainly not there."""
+        """Return whether objects missing in the snapshot certainly do not exist."""
         ...
 
     def recheck(
@@ -109,19 +109,19 @@ class System(Protocol[S_contra]):
         *,
         steps: Collection[int] | None = None,
     ) -> Mapping[int, Diagnostic]:
-        """Return why steps may not be executed any more, by place in the plan.
+        """Return the refusals of pending steps, by position in the plan.
 
         Args:
             snapshot: A fresh one.
             plan: The plan.
             exclusions: What the configuration excludes from every plan.
             now: The present moment, aware UTC.
-            steps: Places to check; ``None``: all.
+            steps: Places to check; ``None`` for all.
         """
         ...
 
     def purpose(self, plan: Plan) -> str:
-        """Return what is to hold when a plan was executed, a clause; empty: nothing in particular.
+        """Return the purpose of a plan, a clause, or "".
 
         Args:
             plan: The plan; what it changes for the time of the run is no purpose.
@@ -129,7 +129,7 @@ class System(Protocol[S_contra]):
         ...
 
     def lacking(self, view: RunView, snapshot: S_contra) -> str:
-        """Return what of a run's purpose does not hold, one sentence; empty: all of it holds.
+        """Return the unmet part of a run's purpose, one sentence, or "".
 
         Args:
             view: The run, none of whose steps is pending.
@@ -153,11 +153,11 @@ class System(Protocol[S_contra]):
     def external_changes(
         self, view: RunView, earlier: S_contra, later: S_contra
     ) -> Iterable[ExternalMove]:
-        """Return what changed hands between two snapshots and is not the run's own effect."""
+        """Return the owner changes between two snapshots, except those of the run."""
         ...
 
     def why_left(self, saved: SettingView, by_hand: str, snapshot: Callable[[], S_contra]) -> str:
-        """Return why a temporary setting is not restored; empty: it can be.
+        """Return the reason a temporary setting cannot be restored, or "".
 
         Args:
             saved: The setting.
@@ -174,7 +174,7 @@ class System(Protocol[S_contra]):
         ...
 
     def preview(self, snapshot: S_contra, plan: Plan) -> str:
-        """Return what a plan is expected to do, in one sentence.
+        """Return the expected effect of a plan, one sentence.
 
         Args:
             snapshot: The one that it was made on, or a later one.
@@ -185,17 +185,17 @@ class System(Protocol[S_contra]):
         ...
 
     def measure(self, view: RunView, snapshot: S_contra, disturbed_by: RunId | None) -> RunMeasured:
-        """Return what a snapshot after the run shows of what the run touched.
+        """Return a later snapshot's measurements of the objects that the run touched.
 
         Args:
             view: A run that has ended.
             snapshot: Taken some time after its end.
-            disturbed_by: Another run that acted in between; ``None``: none did.
+            disturbed_by: Another run that acted in between; ``None`` if none did.
         """
         ...
 
     def count_moved(self, view: RunView, start: S_contra, snapshot: S_contra) -> int:
-        """Return how many bundles or partitions are elsewhere than when a run began.
+        """Return the number of bundles or partitions moved since a run began.
 
         Those that steps of the run moved do not count.
 
@@ -225,7 +225,7 @@ class System(Protocol[S_contra]):
             now: The present moment, aware UTC.
             exclusions: What the configuration excludes from every plan.
             reason: Why; by default that it undoes the run.
-            start: A snapshot of when the run began; ``None``: there is none.
+            start: A snapshot of when the run began; ``None`` if there is none.
             max_moves: Most moves back of what moved since, and by no step of the run.
         Raises:
             PlanConflictError: The run has not ended, is of another cluster, or left nothing.

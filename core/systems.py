@@ -21,7 +21,7 @@ class KnownSystem(System[Any], Protocol):
 
     @property
     def record(self) -> SystemRecord:
-        """How its snapshots are stored in directories and in the history."""
+        """Storage of its snapshots in directories and in the history."""
         ...
 
     @property
@@ -53,7 +53,7 @@ SYSTEMS: Final[tuple[KnownSystem, ...]] = (PULSAR, PEGASUS)
 
 
 def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemRecord:
-    """Return how snapshots of a system are stored.
+    """Return the storage of a system's snapshots.
 
     Args:
         kind: The system's name, as a manifest has it.
@@ -65,7 +65,7 @@ def record_of(kind: str, systems: Iterable[KnownSystem] = SYSTEMS) -> SystemReco
         if system.name == kind:
             return system.record
     raise SnapshotError(
-        f"The snapshot is of system {kind!r}, which this Trimtab does not know.",
+        f"The snapshot is of system {kind!r}, which this version of Trimtab does not support.",
         hint="Read it with the version of Trimtab that wrote it.",
     )
 
@@ -80,7 +80,7 @@ STEPS: Final = steps_of(SYSTEMS)
 
 
 def purpose_of(plan: Plan, systems: Iterable[KnownSystem] = SYSTEMS) -> str:
-    """Return what is to hold when a plan was executed, a clause; empty: nothing in particular.
+    """Return the purpose of a plan, a clause, or "".
 
     Args:
         plan: Of any system.

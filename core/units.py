@@ -135,7 +135,7 @@ def format_age(seconds: float | None) -> str:
 
 
 def format_ago(seconds: float | None) -> str:
-    """Return how long ago: ``3 min ago``; a moment in the future is ``clock ahead by 100 d``."""
+    """Return an age: ``3 min ago``; a future moment is ``clock ahead by 100 d``."""
     if seconds is None:
         return "unknown"
     if seconds <= -1:
@@ -183,7 +183,7 @@ MAX_DIGITS = 18
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text is a whole number, 0 or more, that can be computed with.
+    """Return whether a text is a whole number, 0 or more, in range.
 
     Texts of clusters and people may be thousands of digits, or digits of another alphabet.
     """
@@ -191,7 +191,7 @@ def is_whole(text: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return somebody's text on one line, without what a terminal would obey."""
+    """Return external text on one line, without terminal control characters."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
@@ -208,7 +208,7 @@ MISLEADING = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return text with each character that nobody sees written as its code, ``<U+202E>``."""
+    """Return text with each invisible character as its code, ``<U+202E>``."""
     return MISLEADING.sub(lambda found: _code(found.group()), text)
 
 
@@ -217,7 +217,7 @@ MAX_NAME = 255
 
 
 def name_fault(name: str) -> str:
-    """Return why a person's name from outside is refused, a clause; empty: it is not.
+    """Return the reason an external person's name is refused, a clause, or "".
 
     A name that looks like another one, by what is invisible in it or by letters in another form
     (NFKC), would let a person act in the journal under what reads like the name of another.
@@ -225,11 +225,11 @@ def name_fault(name: str) -> str:
     if not name:
         return "is empty"
     if len(name) > MAX_NAME:
-        return f"is too long: it has {len(name):,} characters, {MAX_NAME} are allowed"
+        return f"is too long: {len(name):,} characters, max {MAX_NAME}"
     if visible(one_line(name)) != name:
-        return "has invisible characters or surplus blanks"
+        return "has invisible characters or extra blanks"
     if unicodedata.normalize("NFKC", name) != name:
-        return "has letters in another form than the usual one (Unicode NFKC)"
+        return "has letters not in normalized form (Unicode NFKC)"
     return ""
 
 

@@ -9,7 +9,7 @@ from core.step import Diagnostic
 
 
 def is_same_value(one: str | None, other: str | None) -> bool:
-    """Return whether two values agree on every server that both tell of.
+    """Return whether two values agree on every server that both report.
 
     A server that is dead is left out, so a text stands for whoever answers.
     """
@@ -27,7 +27,7 @@ def is_same_value(one: str | None, other: str | None) -> bool:
 
 
 def is_known_value(value: str | None, before: str | None, during: Collection[str]) -> bool:
-    """Return whether every server has what it was given, or what it had before and took up again.
+    """Return whether every server has its set value, or its previous one after a restart.
 
     Args:
         value: What is read.
@@ -45,7 +45,7 @@ def is_known_value(value: str | None, before: str | None, during: Collection[str
 
 
 def by_server(text: str) -> dict[str, str] | None:
-    """Return the values by server where they differ; ``None``: one text for all of them."""
+    """Return the values by server where they differ; ``None`` if one text applies to all."""
     if not text.startswith("{"):
         return None
     try:
@@ -60,11 +60,11 @@ def by_server(text: str) -> dict[str, str] | None:
 def inverse_value(
     subject: str, *, held: str | None, left_at: str, before: str
 ) -> Diagnostic | None:
-    """Return why a setting is not put back to what it was; ``None``: it is to be.
+    """Return the reason a setting is not reverted, or ``None`` if it is.
 
     Args:
         subject: What was set.
-        held: What it is now; ``None``: unknown.
+        held: What it is now; ``None`` if unknown.
         left_at: What the run made of it.
         before: What it was before the run.
     """
@@ -72,16 +72,16 @@ def inverse_value(
         return Diagnostic(
             severity="info",
             code="undo_not_needed",
-            sentence=f"{subject} is {held or 'empty'} already, as it was.",
+            sentence=f"{subject} is already {held or 'empty'}, as before.",
             subject=subject,
         )
     if is_same_value(held, left_at):
         return None
-    now = "unknown" if held is None else f"{held or 'empty'} now"
+    now = "unknown" if held is None else f"now {held or 'empty'}"
     return Diagnostic(
         severity="warning",
         code="undo_changed_since",
-        sentence=f"{subject} is {now}; the run left it at {left_at}: it was changed since.",
+        sentence=f"{subject} is {now}; the run left it at {left_at}: it was changed externally.",
         subject=subject,
-        hint="Ask who did, and set it by hand if it still has to go back.",
+        hint="Find out who changed it, and set it manually if it still has to be reverted.",
     )

@@ -24,7 +24,7 @@ _OTHERS: Final = 0o077
 
 
 def key_path(access: AccessConfig) -> Path:
-    """Return where the key is; by default one for each user of the operating system."""
+    """Return the key file; by default one per user of the operating system."""
     default = platformdirs.user_data_path("trimtab", appauthor=False) / "installation.key"
     return access.key_file or default
 
@@ -52,7 +52,7 @@ def _key_at(path: Path) -> bytes:
 
 
 def readable_key(path: Path) -> bytes | None:
-    """Return the key in a file; ``None``: it is not there, or this user cannot use it."""
+    """Return the key in a file, or ``None`` if missing or unreadable."""
     try:
         return _key_at(path) if path.exists() else None  # whoever only reads makes none
     except (ConfigError, OSError):

@@ -122,7 +122,7 @@ class Sessions:
         return text
 
     def of(self, text: str) -> Identity | None:
-        """Return who is signed in with a session's text, with today's groups; ``None``: nobody.
+        """Return the identity of a session text, with current groups, or ``None``.
 
         A session ends when its time is over, when the person signs out, changes the password or is
         removed. A row that was not written here, or was changed since, is no session.
@@ -161,7 +161,7 @@ class Sessions:
             self._note(who.name, address, "out")
 
     def _seal(self, sha256: str, person: str, expires_ms: int) -> str:
-        """Return what binds a row to its cookie, person, password, end and installation.
+        """Return the seal of a row: its cookie, person, password, end and installation.
 
         96 bits of HMAC-SHA-256: as many as the column takes in Base64.
         """
@@ -170,7 +170,7 @@ class Sessions:
         return base64.urlsafe_b64encode(seal[:12]).decode()
 
     def _is_held(self, name: str, address: str) -> bool:
-        """Return whether too many attempts failed a short while ago.
+        """Return whether too many recent attempts failed.
 
         Attempts from elsewhere do not keep a person out of the address of an earlier sign-in: else
         whoever knows a name could lock it.
@@ -196,7 +196,7 @@ class Sessions:
         return SIGN_INS.c.at_ms.between(datetime_to_ms(now - WINDOW), until)
 
     def _held(self, address: str) -> int:
-        """Return how many attempts from an address were held up a short while ago."""
+        """Return the number of recently blocked attempts from an address."""
         query = sa.select(sa.func.count()).where(
             self._is_recent(),
             SIGN_INS.c.result == "held",

@@ -128,7 +128,7 @@ class UserFile:
         return len(theirs)
 
     def verified(self, name: str, password: str) -> Identity | None:
-        """Return who a name and a password prove to be; ``None``: nobody. It takes a while."""
+        """Authenticate; return the identity or ``None``. Deliberately slow."""
         user = self._content().users.get(name)
         try:
             # an unknown name takes as long as a wrong password: nobody learns which names exist
@@ -138,7 +138,7 @@ class UserFile:
         return None if user is None else Identity(name=name, groups=user.groups, source="users")
 
     def current(self, name: str) -> Identity | None:
-        """Return a person as the file has it now; ``None``: the file has no such person."""
+        """Return a person as the file has it now; ``None`` if the file has no such person."""
         user = self._content().users.get(name)
         return None if user is None else Identity(name=name, groups=user.groups, source="users")
 
@@ -193,7 +193,7 @@ class UserFile:
             del content.tokens[key]
 
     def of_token(self, text: str, now: datetime) -> Identity:
-        """Return whom a token stands for.
+        """Return the identity of a token.
 
         Raises:
             ForbiddenError: It is not known, was revoked or has expired; it is not repeated.

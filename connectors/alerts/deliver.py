@@ -28,7 +28,7 @@ _MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
 class Message(msgspec.Struct):
-    """What is sent.
+    """Message to send.
 
     Attributes:
         url: Address in the form of Apprise.

@@ -76,7 +76,7 @@ THRESHOLDS: Final = sa.Table(
 
 
 class AlertStore:
-    """Where alerts and silences are.
+    """Storage of alerts and silences.
 
     Args:
         database: The journal's.
@@ -242,7 +242,7 @@ class AlertStore:
             for one in changes
         ]
         if not all(row["reason"] for row in rows):
-            raise InputError("A change of thresholds needs a reason.", hint="Give --reason.")
+            raise InputError("A change of thresholds needs a reason.", hint="Use --reason.")
         place = self._database.place
         with translated(place, "change thresholds"), self._database.writing() as writer:
             for row in rows:
@@ -262,7 +262,7 @@ class AlertStore:
 
 
 def counted(alerts: Iterable[Alert], silences: Iterable[Silence], now: datetime) -> dict[str, int]:
-    """Return how many alerts are in each state, those that are silenced apart."""
+    """Return the number of alerts per state, with silenced ones separate."""
     quiet = tuple(silences)
     found = {"pending": 0, "firing": 0, "silenced": 0, "resolved": 0}
     for alert in alerts:
@@ -287,7 +287,7 @@ def _alert(row: Any) -> Alert:
 
 
 def _has_turned(before: Alert | None, after: Alert) -> bool:
-    """Return whether an alert began to fire, or one that fired was resolved."""
+    """Return whether an alert started firing, or was resolved."""
     was = before.state if before is not None else ""
     return was != after.state and (
         after.state == "firing" or (after.state == "resolved" and was == "firing")

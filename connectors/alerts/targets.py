@@ -58,7 +58,7 @@ def send(target: TargetConfig, title: str, text: str) -> None:
 
 
 def _delivered(message: bytes) -> int | None:
-    """Return the exit code of the process that sends a message; ``None``: it took too long.
+    """Return the exit code of the sending process, or ``None`` if it timed out.
 
     Raises:
         GivenUpError: It is not waited for any more.

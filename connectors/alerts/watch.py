@@ -89,7 +89,7 @@ def watch(
 
 @dataclass
 class _Patience:
-    """How a target that failed is tried again."""
+    """Retries of a failed target."""
 
     wait_s: float = _FIRST_WAIT_S
     again_at_s: float = -inf
@@ -178,7 +178,7 @@ class _Watch:
     def _of_snapshot(
         self, cluster: ClusterConfig, path: Path
     ) -> tuple[tuple[Gauge, ...], tuple[Finding, ...]]:
-        """Return what a snapshot says; computed once."""
+        """Return a value of a snapshot; computed once."""
         seen = self._seen.get(cluster.name)
         if seen is None or seen[0] != path:
             system: Any = connector_of(self._config, cluster).system

@@ -39,7 +39,9 @@ class GrantConfig(Strict):
     def _names(cls, scope: list[str]) -> list[str]:
         for one in scope:
             if not one.strip() or one != one.strip() or one.count("/") > 1 or "://" in one:
-                raise ValueError("each of scope reads tenant, tenant/namespace or table")
+                raise ValueError(
+                    "each entry of scope must have the form tenant, tenant/namespace or table"
+                )
         return scope
 
     @model_validator(mode="after")
@@ -99,7 +101,7 @@ class ProxyConfig(Strict):
 
 
 class AccessConfig(Strict):
-    """Who may use Trimtab, and how they prove who they are.
+    """Sign-in and roles of Trimtab.
 
     Attributes:
         sign_in: ``none``: nobody signs in; the pages are served on loopback only. ``users``:
@@ -127,8 +129,8 @@ class AccessConfig(Strict):
     def _whole(self) -> AccessConfig:
         if self.sign_in == "none" and self.grants:
             raise ValueError(
-                "grants need sign-in; without it everybody has all rights: set sign_in to "
-                '"users", "proxy" or "oidc"'
+                "grants need sign-in; without sign-in every user has all rights: set "
+                'sign_in to "users", "proxy" or "oidc"'
             )
         if self.sign_in == "proxy" and not self.proxy.addresses:
             raise ValueError('sign_in = "proxy" needs the proxy\'s addresses under [access.proxy]')
@@ -159,7 +161,7 @@ class AccessConfig(Strict):
 
 
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an IP address; ``None``: it is none.
+    """Return an IP address, or ``None`` if invalid.
 
     Of IPv4 also where a server for both protocols writes it as IPv6, and without the port of the
     visitor, another one for each connection, that some proxies add.

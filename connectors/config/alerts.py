@@ -15,7 +15,7 @@ _SEVERITIES: Final = ("info", "warning", "critical")
 
 
 class TargetConfig(Strict):
-    """Who is told, and how.
+    """Notification target.
 
     Attributes:
         name: For people and commands.
@@ -47,13 +47,13 @@ class TargetConfig(Strict):
         return read_secret(self.url, self.url_file, "url_file")
 
     def wants(self, cluster: str, severity: Severity) -> bool:
-        """Return whether the target is told of an alert of a cluster."""
+        """Return whether the target receives an alert of a cluster."""
         is_urgent = _SEVERITIES.index(severity) >= _SEVERITIES.index(self.severity)
         return is_urgent and any(fnmatchcase(cluster, one) for one in self.clusters)
 
 
 class Alerts(Strict):
-    """What people are told; see :class:`core.alerts.model.Limits` for the limits.
+    """Alert settings; see :class:`core.alerts.model.Limits` for the limits.
 
     Attributes:
         every_s: Seconds between two looks.

@@ -20,7 +20,7 @@ class Strict(BaseModel):
 
 
 class Auth(Strict):
-    """How to prove who we are to the admin interface: a token, or user and password, or neither."""
+    """Authentication at the admin interface: a token, or user and password, or neither."""
 
     token: SecretStr | None = None
     token_file: Path | None = None
@@ -45,7 +45,7 @@ class Auth(Strict):
 
     @property
     def is_set(self) -> bool:
-        """Whether requests carry anything that proves who we are."""
+        """Whether requests carry credentials."""
         return self.has_token or self.username is not None
 
     def read_token(self) -> str:

@@ -14,7 +14,7 @@ class KindRules:
     Attributes:
         fault: Returns what is wrong with a cluster's fields, for people; empty: nothing.
         fields: Fields that no other kind has.
-        pace_per_min: Steps a minute of a run where the file does not say; ``None``: as always.
+        pace_per_min: Steps a minute of a run where the file does not say; ``None`` for the default.
     """
 
     fault: Callable[[Any], str]
@@ -23,7 +23,7 @@ class KindRules:
 
 
 def fault_of(cluster: Any) -> str:
-    """Return what is wrong with the fields of a ``ClusterConfig``; empty: nothing."""
+    """Return the fault in the fields of a ``ClusterConfig``, or ""."""
     for kind, rules in KINDS.items():
         for name in rules.fields:
             if kind != cluster.kind and getattr(cluster, name):

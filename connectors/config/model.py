@@ -106,7 +106,7 @@ AdminUrl = Annotated[str, AfterValidator(_admin_url)]
 
 
 class Timeouts(Strict):
-    """How long to wait, in seconds.
+    """Timeouts, in seconds.
 
     Attributes:
         connect_s: For a connection to a broker's admin port.
@@ -127,7 +127,7 @@ class Timeouts(Strict):
 
 
 class ReadLimits(Strict):
-    """How much is read of what a server answers, in MiB; more is refused, and the answer is named.
+    """Max sizes of server answers, in MiB; larger ones are refused and reported.
 
     Decoded, an answer may take up to :data:`DECODED` times as much; one that would take more is
     refused as well.
@@ -167,7 +167,7 @@ class ReadLimits(Strict):
 
 
 class ApplyLimits(Strict):
-    """How careful runs are on a cluster; a run may ask for less haste, never for more.
+    """Limits of runs on a cluster; a run may request lower values, never higher.
 
     Attributes:
         pace_per_min: Most steps begun a minute.
@@ -231,7 +231,7 @@ class Approval(Strict):
         )
 
     def names_ticket(self, reason: str) -> bool:
-        """Return whether a reason names what it must."""
+        """Return whether a reason has the required ticket."""
         return not self.ticket or re2.search(self.ticket, reason) is not None
 
 
@@ -436,16 +436,16 @@ class ClusterConfig(Strict):
 
     @property
     def target_ratio(self) -> float | None:
-        """The target as a ratio; ``None``: the system's default."""
+        """The target as a ratio; ``None`` for the system's default."""
         return None if self.target_percent is None else self.target_percent / 100
 
     @property
     def has_credentials(self) -> bool:
-        """Whether connections to brokers prove who we are: token, password or certificate."""
+        """Whether connections to brokers carry credentials: token, password or certificate."""
         return self.auth.is_set or self.tls.cert_file is not None
 
     def web_address(self, plain: str | None, tls: str | None) -> str | None:
-        """Return which of a broker's own web addresses to ask; ``None``: neither may be queried.
+        """Return the broker web address to query, or ``None`` if neither is allowed.
 
         Where every configured address is https, credentials never travel over plain http. An
         address with a path, a user name or a link-local host is none that a broker has.
@@ -503,7 +503,7 @@ class TrimtabConfig(BaseSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file that it was read from, absolute; ``None``: from none."""
+        """The file that it was read from, absolute, or ``None``."""
         return self._file
 
     @property
@@ -513,12 +513,12 @@ class TrimtabConfig(BaseSettings):
 
     @property
     def users_file(self) -> Path:
-        """Where users and API tokens are; by default a file next to the snapshots."""
+        """File of users and API tokens; by default next to the snapshots."""
         return self.access.users_file or self.state_dir / "users.json"
 
     @property
     def history_uri(self) -> str:
-        """Where the history is; by default a directory next to the snapshots."""
+        """Location of the history; by default next to the snapshots."""
         return self.history.uri or str(self.state_dir / "history")
 
     @property
@@ -595,7 +595,7 @@ class TrimtabConfig(BaseSettings):
             raise ConfigError(
                 f"A setting of the environment ({', '.join(sorted(_own_environment()))}) is not "
                 "valid JSON.",
-                hint="Write lists and tables as JSON, or move them to the file.",
+                hint="Use JSON for lists and tables, or move them to the file.",
             ) from exc
         config._file = chosen.resolve() if chosen else None
         config._connectors = tuple(connectors)
@@ -666,7 +666,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _depth(values: dict[str, Any]) -> int:
-    """Return how deeply arrays and tables are nested; up to one more than is allowed."""
+    """Return the nesting depth of arrays and tables, up to one more than allowed."""
     level: list[dict[str, Any] | list[Any]] = [values]
     depth = 0
     while level and depth <= _MAX_DEPTH:

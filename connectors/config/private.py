@@ -51,7 +51,7 @@ def _tighten(path: Path) -> None:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Return whether other users than its owner may read a file; ``False`` if it is not there."""
+    """Return whether users other than the owner can read a file; false if missing."""
     try:
         return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError:

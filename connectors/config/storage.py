@@ -16,7 +16,7 @@ _HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
 
 
 class Pages(Strict):
-    """How browsers reach the pages.
+    """Access of browsers to the pages.
 
     Attributes:
         allowed_hosts: ``host`` or ``host:port`` of a proxy, as browsers name it; the names of
@@ -40,7 +40,7 @@ class Pages(Strict):
 
 
 class Keep(Strict):
-    """How many recent snapshots of a cluster are stored on disk (the newest always is)."""
+    """Number of recent snapshots of a cluster kept on disk (always at least the newest)."""
 
     max_count: int = Field(default=1_500, ge=2)
     max_age_s: float = Field(default=86_400.0, gt=0)
@@ -54,7 +54,7 @@ class Keep(Strict):
 
 
 class Audit(Strict):
-    """How a journal that was rewritten or cut off is noticed, and how long its entries stay in it.
+    """Detection of a rewritten or truncated journal, and retention of its entries.
 
     Attributes:
         anchor_file: The worker appends the hash of the journal's end to it, signed; it belongs
@@ -70,14 +70,14 @@ class Audit(Strict):
 
 
 class Spark(Strict):
-    """Where Spark runs; see :class:`core.spark.session.SparkOptions`."""
+    """Options of Spark; see :class:`core.spark.session.SparkOptions`."""
 
     master: str = "local[*]"
     conf: dict[str, str] = Field(default_factory=dict)
 
 
 class History(Strict):
-    """What is recorded in the history, and for how long.
+    """Recording and retention of the history.
 
     Attributes:
         is_recorded: Whether collectors record what they see.

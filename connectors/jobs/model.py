@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class JobContext:
-    """What a job works with.
+    """Context of a job.
 
     Attributes:
         config: Clusters, state directory, history, Spark.
@@ -42,7 +42,7 @@ class JobContext:
 
 @dataclass(frozen=True, kw_only=True)
 class JobAnswer:
-    """What a job found.
+    """Result of a job.
 
     Attributes:
         sentence: The answer in words, with numbers.
@@ -78,7 +78,7 @@ class JobKind:
         scope: Model of clusters, time and engine; its field ``engine`` is ``local`` or ``spark``
             where it has both.
         request: What is computed on each cluster. A job's JSON has the fields of both.
-        system: Of the clusters that it is about; ``None``: of all.
+        system: Of the clusters that it is about; ``None`` for all.
         run: Does it; writes result tables as Parquet.
         role: That a person needs on its clusters.
     """

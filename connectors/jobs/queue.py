@@ -79,7 +79,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class LostClaimError(JobStoppedError):
-    """The job was taken from this server: it is ended, removed or claimed by another one."""
+    """The job was taken from this server: ended, removed or claimed by another one."""
 
 
 def jobs_dir(config: TrimtabConfig) -> Path:
@@ -483,7 +483,7 @@ def _stamp(moment: datetime) -> str:
 
 
 def _moment(job_id: str) -> datetime | None:
-    """Return when a job was queued, by its name; ``None``: it has another form."""
+    """Return the queue time of a job from its name, or ``None`` for another form."""
     try:
         text = f"{job_id.partition('-')[0]}+0000"
         return datetime.strptime(text, "%Y%m%dT%H%M%S%f%z")

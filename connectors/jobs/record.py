@@ -18,7 +18,7 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 class JobRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """Who requested which job, and when.
+    """Request of a job, with actor and time.
 
     Attributes:
         kind: Name of the kind of job.
@@ -62,7 +62,7 @@ class Status(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Answer(msgspec.Struct, kw_only=True, frozen=True):
-    """What a job found; see :class:`connectors.jobs.model.JobAnswer`."""
+    """Result of a job; see :class:`connectors.jobs.model.JobAnswer`."""
 
     sentence: str
     tables: dict[str, str]
@@ -98,7 +98,7 @@ class Job:
 
     @property
     def is_ended(self) -> bool:
-        """Whether it will not change again."""
+        """Whether it is final."""
         return self.state in ENDED
 
     @property
@@ -107,7 +107,7 @@ class Job:
         return self.request.kind if self.request else ""
 
     def table(self, name: str) -> Path:
-        """Return where a result table is: a Parquet file, or a folder of them.
+        """Return the location of a result table: a Parquet file, or a folder of them.
 
         Raises:
             UnknownNameError: The job has no such table.

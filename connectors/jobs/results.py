@@ -19,7 +19,7 @@ MAX_SORTED: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Which rows of a table are wanted.
+    """Requested rows of a table.
 
     Attributes:
         contains: Part of any of its texts, in any case; empty: all rows.
@@ -40,7 +40,7 @@ class Rows:
 
     Attributes:
         table: At most as many as were wanted.
-        matching: How many there are; ``None``: more, not counted.
+        matching: How many there are; ``None`` if more, not counted.
         total: How many rows the table has.
         is_sorted: Whether they are the first of all in the wanted order.
     """

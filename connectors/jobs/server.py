@@ -52,7 +52,7 @@ _log = logging.getLogger("trimtab.jobs")
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What jobs compute with.
+    """Resources of jobs.
 
     Attributes:
         spark: Returns the warm session.
@@ -410,5 +410,5 @@ def _now() -> datetime:
 
 
 def server_status_path(config: TrimtabConfig) -> Path:
-    """Return where the server writes its heartbeat, in the form of a worker's."""
+    """Return the server's heartbeat file, in the format of a worker's."""
     return jobs_dir(config) / SERVER_STATUS

@@ -44,7 +44,7 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_anchor(file: Path, journal: SqlJournal, key: bytes) -> Anchor | None:
-    """Append the journal's end to an anchor file; ``None``: the last line says it already.
+    """Append the journal's end to an anchor file; ``None`` if the last line has it.
 
     Args:
         file: Made with mode 0600 if it is not there; its folder has to be there.
@@ -125,7 +125,7 @@ def keep_anchored(
 
 
 def anchor_age_s(file: Path) -> float | None:
-    """Return how long ago the anchor file was written, seconds; ``None``: it is not there."""
+    """Return the age of the anchor file, s, or ``None`` if missing."""
     try:
         return max(0.0, time.time() - file.stat().st_mtime)
     except OSError:

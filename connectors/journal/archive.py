@@ -22,7 +22,7 @@ from core.files import whole_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What a file of entries holds.
+    """Contents of a file of entries.
 
     Attributes:
         first: Place of its first entry.

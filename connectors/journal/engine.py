@@ -143,7 +143,7 @@ class Database:
         return OwnCheck(skipped=("the database's own check",)) if check is None else check(self)
 
     def is_sealed(self) -> bool:
-        """Return whether the database still refuses changes of entries, where it ever did.
+        """Return whether the database still refuses changes of entries, if it ever did.
 
         Raises:
             RemoteError: The database cannot be read.
@@ -356,7 +356,7 @@ def _sqlite_file(url: sa.URL) -> Path | None:
 
 
 def _inode_of(file: Path) -> tuple[int, int] | None:
-    """Return what tells a file from every other one; ``None``: it is not there."""
+    """Return the identity of a file, or ``None`` if missing."""
     try:
         found = file.stat()
     except OSError:
@@ -369,7 +369,7 @@ def _is_own_address(url: sa.URL) -> bool:
 
 
 def _is_read_only(file: Path) -> bool:
-    """Return whether a journal can be read and not written: a read-only disk, another's file."""
+    """Return whether a journal is read-only: a read-only disk, or another user's file."""
     if not file.is_file():
         return False
     return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))

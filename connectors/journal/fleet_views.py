@@ -23,7 +23,7 @@ VIEWS: Final = sa.Table(
 
 
 class FleetViewStore:
-    """Where saved views are.
+    """Storage of saved views.
 
     Args:
         database: The journal's.

@@ -65,7 +65,7 @@ _COPY: Final = "It is a copy of an earlier entry; a signature is valid once."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archivable:
-    """What of a journal can be archived.
+    """Entries of a journal that can be archived.
 
     Attributes:
         first: Place of the journal's first entry.
@@ -91,7 +91,7 @@ class SqlJournal:
         steps: The kinds of steps that its plans may hold.
         is_genuine: Returns whether a record has the installation's signature. Entries without it,
             and copies, are forged: they are marked, and neither end runs nor count as moves.
-            ``None``: all are believed.
+            ``None`` accepts all.
     Raises:
         ConfigError: No such driver, or not a URL.
         RemoteError: The database cannot be opened.
@@ -212,7 +212,7 @@ class SqlJournal:
         ]
 
     def _copies(self, seqs: Sequence[int]) -> set[int]:
-        """Return which of some entries have the content of an earlier one: a signature holds once.
+        """Return the entries with the content of an earlier one: a signature is valid once.
 
         Raises:
             RemoteError: The journal cannot be read.
@@ -356,7 +356,7 @@ class SqlJournal:
             return [RunId(run_id) for run_id in connection.execute(query).scalars()]
 
     def archivable(self, before: datetime) -> Archivable:
-        """Return how many of the oldest entries can be archived: whole runs that have ended.
+        """Return the number of oldest entries that can be archived: whole ended runs.
 
         Args:
             before: Every one of them is older, aware UTC.
@@ -414,7 +414,7 @@ class SqlJournal:
         return workers
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
-        """Return how many moves of the cluster were begun since ``moment`` (aware UTC).
+        """Return the number of moves started on the cluster since ``moment`` (aware UTC).
 
         Raises:
             RemoteError: The journal cannot be read.
@@ -475,7 +475,7 @@ class SqlJournal:
         return list(dict.fromkeys(RunId(row.run_id) for row in rows))
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
-        """Return when the cluster's latest move was begun, ``None`` when none was since then.
+        """Return the start time of the cluster's latest move since then, or ``None``.
 
         The latest by its place: a clock may have been set back since an earlier one.
 
@@ -515,7 +515,7 @@ class SqlJournal:
         Args:
             expected: A hash stored by an earlier check; it must still be in the chain.
             anchors: By place: hashes that entries had, see :mod:`connectors.journal.anchor`.
-            key: The installation's key. ``None``: no signature is checked, and what the chain
+            key: The installation's key. ``None`` if no signature is checked, and what the chain
                 records of archives is believed.
             archived: Entries of archives that precede those of the journal.
             recorded: By place: the runs of entries that the history has recorded.
@@ -686,7 +686,7 @@ _IS_MOVE: Final = (
 
 
 def _checked(key: bytes | None, recorded: Mapping[int, str]) -> tuple[str, ...]:
-    """Return what :meth:`SqlJournal.verify` looks at, nouns."""
+    """Return the checks of :meth:`SqlJournal.verify`, as nouns."""
     history = f"{pluralize(len(recorded), 'entry')} in the history"
     named = {
         "hash chain": True,
@@ -698,10 +698,10 @@ def _checked(key: bytes | None, recorded: Mapping[int, str]) -> tuple[str, ...]:
 
 
 class _Noted:
-    """What is noted of the rows that pass by while their chain is verified.
+    """Data collected from the rows while their chain is verified.
 
     Args:
-        is_signed: Returns whether an entry is signed; ``None``: that is not checked.
+        is_signed: Returns whether an entry is signed; ``None`` if not checked.
         recorded: By place: the runs of entries that the history has recorded.
     """
 
@@ -725,7 +725,7 @@ class _Noted:
             yield row
 
     def lost(self, found: Verification) -> str:
-        """Return which recorded entry the journal does not have, a sentence; empty: none."""
+        """Return the recorded entry that the journal lacks, a sentence, or ""."""
         last = max(self._recorded, default=0)
         if last > self.seq and found.damage is None:
             is_empty = self.seq == 0

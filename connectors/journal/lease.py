@@ -61,12 +61,12 @@ class SqlLease:
 
     @property
     def place(self) -> str:
-        """Where it is held, for people."""
+        """Location of the lease, for people."""
         return f"{self._database.place}, lease of {self._cluster}"
 
     @property
     def lasts_s(self) -> float:
-        """How long it is certainly ours after :meth:`is_held`, which renews it, s."""
+        """Time after :meth:`is_held` in which it is certainly ours, s; the call renews it."""
         return self._lifetime_ms / 2000
 
     def acquire(self) -> bool:
@@ -99,7 +99,7 @@ class SqlLease:
             return False
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None`` when it is free.
+        """Return the holder, for people, or ``None`` if it is free.
 
         Raises:
             RemoteError: The database cannot be reached.

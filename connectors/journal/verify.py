@@ -23,7 +23,7 @@ FIRST: Final = (0, FIRST_LINK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One entry as it is stored; the names are those of the table's columns."""
+    """One stored entry; field names are the table's columns."""
 
     seq: int
     run_id: str
@@ -51,13 +51,13 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a check of the whole journal found.
+    """Result of a complete verification of the journal.
 
     Attributes:
         entries: Sound entries from the first one on that is there.
         newest_seq: Place of the last sound entry, 0: none.
         newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
-        damage: The first break of the chain; ``None``: it has none.
+        damage: The first break of the chain; ``None`` if it has none.
         anchors: Hashes stored elsewhere that these entries have.
         archived: Place of the last entry that is in an archive and was not verified, 0: none.
         forged: Places of entries, up to the damage, that are not signed by this installation, or
@@ -87,12 +87,12 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong with what was checked."""
+        """Whether the checked parts have no problem."""
         return not self.problems
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, sentences."""
+        """Problems, as sentences."""
         found = [self.lost] if self.lost else []
         if self.damage is not None:
             found.append(
@@ -131,7 +131,7 @@ def verify_rows(
         after: Place and hash of the entry before the first one.
         anchors: By place: hashes that these entries had.
         archived_by: Returns place and hash of the last entry that an entry records as archived;
-            ``None``: it records none.
+            ``None`` if it records none.
     """
     begin = seq, digest = after
     met = {FIRST_LINK}
@@ -171,7 +171,7 @@ def _not_elsewhere(
     expected: str | None,
     anchors: Mapping[int, str],
 ) -> Damage | None:
-    """Return what hashes stored elsewhere show of a chain that is sound from ``begin`` to ``seq``.
+    """Return the contradictions of external hashes with a chain intact from ``begin`` to ``seq``.
 
     Args:
         begin: Place and hash of the entry before the first one.
@@ -207,7 +207,7 @@ def _not_anchored(row: Row, anchors: Mapping[int, str]) -> Damage | None:
 
 
 def _wrong(row: Row, before: int, previous: str) -> Damage | None:
-    """Return what is wrong with an entry after entry ``before``."""
+    """Return the problem of an entry after entry ``before``."""
     if row.seq <= before:
         return Damage(seq=row.seq, what="It has an impossible position.")
     if row.seq > before + 1:
@@ -218,7 +218,7 @@ def _wrong(row: Row, before: int, previous: str) -> Damage | None:
 
 
 def content_damage(row: Row, previous: str) -> str:
-    """Return why an entry is not the one that was written after ``previous``; empty: it is."""
+    """Return the reason an entry is not the original after ``previous``, or ""."""
     if row.previous != previous:
         return "It does not follow the previous entry: one of the two was changed or moved."
     try:

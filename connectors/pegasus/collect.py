@@ -301,7 +301,7 @@ def _policy_row(one: BackupPolicyEntry) -> dict[str, Any]:
 def _copies(
     leader: LeaderFacts, nodes: Mapping[str, NodeFacts]
 ) -> dict[tuple[int, int], list[tuple[str, ReplicaEntry]]]:
-    """Return what servers hold of the partitions without a primary, closed replicas included."""
+    """Return the server copies of partitions without a primary, including closed replicas."""
     found: dict[tuple[int, int], list[tuple[str, ReplicaEntry]]] = {
         (config.app_id, config.index): []
         for config in _configs(leader)
@@ -463,7 +463,7 @@ def _release(nodes: Mapping[str, NodeFacts]) -> str | None:
 
 @dataclass
 class LeaderFacts:
-    """What the leading meta server reported.
+    """Report of the leading meta server.
 
     Attributes:
         nodes: Dead ones included.
@@ -472,7 +472,7 @@ class LeaderFacts:
         info: Of the cluster; ``None`` if not reported.
         ddds: Partitions that lost every replica.
         settings: By name.
-        since: When the leading process started, in its own words; ``None``: not reported.
+        since: When the leading process started, in its own words; ``None`` if not reported.
         duplications: Of tables that are duplicated.
         policies: Of periodic backups; none where these are disabled.
     """
@@ -495,13 +495,13 @@ class LeaderFacts:
 
 @dataclass
 class NodeFacts:
-    """What one replica server reported; ``None``: nothing.
+    """Report of one replica server, or ``None``.
 
     Attributes:
         is_answering: ``False`` if it could not be reached, or a request timed out: it was sent
             nothing more.
         disks: With what they held when the server counted last, which it does every ten minutes.
-        replicas: Every replica as it is now, with its disk; ``None``: not reported.
+        replicas: Every replica as it is now, with its disk; ``None`` if not reported.
         version: Of the server.
         started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.
@@ -525,7 +525,7 @@ class NodeFacts:
 
 @dataclass
 class NodeSamples:
-    """What is remembered of one replica server from capture to capture.
+    """Samples of one replica server between captures.
 
     Attributes:
         since: Start of its process, in its own words: counters count from then.
@@ -546,7 +546,7 @@ class NodeSamples:
     flags: dict[str, str]
 
     def begins_rates_of(self, now: MetricsSample, since: str | None, now_s: float) -> bool:
-        """Return whether the last sample is recent, of the same process, and has every replica.
+        """Return whether the last sample is recent, of the same process, and complete.
 
         Args:
             now: The sample after it.
@@ -874,7 +874,7 @@ def _flags(client: HttpClient) -> dict[str, str]:
 
 
 def _continues(before: MetricsSample, after: MetricsSample) -> bool:
-    """Return whether every replica was there before, and no counter went back."""
+    """Return whether every replica was there before, and no counter decreased."""
     for entity, values in after.values.items():
         if entity == _SERVER:
             continue

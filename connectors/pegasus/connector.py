@@ -29,7 +29,7 @@ class PegasusConnector:
     system: KnownSystem = SYSTEM
 
     def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PegasusCollector:
-        """Return what takes the snapshots of a cluster; it goes on from the latest one."""
+        """Return the collector of a cluster; it continues from the latest snapshot."""
         collector = PegasusCollector(cluster)
         if latest is not None:
             # a damaged one, or another version's: it begins from nothing
@@ -59,7 +59,7 @@ class PegasusConnector:
         del config, cluster, on_change
 
     def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
-        """Return what predicts the moves of the configured policies."""
+        """Return the shadow balancer of the configured policies."""
         del cluster
         return PegasusShadow([name for name in config.history.shadow if name in POLICIES])
 

@@ -22,7 +22,7 @@ from connectors.transport.addresses import (
     suggested_hosts,
 )
 from connectors.zookeeper.client import ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, ReadOperation
 from core.errors import AuthError, ConfigError, OpsError, RemoteError
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes import readings as roots
@@ -90,7 +90,7 @@ def _check_zookeeper(config: ClusterConfig, results: list[CheckResult]) -> Regis
 def _check_folders(
     reader: ZooKeeperReader, what: str, results: list[CheckResult]
 ) -> Registry | None:
-    answers = reader.read([Read(GET_CHILDREN, path) for path in _FOLDERS])
+    answers = reader.read([ReadOperation(GET_CHILDREN, path) for path in _FOLDERS])
     for path, answer in zip(_FOLDERS, answers, strict=True):
         if answer.error == NO_AUTH:
             results.append(
@@ -114,7 +114,7 @@ def _check_folders(
             )
         return None
     names = sorted(answers[0].value)
-    values = reader.read([Read(GET_DATA, f"{roots.BROKERS}/{name}") for name in names])
+    values = reader.read([ReadOperation(GET_DATA, f"{roots.BROKERS}/{name}") for name in names])
     readings = Readings(
         brokers={name: answer.value or b"" for name, answer in zip(names, values, strict=True)}
     )
@@ -252,7 +252,7 @@ def _uncovered(config: ClusterConfig, urls: Iterable[str]) -> list[str]:
 
 
 def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
-    """Say which brokers get no credentials, and what would cover them."""
+    """Report the brokers that get no credentials, and the setting that covers them."""
     uncovered = _uncovered(config, urls)
     if not uncovered:
         detail = f"admin_urls and credential_hosts cover {len(urls)} of {len(urls)} addresses."

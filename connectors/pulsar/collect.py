@@ -35,7 +35,7 @@ from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting
 from core.pulsar.snapshot.load_topics import with_load_topics
-from core.pulsar.snapshot.znodes import Assembled, Readings, assemble
+from core.pulsar.snapshot.znodes import Readings, SnapshotTables, assemble
 from core.pulsar.snapshot.znodes.assemble import decode_dynamic
 from core.pulsar.snapshot.znodes.brokers import Registry, decode_registry, version_of
 from core.pulsar.snapshot.znodes.readings import CONFIGURATION
@@ -139,12 +139,12 @@ class PulsarCollector:
 
     def _with_topics(
         self,
-        made: Assembled,
+        made: SnapshotTables,
         registry: Registry,
         facts: RestFacts,
         began: float,
         problems: ProblemLog,
-    ) -> Assembled:
+    ) -> SnapshotTables:
         """Complete the tables with what brokers of the extensible manager publish."""
         addresses = service_addresses(self.config, registry)
         running = next(iter(facts.runtime.values()), {})
@@ -295,7 +295,7 @@ class PulsarCollector:
 
     def _manifest(
         self,
-        made: Assembled,
+        made: SnapshotTables,
         tables: Mapping[str, pa.Table],
         source: str,
         readings: Readings,
@@ -340,8 +340,8 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
         )
 
 
-def _lacking(made: Assembled, metrics: Metrics) -> Assembled:
-    """Return what was made, with the gaps of the metrics and their age."""
+def _lacking(made: SnapshotTables, metrics: Metrics) -> SnapshotTables:
+    """Return the snapshot, with the gaps and the age of its metrics."""
     table = metrics.tables.get("broker_metrics")
     if table is None:
         return replace(made, unavailable=(*made.unavailable, *metrics.lacks))
@@ -373,7 +373,7 @@ def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None)
     Args:
         config: The cluster.
         broker_web_url: Web address of the broker that owns the bundle, from a snapshot.
-        bundle: Only its topics; ``None``: all topics of the broker.
+        bundle: Only its topics; ``None`` for all topics of the broker.
     Returns:
         The table of :data:`core.schemas.pulsar.TOPICS`.
     Raises:
@@ -496,7 +496,7 @@ def _same(setting: Setting, left: str, right: str) -> bool:
 
 
 def _check(setting: Setting, stored: str, problems: ProblemLog) -> bool:
-    """Return whether brokers can use a stored value; a bool other than true or false is false."""
+    """Return whether brokers can use a stored value; an invalid bool counts as false."""
     try:
         parse_upstream_value(setting, stored)
     except InputError as exc:

@@ -31,7 +31,7 @@ class PulsarConnector:
     system: KnownSystem = SYSTEM
 
     def collector(self, cluster: ClusterConfig, latest: Path | None = None) -> PulsarCollector:
-        """Return what takes the snapshots of a cluster; drained brokers are as in the latest."""
+        """Return the collector of a cluster; drained brokers are as in the latest snapshot."""
         collector = PulsarCollector(cluster)
         if latest is not None:
             # a damaged one, or another version's: it begins from nothing
@@ -56,7 +56,7 @@ class PulsarConnector:
     def observer(
         self, config: TrimtabConfig, cluster: ClusterConfig, on_change: Callable[[], None]
     ) -> LeaderObserver | None:
-        """Return what follows the leader's load data, where ZooKeeper is configured."""
+        """Return the observer of the leader's load data, where ZooKeeper is configured."""
         if cluster.zookeeper is None:
             return None
         return LeaderObserver(
@@ -67,7 +67,7 @@ class PulsarConnector:
         )
 
     def shadow(self, config: TrimtabConfig, cluster: ClusterConfig) -> Shadow:
-        """Return what predicts the shedding of the configured strategies."""
+        """Return the shadow balancer of the configured strategies."""
         forecast = forecast_path(config.state_dir / "leader", cluster.name)
         names = [name for name in config.history.shadow if known_shedding_strategy(name)]
         return PulsarShadow(names, config.history.minute_s, partial(last_round, forecast))

@@ -34,12 +34,12 @@ from connectors.zookeeper.multi_read import (
     NO_AUTH,
     NO_NODE,
     Answer,
-    Read,
+    ReadOperation,
 )
 from core.pulsar.snapshot.znodes import Readings
 from core.pulsar.snapshot.znodes import readings as roots
 from core.pulsar.snapshot.znodes.namespaces import bundle_names, decode_spaces
-from core.pulsar.snapshot.znodes.readings import Held
+from core.pulsar.snapshot.znodes.readings import ZnodeOwnership
 from core.snapshot.problems import ProblemLog
 
 _REPORT_BYTES: Final = 24_000
@@ -112,11 +112,11 @@ class _Folder:
 
     change_id: int
     owners: dict[str, bytes]
-    held: dict[str, Held]
+    held: dict[str, ZnodeOwnership]
     read_at: float  # of the monotonic clock, s
 
     def is_due(self, change_id: int) -> bool:
-        """Return whether to read it again: a znode that is disabled does not change its folder."""
+        """Return whether to read it again: disabling a znode does not change its folder."""
         is_old = time.monotonic() - self.read_at >= REREAD_S
         return self.change_id != change_id or is_old or any(map(_is_disabled, self.owners.values()))
 
@@ -157,8 +157,8 @@ class ZooKeeperCapture:
     # -- rounds -------------------------------------------------------------------------------
 
     def _first_round(self, readings: Readings) -> dict[str, list[str]]:
-        reads = [Read(GET_CHILDREN, path) for path in _LISTS]
-        reads += [Read(GET_DATA, path) for path in (*roots.LEADERS, roots.CONFIGURATION)]
+        reads = [ReadOperation(GET_CHILDREN, path) for path in _LISTS]
+        reads += [ReadOperation(GET_DATA, path) for path in (*roots.LEADERS, roots.CONFIGURATION)]
         answers = dict(zip((read.path for read in reads), self._reader.read(reads), strict=True))
         for path, answer in answers.items():
             self._note(answer, path)
@@ -229,7 +229,8 @@ class ZooKeeperCapture:
         )
         names = spaces[roots.OWNERSHIP]
         answers = self._reader.read(
-            [Read(GET_DATA, f"{roots.OWNERSHIP}/{name}") for name in names], expected_bytes=1
+            [ReadOperation(GET_DATA, f"{roots.OWNERSHIP}/{name}") for name in names],
+            expected_bytes=1,
         )
         return dict(zip(names, answers, strict=True))
 
@@ -271,7 +272,7 @@ class ZooKeeperCapture:
         folders: Mapping[str, Answer],
         changed: Iterable[str],
         values: Mapping[str, bytes],
-        held: Mapping[str, Held],
+        held: Mapping[str, ZnodeOwnership],
         unread: set[str],
     ) -> None:
         by_folder: dict[str, dict[str, bytes]] = {name: {} for name in changed}
@@ -334,7 +335,8 @@ class ZooKeeperCapture:
             origins: Gets the answer for each that is there: its times and its session.
         """
         answers = self._reader.read(
-            [Read(GET_DATA, f"{root}/{name}") for name in names], expected_bytes=expected_bytes
+            [ReadOperation(GET_DATA, f"{root}/{name}") for name in names],
+            expected_bytes=expected_bytes,
         )
         values: dict[str, bytes] = {}
         for name, answer in zip(names, answers, strict=True):
@@ -354,7 +356,8 @@ class ZooKeeperCapture:
         """Return ``{path: names of its children}`` of those that could be listed."""
         listed = list(paths)
         answers = self._reader.read(
-            [Read(GET_CHILDREN, path) for path in listed], expected_bytes=3_000 if deep else 1_000
+            [ReadOperation(GET_CHILDREN, path) for path in listed],
+            expected_bytes=3_000 if deep else 1_000,
         )
         found: dict[str, list[str]] = {}
         for path, answer in zip(listed, answers, strict=True):
@@ -422,9 +425,9 @@ class ZooKeeperCapture:
             )
 
 
-def _held(origins: Mapping[str, Answer]) -> dict[str, Held]:
-    """Return how znodes are held: that comes with their values."""
+def _held(origins: Mapping[str, Answer]) -> dict[str, ZnodeOwnership]:
+    """Return the sessions of znodes, which come with their values."""
     return {
-        name: Held(answer.session_id, answer.created_at, answer.modified_at)
+        name: ZnodeOwnership(answer.session_id, answer.created_at, answer.modified_at)
         for name, answer in origins.items()
     }

@@ -27,8 +27,8 @@ class RunChange:
     Attributes:
         subject: Bundle, partition or key.
         begun_at: Its intent was on record, ms.
-        ended_at: When its result was known, ms; ``None``: not yet.
-        landed: Who held the subject then; ``None``: unknown, or it is none that is held.
+        ended_at: When its result was known, ms; ``None`` if not yet.
+        landed: Who held the subject then; ``None`` if unknown or not held.
         is_split: The subject's parts are changed as well.
         run_id: Of which run.
         actor: Who requested it.
@@ -45,7 +45,7 @@ class RunChange:
     reason: str
 
     def explains(self, event: Mapping[str, Any], since: int, until: int) -> bool:
-        """Return whether an event seen between two moments (ms) is this change's.
+        """Return whether an event between two moments (ms) belongs to this change.
 
         Args:
             event: Row of kind ``events``.
@@ -67,7 +67,7 @@ class RunChange:
 
 
 def run_changes_of(view: RunView, since: int) -> list[RunChange]:
-    """Return what a run did after a moment (ms) or is doing, in the order of its steps."""
+    """Return a run's changes after a moment (ms), in the order of its steps."""
     found = []
     for step in view.steps:
         if step.begun_at is None:

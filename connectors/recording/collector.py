@@ -60,7 +60,7 @@ class CollectorEvent:
 
 @dataclass(slots=True, kw_only=True)
 class CollectorStatus:
-    """What a collector last did; written whole after every attempt. Times are ISO 8601, UTC.
+    """Status of a collector; written whole after every attempt. Times are ISO 8601, UTC.
 
     Attributes:
         cluster: Name.
@@ -75,7 +75,7 @@ class CollectorStatus:
         last_error: ``{"code", "message", "hint"}`` of it.
         next_due_at: When the next attempt is due.
         stopped_at: When the collector ended in good order.
-        history: How recording is doing; ``None``: nothing is recorded.
+        history: How recording is doing; ``None`` if nothing is recorded.
         retention_paused: Why old snapshots are not dropped by age for now; empty: they are.
     """
 
@@ -225,7 +225,7 @@ class _Loop:
                 collector.close()
 
     def _collector(self) -> Collector:
-        """Return what takes the snapshots; it goes on with what the newest one had learned."""
+        """Return the collector; it continues from the newest snapshot."""
         latest = self._snapshot_store.latest(self._cluster.name, _now())
         return self._connector.collector(self._cluster, None if latest is None else latest.path)
 
@@ -280,7 +280,7 @@ class _Loop:
 
 
 def _as_bug(exc: Exception) -> InvariantError:
-    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    """Return the message of an unexpected exception; the log gets the details."""
     _log.error("a capture ended unexpectedly", exc_info=exc)
     return InvariantError(
         f"The capture failed with an internal error ({type(exc).__name__}).",

@@ -16,7 +16,7 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.config.private import keep_private
 from connectors.journal.journal import SqlJournal
 from connectors.recording.attribution import BY_US
-from connectors.recording.minutes import ClusterMinutes, Written, minute_text
+from connectors.recording.minutes import ClusterMinutes, WriteResult, minute_text
 from connectors.recording.status import RecordingStatus
 from connectors.recording.steps import last_place
 from connectors.recording.upkeep import Upkeep, UpkeepResult
@@ -61,7 +61,7 @@ def open_history(config: TrimtabConfig) -> HistoryStore:
 
 
 def recorded_entries(config: TrimtabConfig) -> dict[int, str]:
-    """Return which entries of the journal the history has recorded: by place, their runs.
+    """Return the journal entries recorded in the history: by position, their runs.
 
     Raises:
         HistoryError: The history cannot be read.
@@ -79,7 +79,7 @@ def recorded_entries(config: TrimtabConfig) -> dict[int, str]:
 
 
 class RecordedCluster:
-    """What records one cluster, and the journal that it reads; close it in the end.
+    """Recorder of one cluster and of the journal; close it in the end.
 
     Args:
         config: Where history and journal are.
@@ -185,7 +185,7 @@ class Recording:
             self._written(written, monotonic() - began)
         self._on_change()
 
-    def _written(self, written: Written, took_s: float) -> None:
+    def _written(self, written: WriteResult, took_s: float) -> None:
         status = self.status
         status.is_standby = False
         if written.is_new:

@@ -33,15 +33,15 @@ _REST: Final = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What one call of :meth:`ClusterMinutes.record` wrote.
+class WriteResult:
+    """Rows written by one call of :meth:`ClusterMinutes.record`.
 
     Attributes:
         taken_at: The minute, ms.
         is_new: ``False``: the history had it already.
         rows: How many, of all kinds.
         events: How many events, steps of runs among them.
-        problem: What was left out of it; ``None``: nothing.
+        problem: What was left out of it; ``None`` if nothing.
     """
 
     taken_at: int
@@ -59,7 +59,7 @@ class ClusterMinutes:
         cluster: Trimtab's name of it.
         journal: Opens the journal of runs.
         shadow: What runs on every snapshot.
-        lease: Keeps back while another collector records the cluster; ``None``: never.
+        lease: Keeps back while another collector records the cluster; ``None`` if never.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ClusterMinutes:
         self._store = self._open_history()
         self._recorder = Recorder(self._store, self._cluster, self._completed, self._lease)
 
-    def record(self, snapshot: Storable) -> Written:
+    def record(self, snapshot: Storable) -> WriteResult:
         """Record one snapshot; once this returns, its minute is in the history for good.
 
         Raises:
@@ -104,7 +104,7 @@ class ClusterMinutes:
         try:
             if self._place is None:
                 if self._recorder.has(snapshot):  # checked before much is read
-                    return Written(taken_at=taken_at, is_new=False)
+                    return WriteResult(taken_at=taken_at, is_new=False)
                 self._place = self._begin(taken_at)
             done = self._recorder.record(snapshot)
         except OpsError as exc:
@@ -114,12 +114,12 @@ class ClusterMinutes:
             self._shadow.decide(snapshot, self._moved)  # its memory goes on, as the leader's does
             raise
         if not done.is_new:
-            return Written(taken_at=taken_at, is_new=False)
+            return WriteResult(taken_at=taken_at, is_new=False)
         if self._steps is not None:
             self._steps.committed(self._reported_count)
         self._last_at = taken_at
         rows = sum(done.rows.values()) + self._shadowed(snapshot)
-        return Written(
+        return WriteResult(
             taken_at=taken_at,
             is_new=True,
             rows=rows,
@@ -163,7 +163,7 @@ class ClusterMinutes:
         return 0
 
     def _completed(self, events: pa.Table) -> pa.Table:
-        """Say who did what was seen, and add what runs did; called before it is written."""
+        """Attribute the observed changes, and add those of runs; called before the write."""
         rows: list[dict[str, Any]] = events.to_pylist()
         taken_at = self._taken_at
         try:
@@ -191,7 +191,7 @@ class ClusterMinutes:
 
 
 def _is_leaders(row: dict[str, Any]) -> bool:
-    """Whether it is a move that the cluster decided itself: it rests for the grace period."""
+    """Whether it is a move of the cluster's own: it has a grace period."""
     return row["kind"] == "move" and row["by"] in (None, "", BY_CLUSTER) and bool(row["before"])
 
 

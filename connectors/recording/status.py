@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class RecordingStatus:
-    """What the recorder of a cluster last did. Times are ISO 8601, UTC.
+    """Status of a cluster's recorder. Times are ISO 8601, UTC.
 
     Attributes:
         place: Where the history is.

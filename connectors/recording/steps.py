@@ -91,7 +91,7 @@ class RunSteps:
         del self._pending[:count]
 
     def run_changes(self, since: int) -> list[RunChange]:
-        """Return what runs did after a moment (ms), or are doing."""
+        """Return the changes by runs after a moment (ms)."""
         known = [
             run_change
             for view in self._views.values()
@@ -182,7 +182,7 @@ def _events_of(entry: Entry, view: RunView) -> Iterator[dict[str, Any]]:
 
 
 def _turn(event: object) -> tuple[str, str] | None:
-    """Return the word and the sentence of a turn of a run; ``None``: it is none."""
+    """Return the word and the sentence of a run event, or ``None``."""
     match event:
         case RunRequested():
             found = "QUEUED", event.reason

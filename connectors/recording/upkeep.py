@@ -24,7 +24,7 @@ _ENDS_WITHIN_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """What a turn did.
+    """Result of an upkeep turn.
 
     Attributes:
         hours: Hours of single kinds whose files were put together.

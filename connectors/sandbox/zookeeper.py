@@ -267,7 +267,7 @@ def _launch(command: list[str], log: Path) -> tuple[subprocess.Popen[bytes], int
 
 
 def _answers(port: int) -> bool:
-    """Return whether the server serves clients: ``srvr`` says its mode only once it does."""
+    """Return whether the server serves clients: only then ``srvr`` has its mode."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
             connection.sendall(b"srvr")

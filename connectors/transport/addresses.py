@@ -51,7 +51,7 @@ def origin_of(url: str) -> Origin | None:
 
 
 def address_fault(url: str) -> str:
-    """Return why the address that a server registered is not queried; empty when it may be."""
+    """Return the reason a registered address is not queried, or ""."""
     try:
         parts = urlsplit(url)
         origin = origin_of(url)
@@ -69,7 +69,7 @@ def address_fault(url: str) -> str:
 
 
 def host_fault(host: str) -> str:
-    """Return why nothing is sent to a host or IP address; empty when it may be queried."""
+    """Return the reason a host or IP address is not queried, or ""."""
     try:
         address: Any = ipaddress.ip_address(host.partition("%")[0].strip("[]"))
     except ValueError:
@@ -100,7 +100,7 @@ class HostPattern:
         host: Lower case; with ``is_suffix`` what follows the first part of the name.
         is_suffix: Whether it reads ``*.domain``.
         network: An address range instead of a name.
-        port: ``None``: the ports of ``admin_urls``.
+        port: ``None`` for the ports of ``admin_urls``.
     """
 
     host: str
@@ -125,7 +125,7 @@ class HostPattern:
         return cls(host, is_suffix=match[1] is not None, port=port)
 
     def matches(self, host: str) -> bool:
-        """Return whether it names a host."""
+        """Return whether it matches a host."""
         host = host.lower().rstrip(".")
         if self.network is not None:
             try:
@@ -136,7 +136,7 @@ class HostPattern:
 
 
 class CredentialHosts:
-    """Where the credentials of a cluster may go.
+    """Hosts that may receive a cluster's credentials.
 
     Args:
         admin_urls: Allowed exactly.
@@ -149,7 +149,7 @@ class CredentialHosts:
         self._patterns = [HostPattern.parse(text) for text in credential_hosts]
 
     def allows(self, origin: Origin) -> bool:
-        """Return whether a web address gets them."""
+        """Return whether a web address receives them."""
         scheme, host, port = origin
         if origin in self._exact:
             return True
@@ -163,7 +163,7 @@ class CredentialHosts:
         )
 
     def allows_service(self, scheme: str, host: str, port: int | None) -> bool:
-        """Return whether a service address gets them.
+        """Return whether a service address receives them.
 
         The host is one of ``admin_urls`` or ``credential_hosts``; the port is Pulsar's own for the
         scheme, or one that an entry for that host names.
@@ -171,7 +171,7 @@ class CredentialHosts:
         Args:
             scheme: ``pulsar`` or ``pulsar+ssl``.
             host: Without its port.
-            port: ``None``: Pulsar's own.
+            port: ``None`` for Pulsar's own.
         """
         host = host.lower().rstrip(".")
         matching = [one for one in self._patterns if one.matches(host)]

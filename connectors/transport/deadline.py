@@ -35,7 +35,7 @@ class LateError(Exception):
 
 
 class GivenUpError(Exception):
-    """What is waited for is not wanted any more: its run is stopped, or this process ends.
+    """The wait is obsolete: its run is stopped, or this process ends.
 
     Attributes:
         was_connected: Whether something may have been sent.
@@ -54,7 +54,7 @@ class TooManyError(TooLongError):
 
 @dataclass(slots=True)
 class _Meter:
-    """What may still be received in a block, bytes."""
+    """Remaining bytes that a block may receive."""
 
     left: int
 
@@ -77,7 +77,7 @@ def until(moment_s: float, *, max_bytes: int | None = None) -> Iterator[None]:
 
     Args:
         moment_s: When its time is up, on the monotonic clock, s.
-        max_bytes: What it may receive; ``None``: what the block around it may.
+        max_bytes: What it may receive; ``None`` for the limit of the outer block.
     """
     now = _limits.get(_NONE)
     changed = replace(now, until_s=min(now.until_s, moment_s))
@@ -137,12 +137,12 @@ def unless(is_given_up: Callable[[], bool]) -> Iterator[None]:
 
 
 def left_s() -> float:
-    """Return how much time there is, s; infinite without a limit, negative when it is up."""
+    """Return the remaining time, s; infinite without a limit, negative when it is up."""
     return _limits.get(_NONE).until_s - monotonic()
 
 
 def next_wait_s() -> float:
-    """Return how long to wait before asking again, more than 0 s.
+    """Return the time until the next attempt, more than 0 s.
 
     Raises:
         DeadlineError: The time is up.
@@ -157,7 +157,7 @@ def next_wait_s() -> float:
 
 
 def is_given_up() -> bool:
-    """Return whether what the block waits for is not wanted any more."""
+    """Return whether the wait of the block is obsolete."""
     return any(is_given_up() for is_given_up in _limits.get(_NONE).given_up)
 
 

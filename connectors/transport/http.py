@@ -150,7 +150,7 @@ def send(
 
 
 class _Room:
-    """What the answers that are read at this moment take, of all threads."""
+    """Current memory of all answers being read, of all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -41,7 +41,7 @@ def register(secret: str) -> None:
 
 
 def redacted(content: bytes) -> bytes:
-    """Return what was received without our secrets; the same object when there is none in it."""
+    """Return received text without our secrets; the same object if it has none."""
     found = _patterns()
     if found is None or found[0].search(content) is None:
         return content
@@ -56,7 +56,7 @@ def redacted_text(text: str) -> str:
 
 
 def is_weak(secret: str) -> bool:
-    """Return whether a secret may be in data by chance: a short one, or the digits of a number.
+    """Return whether a secret may occur in data by chance: short, or only digits.
 
     It is replaced only after a word such as ``Bearer`` or ``password``.
     """
@@ -72,7 +72,7 @@ def _replacement(found: re.Match[bytes]) -> bytes:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[Any, re.Pattern[bytes]] | None:
-    """Return what says quickly that there is no secret in a text, and what replaces them.
+    """Return a quick check for secrets in a text, and their replacements.
 
     The first one is RE2's: it reads 100,000 bundle reports some fifty times as fast as ``re``, but
     cannot look behind.

@@ -99,7 +99,7 @@ def connect(
     Args:
         host: Name or IP address.
         port: TCP port.
-        within_s: For the lookup, and for each address; ``None``: the limits alone.
+        within_s: For the lookup, and for each address; ``None`` for the limits alone.
         refuse: Raises for an IP address that nothing is sent to.
         options: Of the socket.
     Raises:
@@ -176,7 +176,7 @@ _lookups: dict[tuple[str, int], _Lookup] = {}
 
 
 def _lookup(host: str, port: int) -> _Lookup | None:
-    """Return the lookup of a name, begun if need be; ``None``: there are too many others."""
+    """Return the lookup of a name, begun if need be; ``None`` if there are too many others."""
     with _lock:
         lookup = _lookups.get((host, port))
         if lookup is None and len(_lookups) < _MAX_LOOKUPS:
@@ -185,7 +185,7 @@ def _lookup(host: str, port: int) -> _Lookup | None:
 
 
 def resolve(host: str, port: int, within_s: float | None) -> list[Any]:
-    """Return what ``getaddrinfo`` finds; who looks the same name up meanwhile shares the lookup.
+    """Return the ``getaddrinfo`` result; concurrent lookups of a name are shared.
 
     Raises:
         socket.gaierror: The name cannot be looked up, or too many lookups hang.

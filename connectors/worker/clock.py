@@ -41,7 +41,7 @@ class SystemClock:
         return self._stop.wait(seconds)
 
     def has_ended(self) -> bool:
-        """Return whether the process was stopped, and no answer is waited for any more."""
+        """Return whether the process was stopped, so that no answer is awaited."""
         if not self._stop.is_set():
             return False
         if self._stopped_at_s is None:

@@ -23,7 +23,7 @@ _LASTS_S: Final = 5.0
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease, from the znode."""
+    """Holder of the lease, from the znode."""
 
     worker: str = "unknown"
     host: str = ""
@@ -53,12 +53,12 @@ class ZooKeeperLease:
 
     @property
     def place(self) -> str:
-        """Where it is held."""
+        """Location of the lease."""
         return f"{self._session.endpoint}{PATH}"
 
     @property
     def lasts_s(self) -> float:
-        """How long it is certainly ours after :meth:`is_held`, s: servers may cut the session."""
+        """Time after :meth:`is_held` in which it is certainly ours, s: sessions may be cut."""
         return self._lasts_s
 
     def acquire(self) -> bool:
@@ -88,7 +88,7 @@ class ZooKeeperLease:
         return made or self.is_held()
 
     def is_held(self) -> bool:
-        """Return whether it is certainly ours: ZooKeeper says so, now."""
+        """Return whether it is certainly ours, according to ZooKeeper now."""
         try:
             node = self._node()
         except RemoteError:
@@ -96,7 +96,7 @@ class ZooKeeperLease:
         return node is not None and node.session_id == self._session.session_id
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None`` if it is free or ZooKeeper does not answer."""
+        """Return the holder, for people, or ``None`` if free or ZooKeeper does not answer."""
         try:
             node = self._node()
         except RemoteError:

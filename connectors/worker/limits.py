@@ -73,7 +73,7 @@ class Limits:
         return self._current
 
     def access(self) -> AccessConfig:
-        """Return how people sign in, and their roles, as of now."""
+        """Return the current sign-in mode and roles."""
         self.now()
         return self._access
 
@@ -92,12 +92,12 @@ class Limits:
 
 
 def _is_being_written(stamp: tuple[int, int] | None) -> bool:
-    """Return whether a file changed a moment ago; a clock that was set says nothing about it."""
+    """Return whether a file changed recently; a set clock does not count."""
     return stamp is not None and 0.0 <= time.time() - stamp[0] / 1e9 < _WRITTEN_S
 
 
-class Limited:
-    """What the configuration says of a cluster that is acted on, as of now.
+class LimitedCluster:
+    """Current configuration of a cluster that is acted on.
 
     Args:
         config: The cluster.
@@ -115,12 +115,12 @@ class Limited:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the configuration forbids every action."""
+        """Whether the configuration refuses every action."""
         return self._limits().read_only
 
     @property
     def exclusions(self) -> Sequence[str]:
-        """What plans never touch: names of namespaces or tables."""
+        """Names of namespaces or tables that plans never touch."""
         return self._limits().exclusions
 
     @property

@@ -26,7 +26,7 @@ ALIVE_WITHIN_S: Final = 10.0
 
 
 class WorkerStatus(msgspec.Struct, kw_only=True):
-    """What a worker is doing. Times are ISO 8601, UTC.
+    """Status of a worker. Times are ISO 8601, UTC.
 
     Attributes:
         cluster: Trimtab's name of it.
@@ -62,22 +62,22 @@ class WorkerStatus(msgspec.Struct, kw_only=True):
             return float("inf")
 
     def is_alive(self, now: datetime) -> bool:
-        """Return whether it is there to execute runs."""
+        """Return whether it is ready to execute runs."""
         return self.stopped_at is None and self.silent_s(now) < ALIVE_WITHIN_S
 
 
 def status_path(config: TrimtabConfig, cluster: str) -> Path:
-    """Return where the worker of ``cluster`` writes how it is doing."""
+    """Return the status file of a cluster's worker."""
     return config.state_dir / "workers" / f"{cluster}.json"
 
 
 def read_status(config: TrimtabConfig, cluster: str) -> WorkerStatus | None:
-    """Return how the worker of ``cluster`` is doing; ``None``: none ever ran here."""
+    """Return the worker's status, or ``None`` if no worker has run here."""
     return read_status_file(status_path(config, cluster))
 
 
 def read_status_file(path: Path) -> WorkerStatus | None:
-    """Return what a worker, or the job server, wrote; ``None``: nothing that can be read."""
+    """Return the status of a worker or the job server, or ``None`` if unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -89,7 +89,7 @@ class WorkerEvent:
 
 
 @dataclass(slots=True)
-class Broken:
+class UnexecutableRun:
     """A run that Trimtab cannot execute; what it has changed is restored all the same.
 
     Attributes:
@@ -125,7 +125,7 @@ class _Seldom:
 
 
 def as_bug(exc: Exception) -> InvariantError:
-    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    """Return the message of an unexpected exception; the log gets the details."""
     if isinstance(exc, InvariantError):
         return exc
     _log.error("a run failed with an internal error", exc_info=exc)
@@ -207,7 +207,7 @@ class _Loop:
         self._open: OpenCluster | None = None
         self._again_s = _FIRST_RETRY_S
         self._bugs: dict[RunId, int] = {}
-        self._broken: dict[RunId, Broken] = {}
+        self._broken: dict[RunId, UnexecutableRun] = {}
         self._closed: set[RunId] = set()
         self._ended: set[RunId] = set()  # whatever the list of open runs says: none opens again
         self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
@@ -345,14 +345,14 @@ class _Loop:
         return signed(record, installation_key(self._limits.access()))
 
     def _refusal_of(self, record: Record) -> Refusal | None:
-        """Return why an entry is not obeyed; roles and key are those of this moment."""
+        """Return the refusal of an entry, by the current roles and key."""
         access = self._limits.access()
         approver = self._limits.now().approval.role
         key = installation_key(access)
         return refusal_of(record, key, access.rules(), approver, self._plan_of)
 
     def _plan_of(self, run_id: RunId) -> Plan | None:
-        """Return the plan of a run; ``None``: the journal has no request of it."""
+        """Return the plan of a run; ``None`` if the journal has no request of it."""
         events = (entry.record.event for entry in self._open_journal().entries(run_id=run_id))
         return next((event.plan for event in events if isinstance(event, RunRequested)), None)
 
@@ -360,7 +360,7 @@ class _Loop:
         """End a run that can never be executed; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
         if self._bugs[run_id] >= _MAX_BUGS:
-            self._broken[run_id] = Broken(bug=bug)
+            self._broken[run_id] = UnexecutableRun(bug=bug)
             self._end(run_id, ports)
 
     def _due_runs(self, journal: SqlJournal) -> list[RunId]:
@@ -515,7 +515,7 @@ class _Loop:
 
 
 def is_to_be_measured(view: RunView, now: datetime) -> bool:
-    """Return whether a run has ended, did something, and it is time to see the result."""
+    """Return whether an ended run has changes and its measurement is due."""
     if view.ended_at is None or view.measured is not None:
         return False
     is_time = (

@@ -24,7 +24,7 @@ from connectors.transport.deadline import GivenUpError
 from connectors.transport.redaction import redacted, redacted_text
 from connectors.zookeeper.connection import BoundedClient
 from connectors.zookeeper.errors import ENDED, translate
-from connectors.zookeeper.multi_read import GET_DATA, Answer, Read, request_of
+from connectors.zookeeper.multi_read import GET_DATA, Answer, ReadOperation, request_of
 from core.errors import (
     ConfigError,
     ProtocolError,
@@ -181,7 +181,7 @@ class ZooKeeperReader:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session is alive right now."""
+        """Whether the session is connected."""
         return bool(self._client.connected)
 
     # -- reading ------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class ZooKeeperReader:
         if self._on_change is not None:
             self._on_change()
 
-    def read(self, reads: Sequence[Read], *, expected_bytes: int = 400) -> list[Answer]:
+    def read(self, reads: Sequence[ReadOperation], *, expected_bytes: int = 400) -> list[Answer]:
         """Read many znodes; never raises for one of them.
 
         Args:
@@ -218,7 +218,7 @@ class ZooKeeperReader:
                 self.failure = exc
         return [_without_secrets(answer) for answer in answers]
 
-    def submit(self, reads: Sequence[Read]) -> Callable[[float], list[Answer]]:
+    def submit(self, reads: Sequence[ReadOperation]) -> Callable[[float], list[Answer]]:
         """Send one batch; the returned function waits for its answers.
 
         Raises (when waiting):
@@ -237,7 +237,7 @@ class ZooKeeperReader:
 
         return wait
 
-    def _single(self, read: Read) -> Any:
+    def _single(self, read: ReadOperation) -> Any:
         client = self._client
         result = client.handler.async_result()
         kind = GetData if read.kind == GET_DATA else GetChildren
@@ -297,7 +297,7 @@ class ZooKeeperReader:
         )
 
     def time_for_one_batch(self) -> float:
-        """Return how long to wait for a batch.
+        """Return the time limit of a batch.
 
         Raises:
             RemoteTimeoutError: The capture's time is up.
@@ -364,7 +364,7 @@ class _Run:
     def __init__(
         self,
         reader: ZooKeeperReader,
-        reads: Sequence[Read],
+        reads: Sequence[ReadOperation],
         answers: list[Answer],
         expected_bytes: int,
     ) -> None:

@@ -66,7 +66,7 @@ class BoundedClient(KazooClient):  # type: ignore[misc]  # the library has no ty
 
     @property
     def fault(self) -> Fault | None:
-        """What a server did wrong since the last good answer; ``None``: nothing."""
+        """Server fault since the last good answer, or ``None``."""
         fault: Fault | None = self.handler.fault
         return fault
 
@@ -136,7 +136,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # the library
         return super().create_connection(*args, timeout=bound_s, **options)
 
     def create_socket_pair(self) -> tuple[_End, _End]:
-        """Return what wakes the thread, a byte a request: a pipe takes 65,536, sockets some 300."""
+        """Return the wake-up pair, one byte per request: a pipe takes 65,536, sockets 300."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         return _End(reading), _End(writing)
@@ -192,7 +192,7 @@ class _Result(AsyncResult):  # type: ignore[misc]  # the library has no types
 
 
 def _fault_of_list(value: list[Any], max_bytes: int) -> str:
-    """Return what is wrong with names of children, or with answers that may hold such names."""
+    """Return the fault of children names, or of answers that may contain such names."""
     named = [value] if value and isinstance(value[0], str | None) else _lists_in(value)
     weight = 0
     for names in named:
@@ -331,7 +331,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # the library has n
         return result
 
     def _awaited(self) -> tuple[int, int, int, bool]:
-        """Return what the server may send: answers, notifications of watches, and of a ping."""
+        """Return the expected messages: answers, watch notifications, and of a ping."""
         client = self.client
         watches = len(client._data_watchers), len(client._child_watchers)  # noqa: SLF001  # its thread is ours
         return len(client._pending), *watches, self.ping_outstanding.is_set()  # noqa: SLF001  # as above

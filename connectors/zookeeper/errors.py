@@ -91,7 +91,7 @@ def kind_of(exc: BaseException) -> type[RemoteError] | None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a server did that it should not.
+    """Protocol fault of a server.
 
     Attributes:
         what: The rest of a sentence that begins with the server.

@@ -34,7 +34,7 @@ _STAT: Final = struct.Struct(">qqqqi8xq8xq")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadOperation:
     """One operation: the data of a path, or the names of its children."""
 
     kind: int
@@ -42,7 +42,7 @@ class Read:
 
 
 class Answer(NamedTuple):
-    """What one operation answered.
+    """Answer of one operation.
 
     Attributes:
         error: 0, or ZooKeeper's error code.
@@ -69,14 +69,14 @@ class Answer(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """About how many bytes it takes, with its value as it is decoded later."""
+        """Approximate memory, including its value as decoded later."""
         if isinstance(self.value, list):
             return NAME_BYTES * len(self.value) + sum(map(len, self.value))
         return ANSWER_BYTES + (json_weight(self.value) if self.value else 0)
 
     @classmethod
     def without_stat(cls, error: int, value: Any = None) -> Answer:
-        """Return what a read of children, or one that failed, answered."""
+        """Return the answer of a read of children, or of a failed one."""
         return cls(error, value, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -148,7 +148,7 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
     return Answer.without_stat(size), offset
 
 
-def request_of(reads: Iterable[Read], chroot: str) -> MultiRead:
+def request_of(reads: Iterable[ReadOperation], chroot: str) -> MultiRead:
     """Return the request for some operations, their paths below ``chroot``."""
     listed: list[Any] = list(reads)
     return MultiRead(

@@ -33,7 +33,7 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One znode as it is now.
+    """One current znode.
 
     Attributes:
         value: Its content.
@@ -72,7 +72,7 @@ class ZooKeeperSession:
 
     @property
     def session_id(self) -> int | None:
-        """Number of the session; ``None``: there is none."""
+        """Number of the session; ``None`` if there is none."""
         identity = self._client.client_id if self._client is not None else None
         return int(identity[0]) if identity else None
 

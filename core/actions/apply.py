@@ -209,7 +209,7 @@ def _work(session: Session) -> bool:
 
 
 def _verify(session: Session) -> GuardResult | None:
-    """Check whether what the run is for holds; ``None``: that is on record, or steps are open."""
+    """Check the purpose of the run; ``None`` if already recorded, or if steps are open."""
     refusal = check_purpose(session)
     if refusal is None:
         return None

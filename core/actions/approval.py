@@ -41,7 +41,7 @@ class ApprovalRules:
     role: Role = "operator"
 
     def why_needed(self, plan: Plan) -> str:
-        """Return why a plan needs approval, a clause; empty: it needs none."""
+        """Return the reason a plan needs approval, as a clause, or ""."""
         if self.needed == "large":
             return self._why_large(plan)
         return "every run on this cluster needs approval" if self.needed == "always" else ""
@@ -72,7 +72,7 @@ NO_APPROVAL: Final = ApprovalRules()
 
 
 def waits_for_approval(view: RunView, rules: ApprovalRules, now: datetime) -> bool:
-    """Return whether nothing is to be done with a run yet: a person may still approve it."""
+    """Return whether a run is on hold because a person may still approve it."""
     return (
         not view.worker
         and not view.is_ended
@@ -84,7 +84,7 @@ def waits_for_approval(view: RunView, rules: ApprovalRules, now: datetime) -> bo
 
 
 def describe_approval(view: RunView, rules: ApprovalRules) -> str:
-    """Return the sentence about an approved run that no worker has begun yet; empty: it is none."""
+    """Return the sentence about an approved run that no worker has started, or ""."""
     decision = view.decision
     if decision is None or not decision.is_approved or view.worker or view.is_ended:
         return ""
@@ -96,7 +96,7 @@ def describe_approval(view: RunView, rules: ApprovalRules) -> str:
 
 
 def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refusal | None:
-    """Return why a run that waits no longer has no approval; ``None``: it may begin."""
+    """Return the refusal of a run whose approval is missing or expired, or ``None``."""
     why = rules.why_needed(view.plan)
     decision = view.decision
     if decision is not None and not decision.is_approved:
@@ -118,7 +118,7 @@ def approval_refusal(view: RunView, rules: ApprovalRules, now: datetime) -> Refu
 
 
 def _outdated(decision: Decision, rules: ApprovalRules, now: datetime) -> Refusal | None:
-    """Who approved a run meant it to begin then, not when a worker is started days later."""
+    """Return the refusal of an expired approval: a late worker start must not execute it."""
     if now < rules.begins_by(decision):
         return None
     return Refusal(

@@ -45,7 +45,7 @@ def needed_roles(plan: Plan, *, is_balancer_paused: bool = False) -> dict[str | 
         plan: Of which every step counts that changes something.
         is_balancer_paused: The run pauses the cluster's own balancer.
     Returns:
-        By namespace or table; ``None``: the whole cluster, for steps that belong to neither.
+        By namespace or table; ``None`` for the whole cluster, for steps that belong to neither.
     """
     found: dict[str | None, Role] = {None: "operator"} if is_balancer_paused else {}
     for step in plan.steps:
@@ -65,7 +65,7 @@ def plan_refusal(
     role: Role | None = None,
     is_balancer_paused: bool = False,
 ) -> tuple[str, str] | None:
-    """Return why a person may not have a plan executed, and what helps; ``None``: the person may.
+    """Return the refusal of an execution and its hint, or ``None`` if the person is allowed.
 
     Args:
         access: The roles.
@@ -73,7 +73,7 @@ def plan_refusal(
         plan: Every namespace and table that it changes must be in the scope of the role.
         cluster: Where it is executed.
         action: What is refused.
-        role: That the action needs wherever the plan changes something; ``None``: as the steps do.
+        role: Role that the action needs for every change; ``None`` for the role of the steps.
         is_balancer_paused: The run pauses the cluster's own balancer.
     """
     needed = needed_roles(plan, is_balancer_paused=is_balancer_paused)
@@ -119,14 +119,14 @@ def refusal_of(
     approver: Role = "operator",
     plan_of: Callable[[RunId], Plan | None] = lambda _: None,
 ) -> Refusal | None:
-    """Return why an entry of the journal is not obeyed; ``None``: it is.
+    """Return the refusal of a journal entry, or ``None`` if it is valid.
 
     Args:
         record: A person's request, or what a worker wrote: of that only the signature counts.
         key: The installation's key.
         access: Roles as they are now, not as they were when it was requested.
         approver: Role of those who may approve runs of the cluster.
-        plan_of: Returns the plan of a run, for requests that refer to one; ``None``: unknown, and
+        plan_of: Returns the plan of a run, for requests that refer to one; ``None`` if unknown, and
             the role must be for the whole cluster.
     """
     event = record.event
@@ -221,6 +221,6 @@ def _signature(record: Record, key: bytes) -> str:
 
 
 def plan_signature(plan: Plan, key: bytes) -> str:
-    """Return what a plan file made here carries: its id, sealed with the installation's key."""
+    """Return the signature of a plan file made here: its id, sealed with the installation's key."""
     text = b"plan\n" + plan.plan_id.encode("ascii")
     return hmac.new(key, text, hashlib.sha256).hexdigest()

@@ -160,7 +160,7 @@ def _by_hand(session: Session, saved: SettingView) -> str:
 
 
 def give_up(session: Session, saved: SettingView, current: str | None) -> None:
-    """Record an external change of a setting: it is left so."""
+    """Record an external change of a setting; the current value stays."""
     _write(session, saved, "changed_by_others", _theirs(session, saved, current))
 
 
@@ -177,7 +177,7 @@ def _write(session: Session, saved: SettingView, result: RestoreResult, sentence
 
 
 def outstanding(session: Session, key: str) -> SettingView | None:
-    """Return a setting that the run still has to restore; ``None``: it has not."""
+    """Return a setting that the run still has to restore, or ``None``."""
     found = (item for item in session.view.outstanding_settings if item.key == key)
     return next(found, None)
 

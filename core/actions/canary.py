@@ -25,7 +25,7 @@ USAGE_MARGIN: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """How the look at the cluster after the first step stands.
+    """State of the cluster check after the first step.
 
     Attributes:
         step: The first step.
@@ -37,7 +37,7 @@ class Gate:
 
 
 def gate_of(session: Session) -> Gate | None:
-    """Return the gate in front of the next step; ``None``: there is none, or it was passed."""
+    """Return the gate in front of the next step; ``None`` if there is none, or it was passed."""
     wait_s = session.view.options.canary_s
     turn = session.turn
     if wait_s <= 0 or turn is None or not turn.step.is_paced:
@@ -49,13 +49,13 @@ def gate_of(session: Session) -> Gate | None:
 
 
 def is_read_since(session: Session, gate: Gate) -> bool:
-    """Return whether the session's snapshot was taken after the first step had its time."""
+    """Return whether the snapshot was taken after the observation time of the first step."""
     due_s = session.ports.clock.monotonic() + gate.left_s
     return session.snapshot is not None and session.snapshot_at_s >= due_s
 
 
 def verdict(view: RunView, gate: Gate, measured: RunMeasured) -> tuple[bool, str]:
-    """Return whether the rest of a run may follow, and the figures against their limits.
+    """Return whether the run may continue, and the figures against their limits.
 
     Args:
         view: The run.
@@ -75,7 +75,7 @@ def verdict(view: RunView, gate: Gate, measured: RunMeasured) -> tuple[bool, str
 
 
 def _faults(expected: Expected, measured: RunMeasured) -> Iterator[str]:
-    """What is not as it should be, each with its measured value and its limit."""
+    """Return the faults, each with its measured value and its limit."""
     usage = {one.broker: one.usage_ratio for one in measured.brokers}
     for one in expected.brokers:
         if one.usage_before is not None and usage.get(one.broker) is None:

@@ -32,11 +32,11 @@ class CompareAndSet:
     format: Callable[[str | None], str]
 
     def check(self, seen: str | None) -> Refusal | None:
-        """Return ``already_set`` or ``changed_meanwhile``; ``None``: it is to be set."""
+        """Return ``already_set`` or ``changed_meanwhile``, or ``None`` if it can be set."""
         return self.check_unset(seen) or self.check_unchanged(seen)
 
     def check_unset(self, seen: str | None) -> Refusal | None:
-        """Return ``already_set``; ``None``: it is not what is wanted."""
+        """Return ``already_set``, or ``None`` if it has another value."""
         if not self.is_same(seen, self.wanted):
             return None
         return Refusal(
@@ -46,7 +46,7 @@ class CompareAndSet:
         )
 
     def check_unchanged(self, seen: str | None) -> Refusal | None:
-        """Return ``changed_meanwhile``; ``None``: it is what the plan found."""
+        """Return ``changed_meanwhile``, or ``None`` if it still has the planned value."""
         if self.is_same(seen, self.before):
             return None
         return Refusal(

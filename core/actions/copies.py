@@ -17,7 +17,7 @@ MAX_COPIES: Final = 20
 
 
 def predicted_mb(plan: Plan) -> float | None:
-    """Return what a plan copies, MB; 0: nothing, ``None``: unknown."""
+    """Return the amount that a plan copies, MB; 0 for none, ``None`` if unknown."""
     if plan.expected.copied_mb is not None:
         return plan.expected.copied_mb
     return 0.0 if all(step.copied_mb == 0 for step in plan.steps) else None
@@ -25,12 +25,12 @@ def predicted_mb(plan: Plan) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """What a run has copied.
+    """Copy progress of a run.
 
     Attributes:
-        predicted_mb: By the plan; ``None``: unknown, 0: it copies nothing.
-        so_far_mb: By the steps that are done; ``None``: the cluster copies by itself, uncounted.
-        rate_mb_per_s: Of the copies that are done; ``None``: none is.
+        predicted_mb: By the plan; ``None`` if unknown, 0: it copies nothing.
+        so_far_mb: By the steps that are done; ``None`` if the cluster copies by itself, uncounted.
+        rate_mb_per_s: Of the copies that are done; ``None`` if none is.
     """
 
     predicted_mb: float | None
@@ -62,7 +62,7 @@ class CopyProgress:
 
 
 def recent_copy_rate(views: Iterable[RunView]) -> CopyRate | None:
-    """Return how fast the latest copies of a cluster were; ``None``: none was made.
+    """Return the rate of a cluster's latest copies, or ``None`` if there were none.
 
     Args:
         views: Its runs, the newest first.

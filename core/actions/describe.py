@@ -125,23 +125,17 @@ def describe_forged(seqs: Sequence[int], *, is_run_forged: bool = False) -> str:
         return ""
     named = ", ".join(f"{seq}" for seq in seqs[:_MAX_NAMED])
     more = f" and {len(seqs) - _MAX_NAMED:,} more" if len(seqs) > _MAX_NAMED else ""
-    is_one = len(seqs) == 1
-    what = f"Entry {named} does" if is_one else f"Entries {named}{more} do"
-    effect = (
-        "No worker executes this run."
-        if is_run_forged
-        else f"{'It has' if is_one else 'They have'} no effect."
-    )
-    copies = "is a copy of an earlier entry" if is_one else "are copies of earlier entries"
+    effect = "No worker executes this run." if is_run_forged else "No effect on the run."
     return (
-        f"{what} not have this installation's signature, or {copies}: an earlier version, an "
-        "installation with another key or a user with write access to the database wrote "
-        f"{'it' if is_one else 'them'}. {effect}"
+        f"Not genuine: {pluralize(len(seqs), 'entry')} ({named}{more}), without this "
+        "installation's signature or a copy of an earlier entry. Possible writers: an earlier "
+        "version, an installation with another key, a user with write access to the database. "
+        f"{effect}"
     )
 
 
 def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
-    """Return what is said before an entry that does not count; empty: it counts.
+    """Return the prefix of an entry that does not count, or "".
 
     Args:
         entry: Of a run.
@@ -154,7 +148,7 @@ def describe_void(entry: Entry, disregarded: Collection[int]) -> str:
 
 
 def describe_unserved(steps: Sequence[StepView]) -> str:
-    """Return what no server serves: ``unassigned: 13 (a, b, c and 10 more)``; empty: nothing."""
+    """Return the unserved subjects: ``unassigned: 13 (a, b, c and 10 more)``, or ""."""
     by_word: dict[str, list[str]] = {}
     for step in steps:
         by_word.setdefault(step.unserved, []).append(step.step.subject)
@@ -174,7 +168,7 @@ def waits_for(ahead: RunView) -> str:
 
 
 def describe_open_run(view: RunView, more: str = "") -> str:
-    """Return what an open run means for whoever wants to change its cluster, and how to stop it.
+    """Return the effect of an open run on changes of its cluster, and the command to stop it.
 
     Args:
         view: The run.
@@ -203,7 +197,7 @@ def _before(value: str | None) -> str:
 
 
 def why_nothing_lasts(view: RunView) -> str:
-    """Return why a run has nothing to undo; empty: it has something.
+    """Return the reason a run has nothing to undo, or "".
 
     What it set for its time went back when it ended; what the meta server moved meanwhile by its
     own choice is no step of the run.
@@ -222,8 +216,8 @@ def why_nothing_lasts(view: RunView) -> str:
     )
     if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
-            f"{head}. Moves of the meta server during the run are not steps of the run: an undo "
-            "can leave them or plan moves back."
+            f"{head}. Moves that the meta server made during the run are not steps of the "
+            "run. An undo can leave or revert them."
         )
     return f"{head}; nothing else was changed."
 

@@ -45,7 +45,7 @@ _WOULD_WAIT: Final = "would_wait"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsedStep:
-    """What would become of one step.
+    """Expected result of one step.
 
     Attributes:
         index: Place in the plan, from 0.
@@ -69,15 +69,15 @@ class RehearsedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a run would do now.
+    """Expected result of a run.
 
     Attributes:
         state: How the run would end if every request were followed.
         sentence: The same for people.
-        refusal: Why it would not begin at all; ``None``: it would.
+        refusal: Why it would not begin at all; ``None`` if it would.
         steps: In the plan's order; of a refused run none would be sent, and the sentences say what
             would be without the refusal.
-        settings: What would be set, in order: ``(key, value)``; ``None``: taken away.
+        settings: What would be set, in order: ``(key, value)``; ``None`` if removed.
     """
 
     state: RunState
@@ -88,14 +88,14 @@ class Rehearsal:
 
     @property
     def requests(self) -> int:
-        """How many requests would be sent."""
+        """Number of requests that would be sent."""
         return sum(step.would_send for step in self.steps)
 
 
 def rehearse(
     plan: Plan, options: RunOptions, *, cluster: Cluster, clock: Clock, moves_spent: int = 0
 ) -> Rehearsal:
-    """Return what executing ``plan`` would do now; nothing is changed anywhere.
+    """Return the expected result of ``plan`` without changing anything.
 
     What cannot be read ends the rehearsal as it would end the run, without the patience.
 
@@ -212,7 +212,7 @@ class _Stage:
             self._values[step.subject] = step.temporary_value
 
     def is_as_it_was(self, step: Step) -> bool:
-        """Whether no earlier step would have changed what a step depends on."""
+        """Whether no earlier step would have changed the state that a step depends on."""
         return not any(_prepares(earlier, step) for earlier in self._begun)
 
     def dynamic_setting(self, key: str) -> str | None:
@@ -320,7 +320,7 @@ class _PaperJournal:
 
 
 def _prepares(earlier: Step, step: Step) -> bool:
-    """Whether a step that would have been executed changes what a later one goes by."""
+    """Whether an executed step changes the state that a later step depends on."""
     if earlier.is_prerequisite:
         return True
     return bool({earlier.subject, *earlier.touched} & {step.subject, *step.touched})

@@ -137,7 +137,7 @@ class StepReopened(_Event, frozen=True, kw_only=True):
 
 
 class SettingSaved(_Event, frozen=True, kw_only=True):
-    """The intent to change a setting for the run; ``before=None``: it had no dynamic value.
+    """The intent to change a setting for the run; ``before`` is ``None`` without a dynamic value.
 
     Saved again while it is outstanding, it keeps its first value. ``sentence``: why again.
     """
@@ -155,7 +155,7 @@ class SettingChanged(_Event, frozen=True, kw_only=True):
 
 
 class SettingRestored(_Event, frozen=True, kw_only=True):
-    """How a changed setting was left; ``failed`` is tried again by the next worker.
+    """Final value of a temporary setting; the next worker retries ``failed``.
 
     ``not_restored``: on purpose, because restoring it would freeze the cluster.
     """
@@ -180,11 +180,11 @@ class ExternalMove(_Event, frozen=True, kw_only=True):
 
 
 class PurposeChecked(_Event, frozen=True, kw_only=True):
-    """Whether what the run is for holds, read from the cluster when its steps had ended.
+    """Result of the purpose check, read from the cluster after the last step.
 
     Attributes:
         purpose: The clause that is to hold: ``n1:34801 holds no replicas``.
-        holds: ``None``: the cluster could not be read.
+        holds: ``None`` if the cluster could not be read.
         sentence: What does not hold, or why that is unknown; empty: it holds.
     """
 
@@ -201,7 +201,7 @@ class RunEnded(_Event, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker after a run: weighted usage 0..1 and throughput in bytes/s; ``None``: unknown."""
+    """One broker after a run: usage 0..1 and throughput in bytes/s; ``None`` if unknown."""
 
     broker: str
     usage_ratio: float | None
@@ -224,7 +224,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     ``disturbed_by``: another run that began a step between the end and the snapshot: what is
     measured is not this run's doing alone.
     ``unassigned``: bundles with topics that the run took from their owners and that no broker
-    owns; ``None``: the snapshot does not show it.
+    owns; ``None`` if the snapshot does not show it.
     """
 
     snapshot_id: str
@@ -356,7 +356,7 @@ def link(previous: str, seq: int, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """Which entries of a journal; what is not given matches everything.
+    """Filter of journal entries; an omitted field matches everything.
 
     Attributes:
         run_id: Of one run.

@@ -44,7 +44,7 @@ time."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardResult:
-    """Why the next step is not begun now, and what follows from it.
+    """Reason the next step does not start now, and its consequence.
 
     Attributes:
         effect: What is to be done about it.
@@ -275,7 +275,7 @@ def footing(session: Session) -> GuardResult | None:
 
 
 def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple[str, str] | None:
-    """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
+    """Return the code and sentence of a missing prerequisite, or ``None``."""
     planned = step.step
     value = planned.temporary_value
     if value is not None:
@@ -292,7 +292,7 @@ def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple
 
 
 def _waits_for_same_node(later: Step, step: StepView, result: StepResult) -> bool:
-    """Return whether the next step waits for the same node, which others may have emptied."""
+    """Return whether the next step waits for the same node, which others may have drained."""
     if later.wait is None or result.state != "SKIPPED":
         return False
     is_its_own = later.wait.emptied_node == step.step.subject

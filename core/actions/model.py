@@ -64,7 +64,7 @@ def moved(before: StepState, after: StepState) -> StepState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is to be executed; part of its request, so that it is on record.
+    """Execution options of a run; a recorded part of its request.
 
     Attributes:
         pace_per_min: Most steps begun a minute.
@@ -89,7 +89,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a step or a run is not begun.
+    """Refusal of a step or a run.
 
     Attributes:
         code: Stable word: the guard's or precondition's name, for example ``moved_meanwhile``.
@@ -107,7 +107,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What became of a step, as the cluster showed it.
+    """Observed result of a step.
 
     Attributes:
         state: ``DONE``, ``FAILED``, ``UNKNOWN`` or ``SKIPPED``.

@@ -24,7 +24,7 @@ SLOW_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast the next steps may begin.
+    """Rate limit of the next steps.
 
     Attributes:
         per_min: Steps a minute.
@@ -45,7 +45,7 @@ class Pace:
 
 
 def pace_of(view: RunView) -> Pace:
-    """Return how fast a run may begin its next steps."""
+    """Return the rate limit of a run's next steps."""
     limit = view.options.pace_per_min
     if not view.options.is_gradual:
         return Pace(per_min=limit, limit_per_min=limit)
@@ -65,7 +65,7 @@ def _moves(view: RunView) -> list[StepView]:
 
 
 def _trouble(step: StepView, within_s: float) -> str:
-    """Return what of a step slows the run down; empty: nothing."""
+    """Return the reason that a step slows down the run, or ""."""
     number = f"step {step.index + 1}"
     if step.state in ("FAILED", "UNKNOWN"):
         return f"{number} {'failed' if step.state == 'FAILED' else 'is unknown'}"

@@ -43,14 +43,14 @@ class Journal(Protocol):
         ...
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
-        """Return how many moves of the cluster were begun since ``moment``: the move budget.
+        """Return the number of moves started on the cluster since ``moment``: the move budget.
 
         A move is a step that is paced (``StepStarted.is_paced``).
         """
         ...
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
-        """Return when the cluster's latest move was begun, ``None`` when none was since then."""
+        """Return the start time of the cluster's latest move since then, or ``None``."""
         ...
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
@@ -67,7 +67,7 @@ class Action(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """How long its effect may take; 0, or less than ``verify_within_s`` of the run: that."""
+        """Max time until its effect, s; the minimum is ``verify_within_s`` of the run."""
         ...
 
     def look(self) -> Observation:
@@ -79,7 +79,7 @@ class Action(Protocol):
         ...
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the step's precondition does not hold, ``None`` when it does.
+        """Return the failed precondition of the step, or ``None``.
 
         With ``retry_s`` it is checked again after that many seconds; the step stays pending.
         """
@@ -122,7 +122,7 @@ class Cluster(Protocol):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the configuration forbids every action."""
+        """Whether the configuration refuses every action."""
         ...
 
     @property
@@ -163,7 +163,7 @@ class Cluster(Protocol):
         ...
 
     def pending(self) -> Collection[str]:
-        """Return what requests of earlier runs may still change, as :attr:`Step.touched` names it.
+        """Return the subjects that earlier requests may still change, see :attr:`Step.touched`.
 
         Raises:
             RemoteError: The journal cannot be read.
@@ -182,7 +182,7 @@ class Cluster(Protocol):
         ...
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None``: take it away.
+        """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None`` to remove it.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.
@@ -195,12 +195,12 @@ class Lease(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is held, for people: ``zookeeper host:port/trimtab/writer``."""
+        """Location of the lease, for people: ``zookeeper host:port/trimtab/writer``."""
         ...
 
     @property
     def lasts_s(self) -> float:
-        """How long no other worker can take it after :meth:`is_held`, s."""
+        """Time after :meth:`is_held` in which no other worker can take it, s."""
         ...
 
     def acquire(self) -> bool:
@@ -212,11 +212,11 @@ class Lease(Protocol):
         ...
 
     def is_held(self) -> bool:
-        """Return whether it is certainly still ours: read from its place, not remembered."""
+        """Return whether this worker certainly holds it: read from its location, not cached."""
         ...
 
     def holder(self) -> str | None:
-        """Return who holds it, for people; ``None`` if it is free."""
+        """Return the holder, for people, or ``None`` if it is free."""
         ...
 
     def release(self) -> None:

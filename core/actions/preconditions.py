@@ -26,7 +26,7 @@ _AGAIN = "Create a new plan from a fresh snapshot."
 def plan_refusal(
     plan: Plan, *, cluster: str, is_read_only: bool, max_steps: int, now: datetime
 ) -> Refusal | None:
-    """Return why a plan may not run on a cluster; ``None``: it may.
+    """Return the refusal of a plan on a cluster, or ``None``.
 
     Args:
         plan: The plan.
@@ -46,7 +46,7 @@ def plan_refusal(
 
 
 def run_refusal(session: Session) -> Refusal | None:
-    """Return why a run is refused as a whole before a worker has claimed it.
+    """Return the refusal of a whole run before a worker has claimed it.
 
     A plan that another person approved had to be good when it was requested; since then each of its
     steps is checked again on a fresh snapshot.
@@ -74,7 +74,7 @@ def run_refusal(session: Session) -> Refusal | None:
 
 
 def applied_refusal(plan: Plan, runs: Iterable[RunView]) -> Refusal | None:
-    """Return that a plan is applied already: one plan is one run, the one that was previewed.
+    """Return the refusal of a plan that was already applied: one plan is one run.
 
     Args:
         plan: The plan.
@@ -91,13 +91,13 @@ def applied_refusal(plan: Plan, runs: Iterable[RunView]) -> Refusal | None:
 
 
 def is_begun(view: RunView) -> bool:
-    """Return whether a run has begun to execute its plan, or is about to."""
+    """Return whether a run has started to execute its plan, or is about to."""
     is_under_way = view.started_at is not None and not view.is_ended
     return is_under_way or any(step.begun_at is not None for step in view.steps)
 
 
 def read_only_refusal(cluster: str) -> Refusal:
-    """Return that nothing may be changed on a cluster, and who can allow it."""
+    """Return the refusal on a read-only cluster, with the setting that allows changes."""
     return Refusal(
         code="read_only",
         sentence=f"{cluster} is read-only, the default of configured clusters.",
@@ -184,7 +184,7 @@ def _bad_options(session: Session) -> Refusal | None:
 
 
 def _pauses_what_it_changes(session: Session) -> Refusal | None:
-    """Return that a setting would be restored after the run, and changed by it."""
+    """Return the refusal of a plan that changes a setting which the run restores."""
     wanted = {step.step.subject for step in session.view.steps}
     switch = session.ports.cluster.system.balancer
     if not session.view.options.pause_balancer or isinstance(switch, Refusal):
@@ -199,14 +199,14 @@ def _pauses_what_it_changes(session: Session) -> Refusal | None:
 
 
 def _cannot_pause(session: Session) -> Refusal | None:
-    """Return why an option cannot pause the balancer of the cluster's system."""
+    """Return the reason an option cannot pause the balancer of the cluster's system."""
     switch = session.ports.cluster.system.balancer
     is_requested = session.view.options.pause_balancer
     return switch if is_requested and isinstance(switch, Refusal) else None
 
 
 def _temporary_and_lasting(plan: Plan) -> Refusal | None:
-    """Return what one step sets for the time of the run, and another one for good."""
+    """Return the refusal of a plan that sets a value both temporarily and permanently."""
     setting = [step for step in plan.steps if step.setting is not None]
     temporary = {step.subject for step in setting if step.temporary_value is not None}
     lasting = {step.subject for step in setting if step.temporary_value is None}
@@ -220,7 +220,7 @@ def _temporary_and_lasting(plan: Plan) -> Refusal | None:
 
 
 def _pending(session: Session) -> Refusal | None:
-    """Return that requests of an earlier run may still change what the plan is about.
+    """Return the refusal of a plan whose subjects pending requests may still change.
 
     Found before the first step, so that nothing is set, or moved in part, for steps that would be
     skipped. A plan that discards what is queued before its first request may run.

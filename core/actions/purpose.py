@@ -57,7 +57,7 @@ def check_purpose(session: Session, *, is_patient: bool = True) -> Refusal | Non
         session: The run, none of whose steps is pending.
         is_patient: A cluster that cannot be read now is read again later.
     Returns:
-        Why it has to be checked again after ``retry_s``; ``None``: it is on record, or steps are
+        Reason to check it again after ``retry_s``; ``None`` if recorded, or if steps are
         pending again.
     Raises:
         RemoteError: The journal cannot be read or written.

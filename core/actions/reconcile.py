@@ -39,7 +39,7 @@ RECONCILE_UNTIL_S: Final = 3600.0
 
 
 def needs_reconciling(view: RunView, now: datetime) -> bool:
-    """Return whether a run has ended, not long ago, with a step whose outcome is unknown."""
+    """Return whether a recently ended run has a step with an unknown result."""
     if view.ended_at is None or not view.unresolved:
         return False
     return now - view.ended_at <= timedelta(seconds=RECONCILE_UNTIL_S)
@@ -60,7 +60,7 @@ def watch(
     Args:
         session: The run.
         step: The step, begun.
-        action: The one that sent it; ``None``: another worker, which is gone.
+        action: The one that sent it; ``None`` if another worker, now gone, sent it.
         spent_s: How much of the time has passed already; once is looked in any case.
     Returns:
         How it ended; ``UNKNOWN`` when that cannot be determined.
@@ -102,7 +102,7 @@ def watch(
 
 
 def _until_next_s(*, is_early: bool, is_stopped: bool) -> float:
-    """Return how long to wait for the next look, s."""
+    """Return the time until the next observation, s."""
     if is_stopped:
         return 0.0
     return LOOK_EVERY_S if is_early else LOOK_LATE_S
@@ -115,7 +115,7 @@ def _answered(session: Session) -> bool:
 
 
 def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:
-    """Return since when it has been unassigned without a break; ``None``: it has an owner."""
+    """Return the start of its current unassigned time, or ``None`` if it has an owner."""
     is_ownerless = now.exists and now.holder is None
     return (now_s if since_s is None else since_s) if is_ownerless else None
 
@@ -176,7 +176,7 @@ def answer_of(exc: RemoteError) -> str:
 
 
 def with_answer(step: StepView, result: StepResult, answer: str) -> StepResult:
-    """Add the answer to the request to a result that is not as requested: it may explain it."""
+    """Add the response of the request to an unexpected result: it may explain it."""
     needs_grace = step.step.flags_of(result.code).needs_grace
     if not answer or (result.state == "DONE" and not needs_grace):
         return result
@@ -184,14 +184,14 @@ def with_answer(step: StepView, result: StepResult, answer: str) -> StepResult:
 
 
 def _heard(step: StepView) -> str:
-    """Return what an earlier ending of the step says of the request's answer."""
+    """Return the response recorded in an earlier result of the step."""
     sentence = step.result.sentence if step.result else ""
     _, prefix, words = sentence.partition(_ANSWER)
     return prefix + words
 
 
 def _seen_before(step: StepView) -> Observation:
-    """What was seen at the intent; without it, what the step names as its precondition.
+    """Return the state observed at the intent, else the step's precondition.
 
     Of what was seen unassigned since, the owner is left out: the same one may have it again.
     """

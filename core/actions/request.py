@@ -40,7 +40,7 @@ MAX_CANARY_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """What the configuration of a cluster allows runs; see ``[clusters.apply]``."""
+    """Limits of runs in a cluster's configuration; see ``[clusters.apply]``."""
 
     pace_per_min: float
     max_failures: int
@@ -109,7 +109,7 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
 
 
 def reason_of(text: str) -> str:
-    """Return the reason as it is recorded: one line that a terminal shows and never obeys.
+    """Return the reason as recorded: one line without terminal control characters.
 
     Raises:
         InputError: There is none.

@@ -55,7 +55,7 @@ def run_id_at(moment: datetime, salt: str) -> RunId:
 
 
 def fold(entries: Iterable[Entry], onto: RunView | None = None) -> RunView:
-    """Return what is known of a run.
+    """Return the state of a run.
 
     Args:
         entries: Entries of one run in order, from its request on; with ``onto``: those after it.
@@ -102,7 +102,7 @@ def _begun(entry: Entry) -> RunView:
 
 
 def _author(record: Record, identity: Identity | None) -> Identity:
-    """Return who wrote a request; earlier versions recorded the name only."""
+    """Return the author of a request; earlier versions recorded only the name."""
     return identity or Identity(name=record.actor)
 
 
@@ -141,7 +141,7 @@ def _disregarded(view: RunView, entry: Entry) -> RunView:
 
 
 def _is_void(view: RunView, record: Record) -> bool:
-    """Whether a worker wrote it that had lost the run: another one had claimed it before.
+    """Whether its worker had lost the run because another one had claimed it.
 
     A worker that slept through the end of its lease finds that claim when it reads back what it
     wrote, and stops before it sends anything; the steps are the other one's. After the end, whoever

@@ -220,7 +220,7 @@ class Session:
 
     @property
     def is_to_leave(self) -> bool:
-        """Whether this process shuts down and has observed the step under way for long enough."""
+        """Whether this process shuts down and has observed the step in progress for long enough."""
         return self.ports.clock.monotonic() - self._ends_since_s >= LEAVE_AFTER_S
 
     def is_given_up(self) -> bool:
@@ -274,7 +274,7 @@ class Session:
 
     @property
     def is_answering(self) -> bool:
-        """Whether the cluster answered when it was read last."""
+        """Whether the cluster answered the latest read."""
         return self._unreadable_since_s is None and not self._was_given_up
 
     def hold(self, seconds: float) -> None:
@@ -283,7 +283,7 @@ class Session:
         self.ports.clock.hold(seconds)
 
     def is_due(self, index: int, every_s: float) -> bool:
-        """Note a look at a step, unless the last one was less than ``every_s`` ago."""
+        """Note an observation of a step, unless the last one was less than ``every_s`` ago."""
         now_s = self.ports.clock.monotonic()
         if now_s - self._looked_at_s.get(index, -math.inf) < every_s:
             return False
@@ -306,7 +306,7 @@ class Session:
         return now_s - self._lacking_since_s >= for_s
 
     def could_read(self) -> None:
-        """Note that the cluster answered."""
+        """Return whether an entry is a copy of an earlier one: a signature is valid once."""
         self._unreadable_since_s = None
         self._was_given_up = False
         self._moment_ends_s = math.inf

@@ -16,7 +16,7 @@ from core.step import Step
 
 
 def cannot_be_restored(step: Step, seen: Observation) -> Refusal | None:
-    """Return why a step may not change a setting temporarily: it could not be restored."""
+    """Return the refusal of a temporary setting that could not be restored, or ``None``."""
     if step.temporary_value is None or seen.value is not None:
         return None
     return Refusal(

@@ -54,7 +54,7 @@ def reason_of_undo(view: RunView) -> str:
 
 
 def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagnostic]:
-    """Yield what an undo of a run does not bring back, a sentence for each kind of step.
+    """Yield the effects of a run that an undo does not revert, one sentence per kind of step.
 
     Args:
         view: The run.
@@ -69,7 +69,7 @@ def left_behind(view: RunView, *, is_moved_back: bool = False) -> Iterator[Diagn
 def left_moved(
     run_id: str, what: str, began_at: datetime, *, back: int = 0, is_asked: bool = False
 ) -> Diagnostic:
-    """Return what is elsewhere than when a run began.
+    """Return the objects that moved since a run began.
 
     Args:
         run_id: The run.
@@ -87,8 +87,8 @@ def left_moved(
     return Diagnostic(
         severity="info",
         code=MOVED,
-        sentence=f"{head}: the undo does not move them back.",
-        hint=f"To move them back: `trimtab undo {run_id} --with-moves`, or the switch on the "
+        sentence=f"{head}. The undo does not revert them.",
+        hint=f"To revert them: `trimtab undo {run_id} --with-moves`, or the switch on the "
         "Undo page.",
     )
 
@@ -123,14 +123,14 @@ def not_in_plan(count: int, thing: str, max_moves: int) -> Iterator[Diagnostic]:
         yield Diagnostic(
             severity="warning",
             code="undo_too_many",
-            sentence=f"One plan has at most {max_moves:,} moves back: {pluralize(count, thing)} "
-            "more could be moved back.",
+            sentence=f"A plan can revert at most {max_moves:,} moves; {pluralize(count, thing)} "
+            "more can be reverted.",
             hint="Apply this plan, then undo the run again with moves.",
         )
 
 
 def left_unknown(view: RunView) -> Iterator[Diagnostic]:
-    """Yield that it is unknown what moved since a run began, if something may have."""
+    """Yield a note if moves since a run began are unknown."""
     if not any(one.step.lets_others_move for one in view.steps if one.state == "DONE"):
         return
     yield Diagnostic(
@@ -143,7 +143,7 @@ def left_unknown(view: RunView) -> Iterator[Diagnostic]:
 def not_brought_back(
     plan: Plan, severities: tuple[DiagnosticSeverity, ...] = ("warning", "info")
 ) -> list[str]:
-    """Return what an undo does not bring back, one sentence each; nothing of any other plan.
+    """Return the effects that an undo does not revert, one sentence each; empty for other plans.
 
     Args:
         plan: The plan that undoes a run.
@@ -162,7 +162,7 @@ def not_brought_back(
 
 
 def is_left(item: Diagnostic) -> bool:
-    """Return whether a finding is one of :func:`not_brought_back` and no warning."""
+    """Return whether a finding is a :func:`not_brought_back` note and not a warning."""
     return item.code in (LEFT, MOVED)
 
 
@@ -170,5 +170,5 @@ def is_left(item: Diagnostic) -> bool:
 
 
 def began_at(view: RunView) -> datetime:
-    """Return when a run began its first step; of one that began none, when it was requested."""
+    """Return the start of a run's first step, else the time of its request."""
     return min((one.begun_at for one in view.steps if one.begun_at), default=view.requested_at)

@@ -34,8 +34,8 @@ class StepView:
         index: Place in the plan, from 0.
         step: The step itself.
         state: Its state.
-        before: What was seen when it was begun; ``None``: it was not.
-        result: What became of it; ``None``: nothing yet.
+        before: What was seen when it was begun; ``None`` if it was not.
+        result: What became of it; ``None`` if pending.
         begun_at: When the intent was written, aware UTC.
         ended_at: When the (latest) ending was written.
         took_ms: From the intent to the visible effect.
@@ -60,7 +60,7 @@ class StepView:
 
     @property
     def attempt(self) -> int:
-        """Which attempt it is, from 1."""
+        """Attempt number, from 1."""
         return 1 + len(self.reopened)
 
     @property
@@ -71,7 +71,7 @@ class StepView:
 
     @property
     def unserved(self) -> str:
-        """Why no server serves its subject, though clients used it; empty: that is not so."""
+        """Reason its subject is unserved although clients used it, or ""."""
         if self.result is None or self.state not in ("FAILED", "UNKNOWN"):
             return ""
         return self.step.flags_of(self.result.code).unserved
@@ -89,7 +89,7 @@ class ControlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What another person said to a run that needs approval, and when (aware UTC)."""
+    """Review of a run that needs approval, with its time (aware UTC)."""
 
     is_approved: bool
     decided_by: str
@@ -103,11 +103,11 @@ class SettingView:
 
     Attributes:
         key: Upstream key.
-        before: Its dynamic value before; ``None``: it had none.
+        before: Its dynamic value before; ``None`` if it had none.
         during: Its value during the run, the latest.
         earlier: Values that the run gave it before that one.
         is_changed: The change was made; otherwise only the intent is on record.
-        result: How it was left; ``None``: not tried yet.
+        result: How it was left; ``None`` if not tried yet.
         sentence: The same for people.
         set_again: Why it was set once more during the run, one sentence each time.
     """
@@ -131,7 +131,7 @@ class SettingView:
         return is_same_value(value, self.before)
 
     def is_ours(self, value: str | None) -> bool:
-        """Return whether the run gave it this value; where servers differ, at least on some."""
+        """Return whether the run set this value; where servers differ, at least on some."""
         return is_known_value(value, self.before, (self.during, *self.earlier))
 
     def is_known(self, value: str | None) -> bool:
@@ -161,11 +161,11 @@ class RunView:
         takeovers: How often another worker had to go on with it.
         steps: In the plan's order.
         control: The latest control request of a person; ``None`` if there is none.
-        decision: Whether another person approved or rejected it; ``None``: neither.
+        decision: Whether another person approved or rejected it; ``None`` if neither.
         resumed_over: Places of steps that left something unserved when a person resumed the run.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
-        purpose: Whether what it is for held at the end; ``None``: not checked.
+        purpose: Whether what it is for held at the end; ``None`` if not checked.
         measured: The result.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.
@@ -213,7 +213,7 @@ class RunView:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing more will be begun."""
+        """Whether no further step will start."""
         return self.state in ENDED_RUNS
 
     @property
@@ -236,7 +236,7 @@ class RunView:
 
     @property
     def temporary_values(self) -> Mapping[str, str]:
-        """What is to be set while the run acts: by key, what its latest step made of it."""
+        """Temporary settings of the run: by key, the result of its latest step."""
         done = (step.step for step in self.steps if step.state == "DONE")
         return {
             step.subject: step.temporary_value for step in done if step.temporary_value is not None
@@ -264,7 +264,7 @@ class RunView:
 
     @property
     def unassigned(self) -> tuple[str, ...]:
-        """What no server serves after the run: as measured, before that by its steps."""
+        """Unserved subjects after the run: as measured, before that by its steps."""
         measured = self.measured
         if measured is None or measured.unassigned is None:
             return tuple(step.step.subject for step in self.unserved)
@@ -277,12 +277,12 @@ class RunView:
 
     @property
     def counts(self) -> Mapping[StepState, int]:
-        """How many steps are in each state; states without any are left out."""
+        """Number of steps per state; states without steps are omitted."""
         return Counter(step.state for step in self.steps)
 
     @property
     def differing(self) -> Mapping[str, int]:
-        """How many steps were done, but not as requested, by what became of their subjects."""
+        """Number of steps that ended differently than requested, by result."""
         done = (step for step in self.steps if step.state == "DONE" and step.result is not None)
         words = (step.step.flags_of(step.result.code).differs for step in done if step.result)
         return Counter(word for word in words if word)

@@ -9,7 +9,7 @@ from core.units import format_age
 
 
 def as_executed(view: RunView, index: int) -> Step:
-    """Return a step of a run as it is executed, with what earlier steps have observed.
+    """Return a step as it is executed, with the observations of earlier steps.
 
     Args:
         view: The run.
@@ -20,7 +20,7 @@ def as_executed(view: RunView, index: int) -> Step:
 
 
 def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> StepResult:
-    """Return how a wait ends whose time is up.
+    """Return the result of a wait that timed out.
 
     Args:
         wait: What it waited for.
@@ -39,7 +39,7 @@ def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> 
 
 
 def gone_on(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> StepResult:
-    """Return how a wait ends whose time is up where the run goes on without the state.
+    """Return the result of a timed-out wait after which the run continues.
 
     Args:
         wait: What it waited for.

@@ -20,10 +20,10 @@ class Window:
         kind: ``freeze``: nothing is changed in it; ``maintenance``: only in one of these is
             anything changed.
         reason: For people.
-        starts: Of one that is once; ``None``: since ever.
-        ends: Of one that is once; ``None``: for ever.
+        starts: Of one that is once; ``None`` if unlimited.
+        ends: Of one that is once; ``None`` if endless.
         days: Of a weekly one: the days on which it starts, Monday is 0; empty: every day.
-        from_min: Of a weekly one: minutes after midnight; ``None``: it is not weekly.
+        from_min: Of a weekly one: minutes after midnight; ``None`` if not weekly.
         until_min: The same of its end; not after ``from_min``: on the next day.
     """
 
@@ -36,7 +36,7 @@ class Window:
     until_min: int = 0
 
     def covers(self, now: datetime) -> bool:
-        """Return whether a moment (aware UTC) is in it."""
+        """Return whether it contains a moment (aware UTC)."""
         if (self.starts and now < self.starts) or (self.ends and now >= self.ends):
             return False
         if self.from_min is None:
@@ -52,7 +52,7 @@ class Window:
 
 
 def window_refusal(windows: Sequence[Window], cluster: str, now: datetime) -> Refusal | None:
-    """Return why nothing may be changed on a cluster now; ``None``: it may.
+    """Return the refusal outside change windows, or ``None`` if changes are allowed.
 
     Args:
         windows: Of the cluster.

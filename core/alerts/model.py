@@ -17,7 +17,7 @@ AlertState = Literal["pending", "firing", "resolved"]
 
 
 class AlertKey(NamedTuple):
-    """What distinguishes alerts: the rule, the cluster, and the subject within it; or empty."""
+    """Identity of an alert: rule, cluster, and subject within it or ""."""
 
     rule: str
     cluster: str
@@ -26,7 +26,7 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """From when on a person is told; minutes are how long it must have lasted.
+    """Alert thresholds; minutes are the min duration of the condition.
 
     Attributes:
         deviation_ratio: ``(max - mean) / mean`` of traffic, or of the primaries of nodes; ``None``:
@@ -54,12 +54,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one cluster at a moment.
+    """Facts about one cluster at a moment.
 
     Attributes:
         cluster: Its name.
         now: Aware UTC.
-        taken_at: Of the newest snapshot; ``None``: there is none.
+        taken_at: Of the newest snapshot; ``None`` if there is none.
         gauges: Figures of it.
         findings: Of it.
         runs: The latest runs, newest first.
@@ -79,7 +79,7 @@ class Facts:
     target_ratio: float = 0.2
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> float | None:
-        """Return a figure of the snapshot; ``None``: it has none."""
+        """Return a value of the snapshot, or ``None`` if it has none."""
         for one in self.gauges:
             if one.name == name and labels.items() <= dict(one.labels).items():
                 return one.value
@@ -134,7 +134,7 @@ class Alert:
         sentence: As of the latest look.
         hint: What to do.
         since: Since when it holds, aware UTC.
-        told_at: When its present state was told last; ``None``: it has to be told.
+        told_at: When its present state was told last; ``None`` if it has to be told.
         ended_at: When it ceased to hold.
         measured: The value of the latest look, with its unit; empty: it is no number.
         limit: What the value is measured against, with its unit; empty: nothing.
@@ -153,7 +153,7 @@ class Alert:
 
     @property
     def sent_at(self) -> datetime | None:
-        """When a target got its present state last; ``None``: none did."""
+        """When a target got its present state last; ``None`` if none did."""
         # one that ends before it was sent has told_at = ended_at: its end is not sent either
         return None if self.told_at == self.ended_at else self.told_at
 
@@ -179,7 +179,7 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """Alerts that nobody is told of for a while.
+    """Silenced alerts.
 
     Attributes:
         number: Its number.

@@ -13,7 +13,7 @@ from core.alerts.rules import RULES
 def looked(
     known: Mapping[AlertKey, Alert], facts: Iterable[Facts], limits: Limits
 ) -> dict[AlertKey, Alert]:
-    """Return the alerts after a look at some clusters.
+    """Return the alerts after an evaluation of some clusters.
 
     Args:
         known: The alerts before it. Those of clusters that were not looked at stay as they are.
@@ -60,7 +60,7 @@ def looked(
 
 
 def _over(alert: Alert, now: datetime) -> Alert | None:
-    """Return an alert that does not hold any more; ``None``: it is forgotten.
+    """Return the resolved state of an alert that no longer holds, or ``None`` to drop it.
 
     The end of one that was never told, for it was silenced, is not told either.
     """
@@ -74,7 +74,7 @@ def _over(alert: Alert, now: datetime) -> Alert | None:
 def to_tell(
     alerts: Iterable[Alert], silences: Iterable[Silence], now: datetime, repeat: timedelta
 ) -> dict[str, list[Alert]]:
-    """Return what is to be told now, by cluster: one message for all of a cluster.
+    """Return the due notifications, one per cluster.
 
     Args:
         alerts: As they stand.

@@ -46,7 +46,7 @@ def _unhealthy(facts: Facts, _: Limits) -> Iterator[Condition]:
     if count and not is_error:
         yield Condition(
             "",
-            f"{pluralize(int(count), 'partition')} {'is' if count == 1 else 'are'} unhealthy.",
+            f"{pluralize(int(count), 'unhealthy partition')}.",
             f"Run: trimtab pegasus health {facts.cluster}",
             measured=pluralize(int(count), "partition"),
             limit="0",

@@ -17,7 +17,7 @@ _MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustable:
-    """What of a rule can be changed.
+    """Adjustable fields of a rule.
 
     Attributes:
         threshold: Field of :class:`Limits` that a value is compared with; empty: it has none.
@@ -50,12 +50,12 @@ FIELDS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdChange:
-    """One change of a threshold, as it is recorded.
+    """One recorded change of a threshold.
 
     Attributes:
         at: When, aware UTC.
         field: Of :class:`Limits`.
-        value: The new one; ``None``: as configured again.
+        value: The new one; ``None`` to reset it.
         by: Who.
         reason: Why.
     """
@@ -72,8 +72,8 @@ def requested(rule: str, threshold: float | None, minutes: float | None) -> dict
 
     Args:
         rule: Code of the rule.
-        threshold: In the unit of the rule; ``None``: it stays.
-        minutes: That the condition must hold; ``None``: they stay.
+        threshold: In the unit of the rule; ``None`` if it stays.
+        minutes: That the condition must hold; ``None`` if they stay.
     Raises:
         UnknownNameError: No such rule, or none with thresholds.
         InputError: Nothing is to change, the rule does not have it, or it is no such number.
@@ -82,14 +82,22 @@ def requested(rule: str, threshold: float | None, minutes: float | None) -> dict
     one = ADJUSTABLE[rule]
     found: dict[str, float] = {}
     if threshold is not None:
-        _check(one.threshold, f"Alert {rule} has no threshold.", "Give --minutes instead.")
-        _check(0 < threshold <= _MAX, f"{threshold:g} is no threshold.", "Give a number above 0.")
+        _check(one.threshold, f"Alert {rule} has no threshold.", "Use --minutes.")
+        _check(
+            0 < threshold <= _MAX,
+            f"{threshold:g} is not a valid threshold.",
+            "Specify a number above 0.",
+        )
         found[one.threshold] = threshold / 100 if one.unit == "%" else threshold
     if minutes is not None:
-        _check(one.minutes, f"Alert {rule} has no minutes.", "Give --threshold instead.")
-        _check(0 <= minutes <= _MAX, f"{minutes:g} min is no time.", "Give 0 or more minutes.")
+        _check(one.minutes, f"Alert {rule} has no minutes.", "Use --threshold.")
+        _check(
+            0 <= minutes <= _MAX,
+            f"{minutes:g} min is not a valid duration.",
+            "Specify 0 or more minutes.",
+        )
         found[one.minutes] = minutes
-    _check(found, "Nothing is to change.", "Give --threshold, --minutes or --reset.")
+    _check(found, "Nothing to change.", "Specify --threshold, --minutes or --reset.")
     return found
 
 
@@ -125,7 +133,7 @@ def effective(configured: Limits, changes: Iterable[ThresholdChange]) -> Limits:
 
 
 def differences(before: Limits, after: Limits) -> list[tuple[str, str, str]]:
-    """Return what a change does: field, value before and after, as people read them."""
+    """Return the fields that a change affects, with formatted values before and after."""
     return [
         (name, describe(before, name), describe(after, name))
         for name in FIELDS

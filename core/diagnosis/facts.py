@@ -22,8 +22,8 @@ _AFTER_PROVEN: Final = ("load", "settings", "policies")
 contradicts another one is seldom what makes the load uneven."""
 
 
-class Explained(NamedTuple):
-    """Which findings of a system need no cause of their own.
+class ExplainedFindings(NamedTuple):
+    """Findings of a system that need no cause of their own.
 
     Attributes:
         symptoms: Codes of findings that are the problem itself, never its cause.
@@ -41,7 +41,7 @@ class Explained(NamedTuple):
 
 
 def with_facts(
-    proven: Iterable[Cause], verdict: Verdict, explained: Explained
+    proven: Iterable[Cause], verdict: Verdict, explained: ExplainedFindings
 ) -> tuple[Cause, ...]:
     """Return the proven causes and the facts of a verdict, the first to act on first.
 
@@ -67,7 +67,7 @@ def with_facts(
 
 
 def headline(causes: Sequence[Cause], load: str) -> str:
-    """Return what is wrong: facts and the sentence about load, in the order of the causes.
+    """Return the problems: facts and the sentence about load, in the order of the causes.
 
     Args:
         causes: The first to act on first.
@@ -80,7 +80,7 @@ def headline(causes: Sequence[Cause], load: str) -> str:
 
 
 def fact_headline(causes: Iterable[Cause]) -> str:
-    """Return what the facts among causes are: ``1 error: Bundles are refused.``; blank: none."""
+    """Return the summary of facts among causes: ``1 error: Bundles are refused.``, or ""."""
     facts = [one for one in causes if one.effect is None and one.title]
     if not facts:
         return ""
@@ -133,7 +133,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Cause:
+def _with_severity(cause: Cause, verdict: Verdict, explained: ExplainedFindings) -> Cause:
     """Return a proven cause with the severity and the cost of the findings that it explains."""
     mine = [one for one in verdict.problems if _explains(cause, one, explained)]
     if cause.effect is None or not cause.effect.is_more_complete or not mine:
@@ -149,7 +149,7 @@ def _with_severity(cause: Cause, verdict: Verdict, explained: Explained) -> Caus
     )
 
 
-def _explains(cause: Cause, finding: Finding, explained: Explained) -> bool:
+def _explains(cause: Cause, finding: Finding, explained: ExplainedFindings) -> bool:
     if finding.code == cause.code or finding.code in explained.by_cause.get(cause.code, ()):
         return True
     if finding.code in explained.by_object.get(cause.code, ()):

@@ -33,13 +33,13 @@ EVEN_RATIO: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the cluster's own balancer ends, simulated.
+    """Simulated end of the cluster's own balancer.
 
     Attributes:
         moves: Bundles or replicas that moved, in all rounds.
         returned: Of these, moves back to where one had been.
         deviation: Farthest distance of a server's load from the mean at the end, share of the mean;
-            ``None``: unknown.
+            ``None`` if unknown.
         converges: Whether nothing moves any more, however long one waits; in a simulation that is
             too short for that, whether nothing has moved back.
         rounds: Rounds until then, or all that were simulated.
@@ -57,33 +57,33 @@ class Outcome:
 
     @property
     def is_mostly_idle(self) -> bool:
-        """Whether most of the moves are of bundles without traffic."""
+        """Whether most moves are of bundles without traffic."""
         return self.idle_moves > MAX_IDLE and 2 * self.idle_moves > self.moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a fix changes: the outcome without it and with it, both simulated from this snapshot."""
+    """Effect of a fix: the outcome without and with it, both simulated from this snapshot."""
 
     before: Outcome
     after: Outcome
 
     @property
     def gain(self) -> float:
-        """How much smaller the deviation ends, share of the mean; below zero: larger."""
+        """Reduction of the final deviation, share of the mean; negative if it increases."""
         if self.before.deviation is None or self.after.deviation is None:
             return 0.0
         return self.before.deviation - self.after.deviation
 
     @property
     def is_more_even(self) -> bool:
-        """Whether the deviation ends smaller by more than noise."""
+        """Whether the final deviation is lower by more than noise."""
         known = self.before.deviation or 0.0
         return self.gain >= MIN_GAIN_RATIO and self.gain >= MIN_GAIN_SHARE * known
 
     @property
     def is_harmful(self) -> bool:
-        """Whether the fix must not be recommended: it ends less complete, less even, or never."""
+        """Whether the fix must not be recommended: less complete, less even, or not converging."""
         if self.after.missing > self.before.missing:
             return True
         if not self.after.converges and (self.before.converges or not self.is_more_complete):
@@ -92,7 +92,7 @@ class Effect:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it ends less complete or less even than without, or never where that ended."""
+        """Whether the outcome is less complete or less even, or does not converge where it did."""
         if self.after.missing > self.before.missing:
             return True
         if self.before.converges and not self.after.converges:
@@ -106,7 +106,7 @@ class Effect:
 
     @property
     def is_calmer(self) -> bool:
-        """Whether it converges where it did not, or fewer moves are in vain, with none added."""
+        """Whether it converges where it did not, or has fewer useless moves without extra ones."""
         before, after = self.before, self.after
         if after.converges and not before.converges:
             return True
@@ -152,22 +152,22 @@ class Effect:
 
 
 def effect_sentence(effect: Effect) -> str:
-    """Return what a change makes of the cluster, one sentence, with a warning where it is worse."""
+    """Return the effect of a change as one sentence, with a warning if it is worse."""
     before, after = effect.before, effect.after
     moves = pluralize(after.moves, "move")
     if after.returned:
-        moves += f", {after.returned:,} of them back"
+        moves += f", {after.returned:,} returned"
     end = f"deviation {format_ratio(before.deviation)} to {format_ratio(after.deviation)}, {moves}"
     if not effect.is_harmful:
         return f"Simulated: {end}{'' if after.converges else '; it does not converge'}."
     if not after.converges:
-        return f"Not recommended: simulated, it does not converge ({end})."
-    return f"Not recommended: simulated, the cluster ends less even ({end})."
+        return f"Not recommended: the simulation does not converge ({end})."
+    return f"Not recommended: the simulation ends with a higher deviation ({end})."
 
 
 def _words(outcome: Outcome) -> str:
     end = "" if outcome.converges else ", does not converge"
-    returned = f" ({outcome.returned:,} back)" if outcome.returned else ""
+    returned = f" ({outcome.returned:,} returned)" if outcome.returned else ""
     missing = f", {outcome.missing:,} incomplete" if outcome.missing else ""
     moves = pluralize(outcome.moves, "move")
     return f"{format_ratio(outcome.deviation)} with {moves}{returned}{missing}{end}"
@@ -182,10 +182,10 @@ class Cause:
         keys: Settings concerned, the deciding one first, upstream names.
         objects: What it is about: brokers, bundles, nodes, partitions, policies.
         summary: One short sentence: the cause, with the value measured and the limit.
-        effect: What the fix changes; ``None``: a fact, which has no effect on balance.
+        effect: What the fix changes; ``None`` for a fact, which has no effect on balance.
         fix: Settings and configuration lines.
         hint: What to do, one sentence.
-        measured: The value that decides, in ``unit``; ``None``: no number does.
+        measured: The value that decides, in ``unit``; ``None`` if no number does.
         threshold: What it is compared with.
         unit: Of both.
         severity: Of a fact, or of the findings that a proven cause explains.
@@ -244,7 +244,7 @@ class Diagnosis:
         refuted: Changes that help, but not with every random placement.
         notes: What was assumed, and what could not be judged.
         target_ratio: Deviation that is even enough, of the system.
-        verdict: On the whole cluster; ``None``: only load was examined, under assumed settings.
+        verdict: On the whole cluster; ``None`` if only load was examined, under assumed settings.
         outlook: Where the balancer ends by itself, one sentence; empty: not simulated.
         seconds: The time that the simulations had.
     """
@@ -265,18 +265,18 @@ class Diagnosis:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every change was tried."""
+        """Whether every change was simulated."""
         return not self.untried and not self.untried_pairs
 
     @property
     def is_clear(self) -> bool:
-        """Whether an all-clear may be given for what was examined."""
+        """Whether the examined areas are clear."""
         is_open = self.verdict is not None and not self.verdict.is_clear
         return not self.problem and not self.causes and not is_open
 
     @property
     def progress(self) -> str:
-        """How far the search is; empty: every change was simulated."""
+        """Progress of the search; "" if every change was simulated."""
         if self.untried:
             total = pluralize(self.tried + self.untried, "change")
             return f"{self.untried:,} of {total} not simulated"
@@ -291,7 +291,7 @@ class Diagnosis:
 
     @property
     def answer(self) -> str:
-        """What is wrong, and how far the search went, for a person."""
+        """Problem and search progress as text."""
         if not self.problem and not self.causes:
             return self._without_cause
         if self.causes:
@@ -299,25 +299,24 @@ class Diagnosis:
             late = f"{counted}; {self.progress}." if self.progress else ""
             return " ".join(filter(None, (self.problem, self._short_of_even(), late)))
         if self.refuted:
-            verb = "helps" if self.refuted == 1 else "help"
             late = f"; {self.progress}" if self.progress else ""
             return (
-                f"{self.problem} {pluralize(self.refuted, 'change')} {verb} with some random "
+                f"{self.problem} {pluralize(self.refuted, 'change')} effective with some random "
                 f"placements, none with all{late}."
             )
         if self.progress:
             if not self.tried:
-                late = f"None of {pluralize(self.untried, 'change')} was simulated to the end"
+                late = f"No simulation of {pluralize(self.untried, 'change')} finished"
                 return f"{self.problem} {late}: time limit reached."
             return f"{self.problem} No cause found yet: {self.progress}."
-        return f"{self.problem} No single setting changes this: {self.tried:,} changes were tried."
+        return f"{self.problem} No single setting changes this ({self.tried:,} changes simulated)."
 
     @property
     def _without_cause(self) -> str:
         """Return the verdict; an all-clear names its scope."""
         late = f"{self.progress}." if self.progress else ""
         if self.verdict is None:
-            return " ".join(filter(None, ("No problem of load found.", late)))
+            return " ".join(filter(None, ("No load problem found.", late)))
         found = self.verdict.problems
         if self.verdict.is_clear:
             return " ".join(filter(None, (self.verdict.headline, self.verdict.scope, late)))
@@ -325,11 +324,11 @@ class Diagnosis:
         return " ".join(filter(None, parts))
 
     def _short_of_even(self) -> str:
-        """Return that no fix alone evens the load out, with the best of them."""
+        """Return the note that no single fix is sufficient, with the best of them."""
         effects = [one.effect for one in self.causes if one.effect is not None]
         ends = [one.after.deviation for one in effects if not one.is_more_complete]
         best = min((end for end in ends if end is not None), default=0.0)
         if None in ends or best <= self.target_ratio:
             return ""
-        alone = "The fix" if len(ends) == 1 else "No fix alone is enough: the best"
+        alone = "The fix" if len(ends) == 1 else "No single fix is sufficient: the best"
         return f"{alone} ends at {format_ratio(best)} (target: {format_ratio(self.target_ratio)})."

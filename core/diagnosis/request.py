@@ -15,15 +15,19 @@ of 12 brokers with 600 bundles ends within half of it, pairs of changes included
 class DiagnoseRequest(Request, frozen=True, kw_only=True):
     """Name what hurts clients, and the causes of uneven load, each proven by simulation."""
 
-    broker: Annotated[str | None, param("Why this broker is relieved or not", metavar="B")] = None
-    bundle: Annotated[str | None, param("Why this bundle moves or not", metavar="B")] = None
+    broker: Annotated[
+        str | None, param("Explain the shedding decision of this broker", metavar="B")
+    ] = None
+    bundle: Annotated[
+        str | None, param("Explain the shedding decision of this bundle", metavar="B")
+    ] = None
     node: Annotated[
         str | None,
-        param("Why this Pegasus node, or partition (app.index), is as it is", metavar="N"),
+        param("Explain this Pegasus node or partition (app.index)", metavar="N"),
     ] = None
     seconds: Annotated[
         float,
-        param("Time for simulations, seconds; 0: 30", ge=0.0, le=3_600.0),
+        param("Time limit of simulations (s); 0: 30", ge=0.0, le=3_600.0),
     ] = 0.0
 
     @property
@@ -39,7 +43,7 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
         """
         if sum(name is not None for name in (self.broker, self.bundle, self.node)) > 1:
             raise InputError(
-                "A diagnosis is about one object, and several are named: "
+                "A diagnosis has one object, but several are specified: "
                 + ", ".join(
                     f"--{option} {name}"
                     for option, name in (
@@ -50,6 +54,6 @@ class DiagnoseRequest(Request, frozen=True, kw_only=True):
                     if name is not None
                 )
                 + ".",
-                hint="Give one of --broker, --bundle and --node.",
+                hint="Specify one of --broker, --bundle and --node.",
             )
         return self

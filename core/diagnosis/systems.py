@@ -43,11 +43,11 @@ class SystemDiagnosis(Protocol):
         ...
 
     def verdict(self, snapshot: Any) -> str:
-        """Return what the balancer would do next, one sentence."""
+        """Return the next action of the balancer, one sentence."""
         ...
 
     def why(self, snapshot: Any, name: str) -> str:
-        """Return why an object would move or stay, one sentence.
+        """Return the reason an object moves or stays, one sentence.
 
         Raises:
             UnknownNameError: It is not there.
@@ -55,7 +55,7 @@ class SystemDiagnosis(Protocol):
         ...
 
     def unevenness(self, snapshot: Any) -> float | None:
-        """Return how far the busiest server is above the mean, share of it; ``None``: unknown."""
+        """Return the max deviation of a server, share of the mean, or ``None`` if unknown."""
         ...
 
 
@@ -105,7 +105,7 @@ class _Pegasus:
         if request.broker is not None or request.bundle is not None:
             raise InputError(
                 f"{snapshot.manifest.cluster} is a Pegasus cluster; {option} is for Pulsar.",
-                hint="Give --node with a node (host:port) or a partition (app.index).",
+                hint="Specify a node (--node host:port) or a partition (app.index).",
             )
         is_partition = request.node is not None and is_gpid(request.node)
         return diagnose_pegasus(
@@ -136,15 +136,15 @@ SYSTEMS: Final[Mapping[str, SystemDiagnosis]] = {"pulsar": _Pulsar(), "pegasus":
 
 
 def system_of(kind: str) -> SystemDiagnosis:
-    """Return how a system is diagnosed.
+    """Return the diagnosis of a system.
 
     Raises:
         InputError: It has no diagnosis.
     """
     if kind not in SYSTEMS:
         raise InputError(
-            f"There is no diagnosis of {kind} clusters.",
-            hint=f"`trimtab health` has their findings; diagnosed are {', '.join(SYSTEMS)}.",
+            f"Diagnosis is not available for {kind} clusters.",
+            hint=f"Use `trimtab health`; diagnosis is available for {', '.join(SYSTEMS)}.",
         )
     return SYSTEMS[kind]
 

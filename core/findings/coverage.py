@@ -18,7 +18,7 @@ def coverage_of(manifest: Manifest) -> Iterator[Finding]:
             continue
         yield Finding(
             code="coverage",
-            title="Table was read in part",
+            title="Table is incomplete",
             measured=Quantity(coverage, "ratio"),
             limit=Quantity(1.0, "ratio"),
             severity="unknown",
@@ -29,12 +29,12 @@ def coverage_of(manifest: Manifest) -> Iterator[Finding]:
                 f"({format_ratio(coverage)}); the others are unknown."
             ),
             evidence={"rows": entry.rows, "expected": entry.expected, "source": entry.source},
-            hint="Look at the problems of the reading.",
+            hint="Check the problems of the snapshot.",
         )
 
 
 def problems_of(manifest: Manifest) -> Iterator[Finding]:
-    """What could not be read of any snapshot, gathered by its kind."""
+    """Read problems of any snapshot, grouped by kind."""
     gathered: dict[str, list[str]] = {}
     examples: dict[str, str] = {}
     for problem in manifest.problems:
@@ -46,12 +46,12 @@ def problems_of(manifest: Manifest) -> Iterator[Finding]:
         more = "" if count == 1 else f" And {count - 1} more of this kind."
         yield Finding(
             code="reading_problem",
-            title="Reading failed in part",
+            title="Capture failed in part",
             measured=Quantity(count, "problems" if count > 1 else "problem"),
             severity="unknown",
             subject_kind="cluster",
             subject=places[0] if count == 1 else "",
             sentence=f"{examples[code]}{more}",
             evidence={"problem": code, "count": count, "rows": places[:10]},
-            hint="`trimtab check` tries every endpoint and names fixes.",
+            hint="Run `trimtab check`: it tests every endpoint and lists fixes.",
         )

@@ -36,7 +36,7 @@ def run_rules(
         rules: In the order in which findings of one severity are listed.
         context: What every rule reads.
         limit: Findings of one code and rule that are listed; the rest is counted in one more.
-            ``None``: all are listed.
+            ``None`` if all are listed.
     Returns:
         Worst first, then in the order of the rules.
     """

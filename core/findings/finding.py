@@ -18,10 +18,10 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "unknown", "info"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What a fix sets.
+    """Values that a fix sets.
 
     Attributes:
-        wanted: Dynamic settings to set, ready for a plan; ``None``: reset to the default.
+        wanted: Dynamic settings to set, ready for a plan; ``None`` resets it to the default.
         lines: Lines for the servers' configuration file, each with a restart of them one by one.
         restart: Whether part of it takes effect only when a server starts.
     """
@@ -33,7 +33,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a problem costs clients now, counted; 0: nothing, or unknown.
+    """Current cost of a problem for clients; 0 for none or unknown.
 
     Attributes:
         bundles: Bundles (partitions of Pegasus) that clients cannot use, or reach by chance only.
@@ -65,7 +65,7 @@ FREE: Final = Cost()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing to look at.
+    """One problem or note.
 
     Attributes:
         code: Stable word of the rule's verdict.
@@ -78,7 +78,7 @@ class Finding:
         sentence: One sentence with its numbers.
         measured: What was found, where it is one number or value.
         limit: What ``measured`` should be, or should not pass.
-        since: When it began, where the snapshot has that; ``None``: it does not.
+        since: When it began, where the snapshot has that; ``None`` if it does not.
         evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
         hint: One sentence: what to do; empty when there is nothing to do.
         consequence: What follows from it, a sentence; empty where ``sentence`` has it.
@@ -118,7 +118,7 @@ class Finding:
 
     @property
     def is_rest(self) -> bool:
-        """Whether it counts what is not listed of its code; see ``engine.capped``."""
+        """Whether it counts the findings that are not listed; see ``engine.capped``."""
         return "more" in self.evidence
 
 
@@ -133,7 +133,7 @@ def overall_state(findings: Iterable[Finding]) -> State:
 
 
 def count_by_severity(findings: Iterable[Finding]) -> dict[Severity, int]:
-    """Return how many findings there are of each severity, worst first, zeros included."""
+    """Return the number of findings per severity, worst first, including zeros."""
     counts: dict[Severity, int] = dict.fromkeys(SEVERITIES, 0)
     for finding in findings:
         counts[finding.severity] += 1
@@ -149,4 +149,4 @@ def findings_sentence(findings: tuple[Finding, ...]) -> str:
         for severity, number in counts.items()
         if number
     ]
-    return ", ".join(parts) if parts else "nothing to report"
+    return ", ".join(parts) if parts else "no findings"

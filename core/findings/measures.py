@@ -37,7 +37,7 @@ class Spread:
         brokers: Broker ids in the order of the snapshot's rows.
         values: Shape ``(n_brokers,)``, same order; NaN where unknown.
         set_aside: Shape ``(n_brokers,)``: empty on purpose, so no part of mean and deviation;
-            ``None``: none is.
+            ``None`` if none is.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Spread:
         return value if np.isfinite(value) else None
 
     def share_of_top(self, count: int) -> float | None:
-        """Return which share of the total the ``count`` largest carry; ``None`` without a total."""
+        """Return the share of the ``count`` largest, or ``None`` without a total."""
         if not self.total:
             return None
         return float(self.values[list(self.ranked[:count])].sum()) / self.total

@@ -43,7 +43,7 @@ class Quantity:
     """A number with its unit, or a value of a setting.
 
     Attributes:
-        value: The number; a text for what is none; ``None``: unknown.
+        value: The number; a text for what is none; ``None`` if unknown.
         unit: One of :data:`FORMATS`, or what is counted, plural; empty: it counts the obvious.
     """
 

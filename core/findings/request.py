@@ -12,5 +12,5 @@ class HealthRequest(Request, frozen=True, kw_only=True):
 
     target: Annotated[
         Literal["cluster", "vivo", "tight", "transfer"],
-        param("Target for this question; cluster: target_percent of the configuration"),
+        param("Temporary target; cluster: target_percent of the configuration"),
     ] = "cluster"

@@ -32,7 +32,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is known about a cluster.
+    """Verdict on a cluster.
 
     Attributes:
         findings: Of every rule, the worst first.
@@ -55,11 +55,11 @@ class Verdict:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing at warning or above was found in what was examined."""
+        """Whether the examined areas have no finding at warning or above."""
         return not self.problems
 
     def elsewhere(self, areas: Collection[str]) -> str:
-        """Return what is open outside of some areas, one sentence; blank: nothing is.
+        """Return the open findings outside of some areas, one sentence, or "".
 
         Args:
             areas: Those that a page or command is about: it gives no all-clear for the others.
@@ -77,17 +77,17 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What was found, and what was examined."""
+        """Result and scope of the examination."""
         return f"{self.headline} {self.scope}"
 
     @property
     def headline(self) -> str:
-        """What was found."""
+        """Result of the examination."""
         return "No problem found." if self.is_clear else f"{findings_sentence(self.findings)}."
 
     @property
     def scope(self) -> str:
-        """What was examined and what was not, with the reasons."""
+        """Examined and unexamined areas, with the reasons."""
         seen = ", ".join(one.name for one in self.areas if not one.unexamined)
         lacks = [f"{one.name} ({one.unexamined})" for one in self.areas if one.unexamined]
         missed = "; ".join(lacks)

@@ -30,16 +30,16 @@ class Band:
 
     @property
     def slack(self) -> float:
-        """How far a load may be off by rounding."""
+        """Rounding tolerance of a load."""
         return EPSILON * max(abs(self.high), EPSILON)
 
     def violation(self, load: Floats) -> Floats:
-        """Return how far each load is outside; 0 or less inside."""
+        """Return the distance of each load to the band; 0 or less inside."""
         return np.maximum(load - self.high, self.low - load)
 
 
 class Balance:
-    """Where everything is now; starts as the fleet is.
+    """Current assignment; starts as the fleet.
 
     Attributes:
         used: ``(b, r)``.
@@ -74,18 +74,18 @@ class Balance:
         return np.concatenate([self.staying(broker), came])
 
     def may_come(self, brokers: Rows, bundles: Ints) -> Flags:
-        """Return whether brokers may have bundles: their own always, others by the constraints."""
+        """Return the broker-bundle eligibility mask; current owners are always eligible."""
         at_home = self.fleet.owner[bundles] == brokers
         return np.asarray(self.may_take(brokers, bundles) | at_home, np.bool_)
 
     def relocate(self, bundle: int, broker: int) -> None:
-        """Send a bundle somewhere else than so far; to its owner: it does not move at all."""
+        """Set another destination of a bundle; its owner cancels the move."""
         at = self.undo(bundle) if self.destination[bundle] >= 0 else None
         if broker != self.fleet.owner[bundle]:
             self.move(bundle, broker, at=at)
 
     def added_bytes(self, bundles: Ints, broker: Rows) -> Floats:
-        """Return how much more traffic moves in all once each bundle is sent to the broker."""
+        """Return the additional traffic moved if each bundle is sent to the broker."""
         moved = (self.destination[bundles] >= 0).astype(np.float64)
         moves = (self.fleet.owner[bundles] != broker).astype(np.float64)
         return np.asarray(self.fleet.bytes_per_s[bundles] * (moves - moved), np.float64)
@@ -102,7 +102,7 @@ class Balance:
         return np.asarray(self.fleet.amount[bundles] * self.fleet.scale[brokers], np.float64)
 
     def may_take(self, brokers: Rows, bundles: Ints) -> Flags:
-        """Return whether brokers may take bundles, by every hard constraint; both are broadcast."""
+        """Return the eligibility by every hard constraint; both arguments are broadcast."""
         fleet = self.fleet
         room = fleet.where.topic_room[brokers] - self._topics[brokers]
         allowed = fleet.where.allowed[fleet.kind[bundles], brokers]
@@ -147,7 +147,7 @@ class Balance:
 
 
 class _Arrivals:
-    """Which namespace of each anti-affinity group arrived at each place; one is enough."""
+    """Namespaces per anti-affinity group and place; one per place is enough."""
 
     def __init__(self, groups: int, places: int) -> None:
         self._namespace = np.full((groups, places), -1, np.int64)

@@ -31,10 +31,10 @@ _TOLERANCE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What holds for every plan.
+    """Bounds of every plan.
 
     Attributes:
-        least_bytes_per_s: Has to move at least; ``None``: nothing reaches the band.
+        least_bytes_per_s: Has to move at least; ``None`` if nothing reaches the band.
         min_peak: Load that the busiest broker cannot come below, measure's unit; 0: unknown.
         deviation_floor: Deviation that cannot be undercut, share of the mean.
     """
@@ -45,7 +45,7 @@ class Bounds:
 
 
 def find_bounds(fleet: Fleet, band: Band) -> Bounds:
-    """Return the bounds for a fleet as it is.
+    """Return the bounds of the current fleet.
 
     Args:
         fleet: As it is.
@@ -72,7 +72,7 @@ def find_bounds(fleet: Fleet, band: Band) -> Bounds:
 
 
 def _floor(fleet: Fleet, mean: float) -> float:
-    """What cannot leave a broker stays there, and the largest bundle has to be somewhere."""
+    """Return the load floor: immovable load stays, and the largest bundle must be somewhere."""
     if mean <= 0:
         return 0.0
     moving = np.bincount(fleet.owner, weights=fleet.bytes_per_s, minlength=fleet.load.size)
@@ -94,7 +94,7 @@ def _sum_bytes(fleet: Fleet, over: Floats, under: Floats) -> float:
 
 
 def _needs(fleet: Fleet, band: Band) -> tuple[Floats, Floats]:
-    """What each broker has to give and to get; rounding is no need."""
+    """Return the surplus and need of each broker, without rounding errors."""
     over = np.where(fleet.known, fleet.load - band.high, 0.0)
     under = np.where(fleet.known, band.low - fleet.load, 0.0)
     return (
@@ -175,11 +175,11 @@ class Transport:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is worth solving."""
+        """Whether it is small enough to solve."""
         return self.mass.size > 0 and 2 * self.mass.size <= MAX_VARIABLES
 
     def is_free(self, over: Floats) -> bool:
-        """Return whether everybody may take everything and has enough to give: sums say it all.
+        """Return whether all moves are eligible and sufficient, so that sums decide.
 
         Args:
             over: ``(n_known,)``: what each broker has to give, bytes/s.
@@ -188,7 +188,7 @@ class Transport:
         return bool(self.allowed.all() and has_enough.all())
 
     def min_flow(self, band: Band) -> float | None:
-        """Return the least traffic that has to move, bytes/s; ``None``: nothing does it."""
+        """Return the least traffic that has to move, bytes/s; ``None`` if nothing does it."""
         rows, limits = [self._net], [band.high / self.unit - self.load]
         if np.isfinite(band.low):
             rows.append(-self._net)
@@ -264,7 +264,7 @@ class Transport:
 
     @cached_property
     def _net(self) -> Any:
-        """What each broker has more than before."""
+        """Return the change of each broker's load."""
         _, left, _, right = self._flows
         return self._matrix(-self._sign, np.append(left, right), self.load.size)
 

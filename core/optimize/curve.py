@@ -80,7 +80,7 @@ def _apply(balance: Balance, used: Floats, load: Floats, bundle: int) -> None:
 def efficiency(
     balance: Balance, order: Sequence[int], relief: float | None
 ) -> tuple[CurvePoint, ...]:
-    """Return what the first k moves achieve and cost, from none to all."""
+    """Return gain and cost of the first k moves, from none to all."""
     fleet = balance.fleet
     used = fleet.used.copy()
     load = load_of(used)

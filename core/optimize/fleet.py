@@ -31,9 +31,9 @@ Held = Literal["broker_bound", "excluded", "recently_moved", "unknown"]
 HELD: Final[tuple[Held, ...]] = ("broker_bound", "excluded", "recently_moved", "unknown")
 HELD_WORDS: Final[dict[Held, str]] = {
     "broker_bound": "belongs to the broker itself (heartbeat, SLA)",
-    "excluded": "is in excluded namespaces",
-    "recently_moved": "moved a moment ago",
-    "unknown": "is in bundles without statistics",
+    "excluded": "is in an excluded namespace",
+    "recently_moved": "moved recently",
+    "unknown": "has no bundle statistics",
 }
 _MSGS_PER_POINT: Final = 1_000.0
 
@@ -109,7 +109,9 @@ def lay_out(
             ("producer_count", "consumer_count"),
         )
     )
-    fleet = _by_traffic(view, settings, request, Known(load.values, load.known, traffic, clients))
+    fleet = _by_traffic(
+        view, settings, request, KnownLoad(load.values, load.known, traffic, clients)
+    )
     if request.load_measure == "throughput":
         return fleet
     used, scale, amount = _usage_loads(snapshot, settings, fleet.rows)
@@ -121,12 +123,12 @@ def lay_out_view(view: LoadView, settings: EffectiveSettings, request: OptimizeR
     """Lay the load out as a leader has it, by throughput; the clients of bundles are unknown."""
     unknown = np.full(view.bundles.size, np.nan)
     known = np.isfinite(view.broker_throughput) & view.has_report
-    load = Known(view.broker_throughput, known, view.bundle_throughput, unknown)
+    load = KnownLoad(view.broker_throughput, known, view.bundle_throughput, unknown)
     return _by_traffic(view, settings, request, load)
 
 
-class Known(NamedTuple):
-    """What is known of the load: of each broker, and of each bundle.
+class KnownLoad(NamedTuple):
+    """Known load of each broker and each bundle.
 
     Attributes:
         values: ``(b,)``: load, bytes/s; for usage, which replaces it later, weighted ratio.
@@ -142,7 +144,7 @@ class Known(NamedTuple):
 
 
 def _by_traffic(
-    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: Known
+    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: KnownLoad
 ) -> Fleet:
     traffic, clients = load.traffic, load.clients
     where = find_destinations(view, settings, load.known)
@@ -176,7 +178,7 @@ def _by_traffic(
 def _held(
     view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, traffic: Floats
 ) -> Codes:
-    """Return why each bundle stays, as an index of :data:`HELD`; -1: it may move."""
+    """Return the reason each bundle stays, as an index of :data:`HELD`; -1 if movable."""
     reasons = np.full(view.bundles.size, -1, np.int32)
     reasons[~np.isfinite(traffic)] = HELD.index("unknown")
     moved = (view.reporter >= 0) & (view.owner >= 0) & (view.reporter != view.owner)
@@ -254,7 +256,7 @@ class Destinations:
 def find_destinations(
     view: LoadView, settings: EffectiveSettings, candidates: Flags
 ) -> Destinations:
-    """Return where each namespace's bundles may go.
+    """Return the eligible destinations of each namespace's bundles.
 
     Isolation policies, anti-affinity groups with failure domains, load-manager class, versions:
     the same masks that placement uses. Where placement would fall back to a broker that a filter

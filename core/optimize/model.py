@@ -35,7 +35,7 @@ class Move:
         source: Its owner.
         destination: Who shall have it.
         bytes_per_s: In plus out.
-        clients: Producers plus consumers that reconnect; ``None``: unknown.
+        clients: Producers plus consumers that reconnect; ``None`` if unknown.
         topics: Topics that are closed and opened again.
         msgs_per_s: In plus out.
         disruption: One point for each producer, consumer and topic and for each 1,000 msg/s;
@@ -56,7 +56,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """What the first ``moves`` moves of the plan achieve, and cost.
+    """Gain and cost of the first ``moves`` moves of the plan.
 
     Attributes:
         deviation: As in :class:`Proposal`.
@@ -74,7 +74,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What keeps one broker from the goal.
+    """Constraint that keeps one broker from the goal.
 
     Attributes:
         code: Stable word.
@@ -103,7 +103,7 @@ class Proposal:
         deviation_before: Farthest distance of a broker from the mean, share of the mean; with a
             relief line: how far the busiest broker is above it, share of the line.
         deviation_after: The same after all moves.
-        lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None``: it is proven
+        lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None`` if it is proven
             that no plan reaches it.
         deviation_floor: No plan comes below this: load that cannot move, and the largest bundle,
             which has to be somewhere.
@@ -140,7 +140,7 @@ class Proposal:
 
     @property
     def needed(self) -> int:
-        """How many of the moves bring the worst broker as near as all of them do.
+        """Number of moves with the same effect on the worst broker as all of them.
 
         All of them where the goal is reached, and where none lowers the max deviation: then what
         they do for the other brokers is all there is to gain.
@@ -158,7 +158,7 @@ class Proposal:
 
     @property
     def rest_gain(self) -> str:
-        """What the moves that are not needed would gain; empty: all are needed."""
+        """Effect of the moves that are not needed, or "" if all are needed."""
         rest = len(self.moves) - self.needed
         if not rest:
             return ""
@@ -169,10 +169,9 @@ class Proposal:
         moved = format_bytes_per_s(end.moved_bytes_per_s - start.moved_bytes_per_s)
         before, after = format_ratio(start.mean_deviation), format_ratio(end.mean_deviation)
         if before == after:
-            return f"{others} ({moved}, {clients}) would gain nothing."
-        verb = "lower" if end.mean_deviation < start.mean_deviation else "raise"
+            return f"{others} ({moved}, {clients}) would not change it."
         return (
-            f"{others} ({moved}, {clients}) would {verb} the mean deviation "
+            f"{others} ({moved}, {clients}) would change the mean deviation "
             f"from {before} to {after}."
         )
 

@@ -132,8 +132,8 @@ def _sentence(
     if verdict == "nothing_to_do":
         return f"Nothing to do: the max deviation from {mean} is {before}."
     if not moves:
-        return f"Nothing helps: the max deviation from {mean} is {before}, and no move is left."
-    return f"{_start(moves, verdict)} the max deviation from {mean} from {before} to {after}."
+        return f"No possible move: the max deviation from {mean} is {before}."
+    return f"{_start(moves, verdict)} max deviation from {mean} from {before} to {after}."
 
 
 def _of_relief(
@@ -145,21 +145,16 @@ def _of_relief(
     if verdict == "nothing_to_do":
         return f"Nothing to do: no broker's usage is above {limit}."
     if not moves:
-        return (
-            f"Nothing helps: the busiest broker is at {before}, above {limit}, and no move is left."
-        )
+        return f"No possible move: the busiest broker is at {before}, above {limit}."
     reached = after if verdict == "best_effort" else f"{limit} or less"
-    return f"{_start(moves, verdict)} the usage of the busiest broker from {before} to {reached}."
+    return f"{_start(moves, verdict)} max usage from {before} to {reached}."
 
 
 def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
     moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
     clients = sum(move.clients or 0 for move in moves)
-    start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
-    verb = "changes" if len(moves) == 1 else "change"
-    return (
-        f"{start}: {pluralize(len(moves), 'move')} ({moved}, {pluralize(clients, 'client')}) {verb}"
-    )
+    start = "Goal reached" if verdict == "reached" else "Goal not reached"
+    return f"{start}: {pluralize(len(moves), 'move')} ({moved}, {pluralize(clients, 'client')}),"
 
 
 def _enough(proposal: Proposal, relief: float | None) -> str:
@@ -168,13 +163,11 @@ def _enough(proposal: Proposal, relief: float | None) -> str:
     is_useless = math.isclose(proposal.curve[0].deviation, after, abs_tol=SAME)
     if is_useless and proposal.moves:
         measure = "max deviation" if relief is None else "max usage"
-        even = "even out" if relief is None else "relieve"
-        return f" None of them lowers the {measure}: they {even} the other brokers."
+        return f" None of them lowers the {measure}; they balance the other brokers."
     if not proposal.rest_gain:
         return ""
     value = after if relief is None else relief * (1 + after)
-    verb = "suffices" if needed == 1 else "suffice"
-    return f" The first {needed:,} of them {verb} for {format_ratio(value)}. {proposal.rest_gain}"
+    return f" Needed for {format_ratio(value)}: the first {needed:,}. {proposal.rest_gain}"
 
 
 def _notes(fleet: Fleet) -> tuple[str, ...]:
@@ -182,18 +175,19 @@ def _notes(fleet: Fleet) -> tuple[str, ...]:
     notes = list(fleet.view.notes)
     if unknown:
         notes.append(
-            f"The load of {pluralize(unknown, 'broker')} is unknown; they give and take nothing."
+            f"The load of {pluralize(unknown, 'broker')} is unknown; they are excluded as "
+            "source and destination."
         )
     silent = int(np.isnan(fleet.clients).sum())
     if silent:
-        notes.append(f"The clients of {pluralize(silent, 'bundle')} are unknown and count as none.")
+        notes.append(f"The clients of {pluralize(silent, 'bundle')} are unknown and count as 0.")
     return tuple(notes)
 
 
 def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
     return Proposal(
         verdict="unknown",
-        sentence="The load of no broker is known; nothing can be said.",
+        sentence="The load of every broker is unknown.",
         measure=fleet.measure,
         goal=_goal(fleet, request, Band(0.0, 0.0)),
         low=0.0,
@@ -203,12 +197,12 @@ def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
 
 
 def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Binding, ...]:
-    """Return what keeps the brokers from the goal, the worst broker first; none: all is well.
+    """Return the constraints of brokers outside the goal, worst first; empty if reached.
 
     Args:
         balance: After the moves.
         band: The goal.
-        max_moves: The budget that does not suffice; ``None``: there is none, or it does.
+        max_moves: The budget that does not suffice; ``None`` if there is none, or it does.
     """
     fleet = balance.fleet
     violation = np.where(fleet.known, band.violation(balance.load), 0.0)
@@ -254,7 +248,7 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
     if not staying.size:
         held = _held_text(fleet, broker)
         return Binding(
-            code="fixed_load", subject=name, sentence=f"{where}: nothing on it may move{held}."
+            code="fixed_load", subject=name, sentence=f"{where}: no movable bundles{held}."
         )
     others = fleet.known.copy()
     others[broker] = False
@@ -263,20 +257,19 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
         return Binding(
             code="no_destination",
             subject=name,
-            sentence=f"{where}: isolation policies, anti-affinity, versions or load managers "
-            f"leave no other broker for its {pluralize(staying.size, 'movable bundle')}.",
+            sentence=f"{where}: isolation policies, anti-affinity, versions or load managers allow "
+            f"no other broker for its {pluralize(staying.size, 'movable bundle')}.",
         )
     return Binding(
         code="no_room",
         subject=name,
-        sentence=f"{where}: no broker that may take "
-        f"{_one_of(staying.size)} has room for it under "
-        f"{load_text(fleet, band.high)}{_held_text(fleet, broker)}.",
+        sentence=f"{where}: no eligible destination can take {_one_of(staying.size)} and stay "
+        f"below {load_text(fleet, band.high)}{_held_text(fleet, broker)}.",
     )
 
 
 def _one_of(count: int) -> str:
-    return "its one movable bundle" if count == 1 else f"one of its {count:,} movable bundles"
+    return "its only movable bundle" if count == 1 else f"one of its {count:,} movable bundles"
 
 
 def _too_large(fleet: Fleet, name: str, where: str, bundle: int) -> Binding:
@@ -284,8 +277,8 @@ def _too_large(fleet: Fleet, name: str, where: str, bundle: int) -> Binding:
         code="bundle_too_large",
         subject=name,
         sentence=f"{where}: {fleet.view.bundles[fleet.rows[bundle]]} alone carries "
-        f"{format_bytes_per_s(fleet.bytes_per_s[bundle])}, more than any broker should. Split it, "
-        "or add partitions.",
+        f"{format_bytes_per_s(fleet.bytes_per_s[bundle])}, more than the limit of a "
+        "broker. Split it, or add partitions.",
     )
 
 
@@ -297,21 +290,21 @@ def _under(balance: Balance, band: Band, broker: int) -> Binding:
         return Binding(
             code="cannot_receive",
             subject=name,
-            sentence=f"{where}: it takes no part in placement (load report, load-manager class or "
+            sentence=f"{where}: it is excluded from placement (load report, load-manager class or "
             "version).",
         )
     if not fleet.where.allowed[np.unique(fleet.kind), broker].any():
         return Binding(
             code="no_destination",
             subject=name,
-            sentence=f"{where}: isolation policies or anti-affinity allow it none of the bundles "
-            "that may move.",
+            sentence=f"{where}: isolation policies or anti-affinity exclude it for every movable "
+            "bundle.",
         )
     return Binding(
         code="no_bundle_for_it",
         subject=name,
-        sentence=f"{where}: no bundle that it may take fits under {load_text(fleet, band.high)} "
-        "and can be spared where it is.",
+        sentence=f"{where}: every eligible bundle would exceed {load_text(fleet, band.high)} "
+        "there or is needed on its broker.",
     )
 
 

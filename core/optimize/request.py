@@ -35,7 +35,7 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
     max_moves: Annotated[int | None, param("Max moves; default: unlimited")] = None
     relief: Annotated[
         float | None,
-        param("Only relieve brokers above this usage (ratio)", metavar="USAGE", unit="ratio"),
+        param("Relieve only brokers above this usage (ratio)", metavar="USAGE", unit="ratio"),
     ] = None
     measure: Annotated[
         LoadMeasure | None,
@@ -45,7 +45,9 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
         tuple[str, ...],
         param("Excluded namespace, or tenant/*", option="--exclude", metavar="NS"),
     ] = ()
-    recently_moved: Annotated[tuple[str, ...], param("Bundle in its grace period: it stays")] = ()
+    recently_moved: Annotated[
+        tuple[str, ...], param("Bundle in its grace period; it is not moved")
+    ] = ()
 
     def for_target(self, target_ratio: float) -> OptimizeRequest:
         """Return it with the cluster's target as the goal, where it names none."""
@@ -55,7 +57,7 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
 
     @property
     def load_measure(self) -> LoadMeasure:
-        """What counts as load: relief always goes by usage."""
+        """Load measure; relief always uses usage."""
         return self.measure or ("throughput" if self.relief is None else "usage")
 
     def __post_init__(self) -> None:
@@ -66,25 +68,27 @@ class OptimizeRequest(Request, frozen=True, kw_only=True):
         """
         if self.measure not in (None, *MEASURES):
             raise InputError(
-                f"{self.measure!r} is no measure of load.", hint=f"Known: {', '.join(MEASURES)}."
+                f"{self.measure!r} is not a measure of load.",
+                hint=f"Available: {', '.join(MEASURES)}.",
             )
         if self.within is not None and not (math.isfinite(self.within) and 0 < self.within < 1):
             raise InputError(
-                f"Within {self.within:g} of the mean is no goal.",
-                hint="Give a share of the mean above 0 and below 1, for example 0.05.",
+                f"{self.within:g} is not a valid target deviation.",
+                hint="Specify a ratio above 0 and below 1, for example 0.05.",
             )
         if self.relief is not None:
             self._check_relief(self.relief)
         if self.max_moves is not None and self.max_moves < 0:
             raise InputError(
-                f"{self.max_moves} moves are no budget.", hint="Give 0 or more, or no budget."
+                f"{self.max_moves} is not a valid number of moves.",
+                hint="Specify 0 or more, or omit it.",
             )
 
     def _check_relief(self, relief: float) -> None:
         if self.measure == "throughput":
-            raise InputError("Relief goes by usage, not by throughput.", hint="Leave measure out.")
+            raise InputError("Relief uses usage, not throughput.", hint="Omit measure.")
         if not (math.isfinite(relief) and relief > 0):
             raise InputError(
-                f"A relief line of {relief:g} is no usage.",
-                hint="Give a usage ratio, for example 0.85.",
+                f"{relief:g} is not a valid usage.",
+                hint="Specify a usage ratio, for example 0.85.",
             )

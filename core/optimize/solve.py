@@ -130,7 +130,7 @@ def goal_band(mean: float, request: OptimizeRequest) -> Band:
     if request.relief is not None:
         return Band(-np.inf, request.relief)
     if request.within is None:
-        raise InvariantError("A request gets the cluster's target before it is solved.")
+        raise InvariantError("The target of the cluster is not set.")
     return Band(mean * (1 - request.within), mean * (1 + request.within))
 
 
@@ -168,7 +168,7 @@ def _search(fleet: Fleet, band: Band, max_moves: int | None, bounds: Bounds) -> 
 
 
 def _may_be_reached(fleet: Fleet, band: Band, bounds: Bounds) -> bool:
-    """Return whether nothing proves that the band cannot be reached."""
+    """Return whether the band is not proven unreachable."""
     floor = _mean(fleet, fleet.load) * (1 + bounds.deviation_floor)
     return bounds.least_bytes_per_s is not None and (
         fleet.measure == "usage" or floor <= band.high + band.slack
@@ -185,7 +185,7 @@ def _try(
 
 
 def _rank(balance: Balance, band: Band) -> tuple[float, float, int]:
-    """What is better first: nearer to the band, less traffic, fewer moves."""
+    """Sort key: closer to the band, less traffic, fewer moves."""
     violation = np.where(balance.fleet.known, band.violation(balance.load), 0.0)
     worst = float(violation.max())
     return worst if worst > band.slack else 0.0, moved_bytes(balance), len(balance.order)
@@ -324,7 +324,7 @@ class Repair:
         return self._by(partners, -self._balance.load[partners])
 
     def _partners(self, broker: int) -> Ints:
-        """Whom a broker outside the band deals with: those at the other end."""
+        """Return the partners of a broker outside the band, at the other end."""
         is_over = self._balance.load[broker] > self._band.high
         others = np.flatnonzero(self._fleet.known)
         others = others[others != broker]

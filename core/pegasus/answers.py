@@ -106,8 +106,8 @@ class DuplicationEntry:
         dup_id: Which of its duplications.
         status: One of :data:`DUPLICATION_STATES`.
         remote: Name of the other cluster.
-        remote_table: Its name there; ``None``: not reported.
-        fail_mode: One of :data:`FAIL_MODES`; ``None``: not reported.
+        remote_table: Its name there; ``None`` if not reported.
+        fail_mode: One of :data:`FAIL_MODES`; ``None`` if not reported.
         create_ms: When it was added; milliseconds since the epoch.
         partitions: Partitions that are reported.
         lags: Mutations that are committed here and not confirmed there, by partition; empty: not
@@ -132,7 +132,7 @@ class BackupPolicyEntry:
     Attributes:
         name: Of the policy.
         provider: Where backups go.
-        interval_s: From one backup to the next; ``None``: not reported.
+        interval_s: From one backup to the next; ``None`` if not reported.
         app_ids: Its tables.
         kept: Backups that are kept.
         start_time: ``hour:minute``; empty: any.
@@ -154,7 +154,7 @@ class BackupPolicyEntry:
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What the leading meta server reports of its cluster.
+    """Cluster info of the leading meta server.
 
     Attributes:
         meta_servers: ``host:port``, as configured.

@@ -44,8 +44,8 @@ def view_of_answers(
     strangers = sorted(serving - names)
     if strangers:
         raise IncompleteSnapshotError(
-            f"A partition is on {strangers[0]}, which the list of nodes does not have.",
-            hint="Read both again: the node may just have come or gone.",
+            f"A partition is on {strangers[0]}, which is not in the node list.",
+            hint="Read both again: the node may have just joined or left.",
         )
     ordered = tuple(numbering) if numbering is not None else tuple(sorted(names, key=parse_node))
     tags = tuple(sorted({disk.tag for listed in disks.values() for disk in listed}))
@@ -80,8 +80,7 @@ def _whole(table: TableEntry, configs: Sequence[PartitionConfig]) -> list[Partit
     ordered = sorted(configs, key=lambda config: config.index)
     if [config.index for config in ordered] != list(range(table.partition_count)):
         raise IncompleteSnapshotError(
-            f"Table {table.name} has {table.partition_count} partitions, and {len(ordered)} of "
-            "them were read.",
+            f"Table {table.name} has {table.partition_count} partitions; {len(ordered)} were read.",
             hint="Read the table again.",
         )
     return ordered

@@ -137,12 +137,12 @@ class PegasusColumns:
 
     @property
     def table_count(self) -> int:
-        """How many tables serve."""
+        """Number of serving tables."""
         return len(self.app_ids)
 
     @property
     def node_count(self) -> int:
-        """How many nodes are known, dead ones included."""
+        """Number of known nodes, including dead ones."""
         return len(self.nodes)
 
     @cached_property
@@ -184,7 +184,7 @@ class PegasusColumns:
         return [*self.nodes_with("excluded"), *self.nodes_with("drained")]
 
     def deviations(self, *, primaries_only: bool) -> Floats:
-        """Return how far each compared node is from their mean count, shape ``(n_nodes,)``.
+        """Return the deviation of each compared node from the mean count, shape ``(n_nodes,)``.
 
         NaN: it is down or set aside, or there is nothing to count.
         """
@@ -196,7 +196,7 @@ class PegasusColumns:
         return found
 
     def max_deviation(self, *, primaries_only: bool) -> float | None:
-        """Return the deviation that is largest either way, with its sign; ``None``: unknown."""
+        """Return the deviation that is largest either way, with its sign; ``None`` if unknown."""
         found = self.deviations(primaries_only=primaries_only)
         known = found[np.isfinite(found)]
         return float(known[np.abs(known).argmax()]) if known.size else None
@@ -213,14 +213,14 @@ class PegasusColumns:
 
     @cached_property
     def is_read(self) -> Flags:
-        """Which tables have all of their partitions here, shape ``(n_tables,)``."""
+        """Tables with all of their partitions, shape ``(n_tables,)``."""
         return np.equal(self.read_counts, self.partition_counts)
 
     # -- health ---------------------------------------------------------------------------------
 
     @cached_property
     def membership(self) -> Membership:
-        """What health is judged by, a row a partition."""
+        """Columns that determine health, one row per partition."""
         is_child = self.is_child
         return Membership(
             has_primary=self.part_primary != NO_NODE,
@@ -237,7 +237,7 @@ class PegasusColumns:
         return np.asarray((self.part_ballot == UNREGISTERED) & is_alone)
 
     def refuses_writes(self, configured_min_2pc_count: int) -> Flags:
-        """Return which partitions refuse every write, shape ``(n_partitions,)``.
+        """Return the partitions that refuse every write, shape ``(n_partitions,)``.
 
         Args:
             configured_min_2pc_count: The meta server's ``mutation_2pc_min_replica_count``, for
@@ -246,7 +246,7 @@ class PegasusColumns:
         return refuses_writes(self.membership, self.needed_replicas(configured_min_2pc_count))
 
     def needed_replicas(self, configured_min_2pc_count: int) -> Ints:
-        """Return how many replicas a write to each partition needs, shape ``(n_partitions,)``.
+        """Return the replicas that a write to each partition needs, shape ``(n_partitions,)``.
 
         Args:
             configured_min_2pc_count: As for :meth:`refuses_writes`.
@@ -324,13 +324,13 @@ def _coded(values: pa.ChunkedArray, names: pa.ChunkedArray, *, unlisted: int = -
 
 
 def _silent(nodes: pa.Table) -> Flags:
-    """Return which living nodes are known not to have answered."""
+    """Return the live nodes that did not answer."""
     answered = pc.fill_null(nodes["is_answering"], fill_value=True)
     return np.asarray(pc.and_not(nodes["is_alive"], answered).to_numpy(), dtype=np.bool_)
 
 
 def _excluded(nodes: pa.Table, settings: pa.Table) -> Flags:
-    """Return which nodes are on the black list of the meta server."""
+    """Return the nodes on the meta server's black list."""
     listed = settings.filter(pc.equal(settings["name"], BLACK_LIST))["value"].to_pylist()
     names = [name.strip() for one in listed for name in (one or "").split(",")]
     return np.asarray(pc.is_in(nodes["node"], value_set=pa.array(names, pa.string())).to_numpy())

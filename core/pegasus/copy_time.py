@@ -13,11 +13,11 @@ LIMIT: Final = "the limit of a disk"
 
 
 def slower(measured: CopyRate | None, limit_mb_per_s: float | None) -> CopyRate | None:
-    """Return the rate that copies are expected to have; ``None``: nothing is known of it.
+    """Return the rate that copies are expected to have; ``None`` if nothing is known of it.
 
     Args:
         measured: Of the latest copies of the cluster.
-        limit_mb_per_s: What one disk may receive; ``None``: no limit, or unknown.
+        limit_mb_per_s: What one disk may receive; ``None`` if no limit, or unknown.
     """
     if limit_mb_per_s and (measured is None or limit_mb_per_s < measured.mb_per_s):
         return CopyRate(limit_mb_per_s, LIMIT)
@@ -53,7 +53,7 @@ def copy_time(
     rate_mb_per_s: float,
     disks: int,
 ) -> CopyTime:
-    """Return how long copies take.
+    """Return the duration of copies.
 
     Args:
         total_mb: Of all copies.

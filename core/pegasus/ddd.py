@@ -37,10 +37,10 @@ def parse_ddd_text(text: str | None) -> tuple[DddNode, ...]:
 
 @dataclass(frozen=True)
 class PrimaryChoice:
-    """Who is to become primary.
+    """Choice of the primary.
 
     Attributes:
-        node: ``None`` for no node.
+        node: ``None`` if no node.
         reason: One sentence.
         is_reason_ours: Upstream would show no reason here (PG-1).
     """
@@ -52,7 +52,7 @@ class PrimaryChoice:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What the guardian knows of a node.
+    """The guardian's report on a node.
 
     Attributes:
         is_alive: The failure detector's word.
@@ -64,16 +64,14 @@ class NodeReport:
 
 
 def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> PrimaryChoice:
-    """Return whom the shell's diagnosis recommends as primary.
+    """Return the primary that the shell's diagnosis recommends.
 
     Args:
         config: The partition; its last two drops are looked at.
         dropped: What is known of its former members.
     """
     if len(config.last_drops) < 2:
-        return PrimaryChoice(
-            None, "Fewer than two nodes are known to have left: no choice is certain."
-        )
+        return PrimaryChoice(None, "Fewer than two dropped nodes are known: no choice is certain.")
     known = {one.node: one for one in dropped}
     last_two = [known[node] for node in config.last_drops[-2:] if node in known]
     ready = [one for one in last_two if one.is_alive and one.is_collected]
@@ -87,20 +85,20 @@ def recommend_primary(config: PartitionConfig, dropped: tuple[DddNode, ...]) -> 
         wanted = f"the configuration up to {config.last_committed_decree}"
         return PrimaryChoice(None, f"{held}, {wanted}: writes would be lost.")
     if len(ready) == 1:
-        return PrimaryChoice(best.node, f"{held}; of the last two it alone is back.")
-    return PrimaryChoice(best.node, f"{held}, the most of the last two.")
+        return PrimaryChoice(best.node, f"{held}; it is the only one of the last two that is back.")
+    return PrimaryChoice(best.node, f"{held}, more than the other of the last two.")
 
 
 def choose_lost_primary(
     config: PartitionConfig, memory: PartitionMemory, nodes: Mapping[str, NodeReport]
 ) -> PrimaryChoice:
-    """Return whom the guardian itself makes primary of a DDD partition.
+    """Return the primary that the guardian chooses for a DDD partition.
 
     With a single former member that one is taken without any look at it.
     """
     if len(config.last_drops) == 1:
         only = config.last_drops[0]
-        return PrimaryChoice(only, f"{only} is the only node that ever left; it is not checked.")
+        return PrimaryChoice(only, f"{only} is the only node that was dropped; it is not checked.")
     seen: list[DroppedReplica] = []
     for node in config.last_drops[-2:]:
         found = _last_seen(node, memory, nodes.get(node))
@@ -114,7 +112,7 @@ def _last_seen(
     node: str, memory: PartitionMemory, context: NodeReport | None
 ) -> DroppedReplica | str:
     if context is None or not context.is_alive:
-        return f"The last dropped node {node} has not come back yet."
+        return f"The last dropped node {node} is not back yet."
     record = memory.dropped_on(node)
     if record is not None and record.ballot != UNKNOWN:
         return record
@@ -138,8 +136,8 @@ def _of_two(
     if ballot_gap * committed_gap < 0:
         return PrimaryChoice(
             None,
-            f"{second.node} and {latest.node} contradict each other: "
-            "the one with the larger ballot has committed less.",
+            f"{second.node} and {latest.node} are inconsistent: the node with the larger "
+            "ballot has committed less.",
         )
     committed = max(second.last_committed_decree, latest.last_committed_decree)
     prepared = max(second.last_prepared_decree, latest.last_prepared_decree)
@@ -147,7 +145,8 @@ def _of_two(
         needed = max(config.last_committed_decree, committed)
         return PrimaryChoice(
             None,
-            f"The last two prepared up to {prepared}, but {needed} is committed: data is missing.",
+            f"The last two nodes prepared up to {prepared}, but {needed} is committed: "
+            "data is missing.",
             is_reason_ours=True,
         )
     best = max(latest, second, key=_freshness)

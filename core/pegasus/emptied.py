@@ -18,7 +18,7 @@ def with_emptied(snapshot: PegasusSnapshot, before: PegasusSnapshot | None) -> P
 
     Args:
         snapshot: A new one.
-        before: The one before it; ``None``: there is none.
+        before: The one before it; ``None`` if there is none.
     """
     if before is None:
         return snapshot
@@ -51,7 +51,7 @@ def with_emptied(snapshot: PegasusSnapshot, before: PegasusSnapshot | None) -> P
 
 
 def _held(snapshot: PegasusSnapshot) -> dict[str, int] | None:
-    """Return the replicas of each node; ``None``: some table was not read."""
+    """Return the replicas of each node; ``None`` if some table was not read."""
     columns = PegasusColumns.of(snapshot.tables)
     if not columns.is_read.all():
         return None

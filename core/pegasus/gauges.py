@@ -28,13 +28,13 @@ def gauges(snapshot: PegasusSnapshot) -> Iterator[Gauge]:
         if off is not None:
             yield Gauge(
                 "max_deviation_ratio",
-                "How far the busiest server is above the mean, as a share of the mean.",
+                "Deviation of the busiest server from the mean (ratio).",
                 (("measure", measure),),
                 abs(off),
             )
     yield Gauge(
         "unhealthy_partitions",
-        "Partitions that the guardian does not call healthy.",
+        "Unhealthy partitions.",
         (),
         float((~facts.columns.is_guardian_healthy).sum()),
     )
@@ -42,7 +42,7 @@ def gauges(snapshot: PegasusSnapshot) -> Iterator[Gauge]:
     for one in FunctionLevel if level is not None else ():
         yield Gauge(
             "meta_function_level",
-            "1 for the level that is in force.",
+            "1 for the effective level.",
             (("level", one.word),),
             float(one is level),
         )

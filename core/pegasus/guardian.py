@@ -17,7 +17,7 @@ from core.units import pluralize
 
 
 class CureStatus(enum.Enum):
-    """How the guardian calls a partition."""
+    """The guardian's partition status."""
 
     HEALTHY = "healthy"
     ILL = "ill"
@@ -73,11 +73,11 @@ class GuardianOptions:
 
 @dataclass(frozen=True)
 class Cure:
-    """What happens next to one partition.
+    """Next action for one partition.
 
     Attributes:
         status: How the guardian calls it now.
-        action: What it sends; ``None``: nothing.
+        action: What it sends; ``None`` if nothing.
         reason: One sentence for people.
         is_from_pending: The action was proposed before, by a person or by the balancer.
         drops_pending: What was pending cannot be done any more and is discarded, all of it.
@@ -107,12 +107,12 @@ class Guardian:
     now_ms: int
 
     def next_cure(self, config: PartitionConfig, memory: PartitionMemory) -> Cure:
-        """Return what the guardian does for a partition at this tick."""
+        """Return the guardian's action for a partition at this tick."""
         if memory.pending and self._is_valid(config, memory):
             return Cure(
                 CureStatus.ILL,
                 memory.pending[0],
-                f"{memory.pending[0].type.name} was proposed and is still to be done.",
+                f"{memory.pending[0].type.name} is proposed and pending.",
                 is_from_pending=True,
             )
         cure = self._cure(config, memory)
@@ -121,7 +121,7 @@ class Guardian:
         return Cure(
             cure.status,
             cure.action,
-            f"What was proposed cannot be done any more and is dropped. {cure.reason}",
+            f"The pending proposal is no longer possible and is dropped. {cure.reason}",
             drops_pending=True,
             prefered_dropped=cure.prefered_dropped,
         )
@@ -133,7 +133,7 @@ class Guardian:
             return self._missing_secondary(config.primary, config, memory)
         if config.replica_count > config.max_replica_count:
             return self._redundant_secondary(config.primary, config)
-        return Cure(CureStatus.HEALTHY, None, "All replicas are there.")
+        return Cure(CureStatus.HEALTHY, None, "All replicas are present.")
 
     # -- pending actions ------------------------------------------------------------------------
 
@@ -162,12 +162,12 @@ class Guardian:
             return Cure(CureStatus.DEAD, action, f"Every replica was lost. {choice.reason}")
         alive = [node for node in self.nodes if node.is_alive]
         if not alive:
-            return Cure(CureStatus.ILL, None, "It is new, and no node is alive to take it.")
+            return Cure(CureStatus.ILL, None, "It is new, and no live node can take it.")
         best = min(alive, key=lambda node: node.primaries_first(config.app_id))
         return Cure(
             CureStatus.ILL,
             ProposalAction(ConfigType.ASSIGN_PRIMARY, best.name, best.name),
-            f"It is new: {best.name} has fewest primaries of the table.",
+            f"It is new: {best.name} has the fewest primaries of the table.",
         )
 
     def _promote(self, config: PartitionConfig) -> Cure:
@@ -185,7 +185,7 @@ class Guardian:
         return Cure(
             CureStatus.ILL,
             ProposalAction(ConfigType.UPGRADE_TO_PRIMARY, best.name, best.name),
-            f"It has no primary: of its secondaries {best.name} has fewest primaries.",
+            f"It has no primary: {best.name} has the fewest primaries among its secondaries.",
         )
 
     # -- too few secondaries --------------------------------------------------------------------
@@ -197,11 +197,11 @@ class Guardian:
         if urgency is None:
             return self._wait_for_last(primary, memory)
         node, prefered = self._from_dropped(memory)
-        why = f"{node} held it before"
+        why = f"{node} had it before"
         if node is None or node in self.options.black_list:
             fresh = self._freshest(config)
             if fresh is not None:
-                node, why = fresh, f"{fresh} has fewest replicas of the table"
+                node, why = fresh, f"{fresh} has the fewest replicas of the table"
         if node is None:
             reason = f"{urgency}, but no node can take it."
             return Cure(CureStatus.ILL, None, reason, prefered_dropped=prefered)
@@ -213,16 +213,16 @@ class Guardian:
         )
 
     def _urgency(self, config: PartitionConfig, memory: PartitionMemory) -> str | None:
-        """Return why a secondary is added at once; ``None``: wait for the one that left."""
+        """Return the reason to add a secondary at once, or ``None`` to wait for the old node."""
         needed = min_2pc_count(config.max_replica_count, self.options.min_2pc_count)
         held = config.replica_count
         if config.max_replica_count > needed and held < needed:
-            return f"Writes need {needed} replicas and it has {held}"
+            return f"Writes need {needed} replicas; it has {held}"
         if not memory.dropped:
-            return "A replica is missing and no former holder is known"
+            return "A replica is missing and no previous node is known"
         last = memory.dropped[-1]
         if self.now_ms > last.time_ms + self.options.assign_delay_ms:
-            return f"{last.node} did not come back in time"
+            return f"{last.node} did not return in time"
         if last.node in self.options.black_list:
             return f"{last.node} is on the black list"
         return None
@@ -233,11 +233,11 @@ class Guardian:
             return Cure(
                 CureStatus.ILL,
                 ProposalAction(ConfigType.ADD_SECONDARY, primary, last.node),
-                f"{last.node}, which held it last, is back.",
+                f"{last.node}, its last node, is back.",
             )
         left_s = (last.time_ms + self.options.assign_delay_ms - self.now_ms) // 1000
         return Cure(
-            CureStatus.ILL, None, f"{last.node} held it last: {left_s} s are left to come back."
+            CureStatus.ILL, None, f"Its last node {last.node} has {left_s} s left to return."
         )
 
     def _from_dropped(self, memory: PartitionMemory) -> tuple[str | None, int | None]:
@@ -275,7 +275,7 @@ class Guardian:
         return Cure(
             CureStatus.ILL,
             ProposalAction(ConfigType.REMOVE, primary, most),
-            f"It has {extra} too many: {most} holds most replicas of all tables.",
+            f"It has {extra} surplus replicas: {most} has the most replicas of all tables.",
         )
 
     def _alive_names(self) -> frozenset[str]:
@@ -320,14 +320,14 @@ _VALIDITY: Mapping[ConfigType, Callable[[PartitionConfig, ProposalAction], bool]
 def adds_to_send(
     wanted: Sequence[tuple[PartitionConfig, ProposalAction]], *, most_per_node: int | None
 ) -> list[int]:
-    """Return which additions of one tick are sent, as places in ``wanted``, in order of sending.
+    """Return the additions sent in one tick, as positions in ``wanted``, in sending order.
 
     Partitions without any secondary come first. With flow control a node gets so many a tick;
     what it is still learning from ticks before does not count.
 
     Args:
         wanted: Partition and action, in the order of table name and index.
-        most_per_node: ``add_secondary_max_count_for_one_node``; ``None``: no flow control.
+        most_per_node: ``add_secondary_max_count_for_one_node``; ``None`` if no flow control.
     """
     urgent = [at for at, (config, _) in enumerate(wanted) if not config.secondaries]
     others = [at for at, (config, _) in enumerate(wanted) if config.secondaries]

@@ -40,17 +40,17 @@ class HealthState(enum.IntEnum):
 
     @property
     def sentence(self) -> str:
-        """What the state means for a client."""
+        """Meaning of the state for a client."""
         return _MEANINGS[self]
 
 
 _MEANINGS = {
-    HealthState.DEAD: "No replica serves it: neither reads nor writes.",
-    HealthState.UNREADABLE: "It has no primary: neither reads nor writes until one is chosen.",
-    HealthState.UNWRITABLE: "Reads work, writes are refused: too few replicas.",
-    HealthState.WRITABLE_ILL: "Reads and writes work with fewer replicas than wanted.",
-    HealthState.HEALTHY: "All replicas are there.",
-    HealthState.SPLITTING: "Its parent serves it until it has registered.",
+    HealthState.DEAD: "No replica: reads and writes fail.",
+    HealthState.UNREADABLE: "No primary: reads and writes fail until one is elected.",
+    HealthState.UNWRITABLE: "Too few replicas: reads work, writes are refused.",
+    HealthState.WRITABLE_ILL: "Reads and writes work with fewer replicas than configured.",
+    HealthState.HEALTHY: "All replicas are present.",
+    HealthState.SPLITTING: "Its parent serves it until it is registered.",
 }
 UNREGISTERED: Final = -1
 """Ballot of a child of a partition split that has not registered (``invalid_ballot``)."""
@@ -58,14 +58,14 @@ UNREGISTERED: Final = -1
 
 @dataclass(frozen=True)
 class Membership:
-    """What health is judged by, a row a partition.
+    """Columns that determine health, one row per partition.
 
     Attributes:
         has_primary: Shape ``(n,)``.
         secondary_counts: Shape ``(n,)``.
         max_replica_counts: Shape ``(n,)``: wanted replicas.
         tables: Shape ``(n,)``: place of the table.
-        is_child: Shape ``(n,)``: an unregistered child of a partition split; ``None``: there are
+        is_child: Shape ``(n,)``: an unregistered child of a partition split; ``None`` if there are
             none.
     """
 
@@ -93,7 +93,7 @@ class Membership:
 
 
 def min_2pc_count(max_replica_count: int, configured: int = 2) -> int:
-    """Return how many replicas a write needs.
+    """Return the number of replicas that a write needs.
 
     Args:
         max_replica_count: Wanted replicas.
@@ -106,7 +106,7 @@ def min_2pc_count(max_replica_count: int, configured: int = 2) -> int:
 
 
 def needed_replicas(wanted: Ints, configured: Ints | int = 2) -> Ints:
-    """Return how many replicas a write needs, a row a partition; see :func:`min_2pc_count`.
+    """Return the replicas that a write needs, one row per partition; see :func:`min_2pc_count`.
 
     Args:
         wanted: Shape ``(n,)``: wanted replicas.
@@ -117,7 +117,7 @@ def needed_replicas(wanted: Ints, configured: Ints | int = 2) -> Ints:
 
 
 def refuses_writes(membership: Membership, needed: Ints) -> Flags:
-    """Return which partitions have a primary that refuses every write: too few replicas.
+    """Return the partitions whose primary refuses every write: too few replicas.
 
     Source: Pegasus ``replica::on_client_write``: ``ERR_NOT_ENOUGH_MEMBER``.
 
@@ -194,7 +194,7 @@ class ListedHealth:
 
 
 def guardian_healthy(membership: Membership, has_pending: Flags) -> Flags:
-    """Return which partitions the guardian calls healthy, shape ``(n,)``.
+    """Return the partitions that the guardian treats as healthy, shape ``(n,)``.
 
     Exactly the wanted replicas (one too many is unhealthy), a primary, and nothing pending. It
     does not look at an unregistered child of a partition split, so that is not unhealthy either;

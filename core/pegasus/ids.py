@@ -26,7 +26,7 @@ def parse_gpid(text: str) -> tuple[int, int]:
     match = _GPID.match(text)
     if match is None:
         raise InputError(
-            f"{text!r} is not a partition.", hint="Write table id and index, for example 2.7."
+            f"{text!r} is not a partition.", hint="Use table id and index, for example 2.7."
         )
     return int(match[1]), int(match[2])
 
@@ -48,6 +48,6 @@ def parse_node(text: str) -> tuple[str, int]:
     match = _NODE.match(text)
     if match is None or not 0 < int(match[2]) <= 0xFFFF:
         raise InputError(
-            f"{text!r} is not a node.", hint="Write host and port, for example db1:34801."
+            f"{text!r} is not a node.", hint="Use host and port, for example db1:34801."
         )
     return match[1], int(match[2])

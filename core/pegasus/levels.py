@@ -34,7 +34,7 @@ LEVEL_QUERY: Final = 10_000
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one level allows.
+    """Operations that one level allows.
 
     Attributes:
         sentence: All of it for people.
@@ -55,13 +55,13 @@ class Allowance:
     deletes_replicas: bool = False
 
 
-_NOTHING = "Nothing is recorded, repaired or moved; dead primaries stay in the configuration."
+_NOTHING = "No record, repair or move; dead primaries stay in the configuration."
 ALLOWANCES: Final[dict[FunctionLevel, Allowance]] = {
     # stopped has no code of its own: it is below blind, and that is all that is ever compared
     FunctionLevel.STOPPED: Allowance(_NOTHING),
     FunctionLevel.BLIND: Allowance(_NOTHING),
     FunctionLevel.FREEZED: Allowance(
-        "Dead primaries are recorded, nothing is repaired and nothing proposed is sent.",
+        "Dead primaries are recorded; no repairs, no proposals.",
         records_dead_primaries=True,
     ),
     FunctionLevel.STEADY: Allowance(
@@ -69,7 +69,8 @@ ALLOWANCES: Final[dict[FunctionLevel, Allowance]] = {
         accepts_updates=True,
         cures=True,
         counts_balance=True,
-        sentence="Partitions are repaired and proposals are sent; balancing is only counted.",
+        sentence="Partitions are repaired and proposals are sent; balance operations are only "
+        "counted.",
     ),
     FunctionLevel.LIVELY: Allowance(
         records_dead_primaries=True,
@@ -78,7 +79,7 @@ ALLOWANCES: Final[dict[FunctionLevel, Allowance]] = {
         counts_balance=True,
         balances=True,
         deletes_replicas=True,
-        sentence="Partitions are repaired, then balanced; replicas of no use are deleted.",
+        sentence="Partitions are repaired, then balanced; surplus replicas are deleted.",
     ),
 }
 

@@ -67,7 +67,7 @@ def seconds_between(before: MetricsSample, after: MetricsSample) -> float:
 def increase(
     before: MetricsSample, after: MetricsSample, entity: Entity, name: str
 ) -> float | None:
-    """Return how much a counter grew, ``None`` when that cannot be known."""
+    """Return the increase of a counter, or ``None`` if unknown."""
     was, now = before.value(entity, name), after.value(entity, name)
     if was is None or now is None or now < was:
         return None
@@ -77,7 +77,7 @@ def increase(
 def rate_per_s(
     before: MetricsSample, after: MetricsSample, entity: Entity, names: Iterable[str]
 ) -> float | None:
-    """Return how fast counters of one entity grow together, ``None`` when that cannot be known.
+    """Return the joint rate of one entity's counters, or ``None`` if unknown.
 
     Counters that the server does not have at all count nothing.
     """

@@ -57,7 +57,7 @@ class OrderLearner:
 
         Args:
             snapshot: The newest one.
-            since: When the leader's process started, in its own words; ``None``: unknown.
+            since: When the leader's process started, in its own words; ``None`` if unknown.
         """
         leader = snapshot.manifest.leader
         if leader is None:

@@ -30,16 +30,16 @@ _MAX_ADDED = "add_secondary_max_count_for_one_node"
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is known of one partition and what comes next.
+    """State of one partition and its next repair.
 
     Attributes:
         config: The partition.
         cure: What the guardian does; its reason names both cases where they differ.
         is_sure: It does not hang on what only the meta server knows.
         dropped: Former members as diagnosed; empty: no diagnosis of it.
-        reported_reason: The meta server's reason for a lost partition; ``None``: none known,
+        reported_reason: The meta server's reason for a lost partition; ``None`` if none known,
             empty: it gave none.
-        choice: Whom the shell's diagnosis would make primary; ``None``: it lost not every replica.
+        choice: The shell's choice of a primary; ``None`` if not every replica was lost.
     """
 
     config: PartitionConfig
@@ -51,7 +51,7 @@ class Outlook:
 
 
 def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
-    """Return what comes next for some partitions.
+    """Return the next repair of some partitions.
 
     Args:
         facts: The snapshot.
@@ -69,7 +69,7 @@ def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
 
 
 def _adds_nothing(facts: PegasusFacts) -> bool:
-    """Return whether flow control lets no secondary be added anywhere; unknown: no."""
+    """Return whether flow control blocks every new secondary; false if unknown."""
     settings = facts.snapshot.settings
     most = settings.get(_MAX_ADDED, "")
     return settings.get(_FLOW_CONTROL, "") == "true" and is_whole(most) and not int(most)
@@ -81,8 +81,7 @@ def _held_back(one: Outlook) -> Outlook:
     if cure.action is None or cure.action.type is not ConfigType.ADD_SECONDARY:
         return one
     reason = (
-        f"{cure.reason} It is not sent: {_MAX_ADDED} is 0, as while a rolling update or an "
-        "emptying runs."
+        f"{cure.reason} It is not sent: {_MAX_ADDED} is 0, as during a rolling update or a drain."
     )
     return replace(one, cure=replace(cure, action=None, reason=reason))
 
@@ -143,8 +142,8 @@ def _of_lost(
         return Cure(
             CureStatus.DEAD,
             None,
-            f"Every replica was lost. Of {names} one becomes primary when it is back with its "
-            "data; what they hold was not diagnosed.",
+            f"Every replica was lost. One of {names} becomes primary when it is back with "
+            "its data; their data was not diagnosed.",
         ), False
     known = {one.node: one for one in dropped}
     nodes = [
@@ -186,5 +185,5 @@ def _of_living(config: PartitionConfig, guardian: Guardian) -> tuple[Cure, bool]
 def _at_level(cure: Cure, level: FunctionLevel | None) -> Cure:
     if level is None or level > FunctionLevel.FREEZED or cure.status is CureStatus.HEALTHY:
         return cure
-    reason = f"{cure.reason} Nothing of it is done at level {level.word}."
+    reason = f"{cure.reason} Not executed at level {level.word}."
     return replace(cure, action=None, reason=reason)

@@ -15,7 +15,7 @@ UNKNOWN: int = -1
 
 @dataclass(frozen=True)
 class PartitionConfig:
-    """What is stored of a partition.
+    """Stored configuration of a partition.
 
     Attributes:
         app_id: Table.
@@ -54,12 +54,12 @@ class PartitionConfig:
 
     @property
     def is_child(self) -> bool:
-        """Whether it is a child of a partition split that has not registered."""
+        """Whether it is an unregistered child of a partition split."""
         return self.ballot == UNKNOWN and not self.members
 
     @property
     def is_ddd(self) -> bool:
-        """Whether every replica was lost: no member, but nodes that once were."""
+        """Whether every replica was lost: no member, but former nodes."""
         return not self.members and bool(self.last_drops)
 
 
@@ -100,7 +100,7 @@ class ReplicaEntry:
 
 @dataclass(frozen=True)
 class DroppedReplica:
-    """What the meta server knows of a replica that is no member any more.
+    """The meta server's record of a replica that is no longer a member.
 
     Attributes:
         node: Its node.
@@ -119,14 +119,14 @@ class DroppedReplica:
 
 @dataclass(frozen=True)
 class PartitionMemory:
-    """What the leading meta server remembers of a partition; lost with its leadership.
+    """The leading meta server's memory of a partition; lost with its leadership.
 
     Attributes:
         pending: Actions still to be done; only the first is ever sent.
         is_pending_abnormal: The learner of the first action has failed since it began.
         dropped: Ascending by time.
-        prefered_dropped: Index into ``dropped`` at which the search starts; ``None``: at its end.
-        learner: Last report of the node that the first action adds, while it learns; ``None``: it
+        prefered_dropped: Index into ``dropped`` at which the search starts; ``None`` for its end.
+        learner: Last report of the node that the first action adds, while it learns; ``None`` if it
             has not reported that it learns.
         serving: Disk tag by node, of members that have reported their replica.
     """
@@ -139,11 +139,11 @@ class PartitionMemory:
     serving: Mapping[str, str] = field(default_factory=dict)
 
     def dropped_on(self, node: str) -> DroppedReplica | None:
-        """Return what is known of the dropped replica on a node."""
+        """Return the record of the dropped replica on a node."""
         return next((one for one in self.dropped if one.node == node), None)
 
 
 def membership(config: PartitionConfig) -> str:
-    """Return who has a partition: ``primary n1:34801, secondaries n2:34801, n3:34801``."""
+    """Return the members of a partition: ``primary n1:34801, secondaries n2:34801, n3:34801``."""
     seconds = ", ".join(config.secondaries) or "none"
     return f"primary {config.primary or 'none'}, secondaries {seconds}"

@@ -59,14 +59,14 @@ def copies_text(replicas: Iterable[tuple[str, ReplicaEntry]]) -> str:
 
 
 def parse_copies(text: str | None) -> tuple[Copy, ...] | None:
-    """Return the replicas that a snapshot keeps; ``None``: they were not read."""
+    """Return the replicas that a snapshot keeps; ``None`` if they were not read."""
     return None if text is None else tuple(Copy(**one) for one in json.loads(text))
 
 
 def ddd_remedy(
     config: PartitionConfig, alive: Collection[str], copies: tuple[Copy, ...] | None
 ) -> str:
-    """Return what to do about a partition that lost every replica.
+    """Return the remedy for a partition that lost every replica.
 
     Only a node that is down can be waited for. Where every former member lives, what is left are
     copies on any server, open or closed, and replicas whose folders were moved away.
@@ -74,7 +74,7 @@ def ddd_remedy(
     Args:
         config: The partition.
         alive: Names of the living nodes.
-        copies: Replicas that servers report of it; ``None``: they were not read.
+        copies: Replicas that servers report of it; ``None`` if they were not read.
 
     Source: Pegasus ``partition_guardian::on_missing_primary`` (the last two decide),
     ``fs_manager`` and ``disk_cleaner`` (``.err``, ``.gar``, ``.ori``).
@@ -92,22 +92,22 @@ def ddd_remedy(
         )
         return f"Start {' and '.join(down)} with {its} data: {config.gpid} waits for it.{rest}"
     names = " and ".join(last)
-    head = f"Nothing to wait for: {names} {'is' if len(last) == 1 else 'are'} alive."
+    head = f"{names} {'is' if len(last) == 1 else 'are'} already alive."
     if copies:
         best = max(copies, key=lambda one: (one.committed, one.ballot))
         gap = config.last_committed_decree - best.committed
         lost = f", {gap:,} writes fewer than the configuration" if gap > 0 else ""
         return (
-            f"{head} {best.node} holds the newest copy of {config.gpid} (ballot {best.ballot}, "
-            f"committed {best.committed:,}{lost}): check it with `ddd_diagnose -g {config.gpid}`, "
-            "then make it primary."
+            f"{head} {best.node} has the newest copy of {config.gpid} (ballot "
+            f"{best.ballot}, committed {best.committed:,}{lost}): check it with "
+            f"`ddd_diagnose -g {config.gpid}`, then make it primary."
         )
     if copies is None:
-        return f"{head} Compare what they hold with `ddd_diagnose -g {config.gpid}`."
+        return f"{head} Compare their data with `ddd_diagnose -g {config.gpid}`."
     return (
-        f"{head} No server reports a replica of {config.gpid}: look on each for a folder that was "
-        f"moved away ({config.gpid}.pegasus.*.err, .gar or .ori in the data directories), move it "
-        "back and restart that server."
+        f"{head} No server reports a replica of {config.gpid}. On each, search for a "
+        f"folder that was moved away ({config.gpid}.pegasus.*.err, .gar or .ori in "
+        "the data directories), move it back and restart the server."
     )
 
 

@@ -35,7 +35,7 @@ MOVE_KINDS: Final[Mapping[Move, PlanKind]] = {
 
 @dataclass(frozen=True)
 class ProposalContext:
-    """What a proposal is checked against; all of it just read.
+    """Context of proposal checks; all of it just read.
 
     Attributes:
         nodes: By registered name.
@@ -56,7 +56,7 @@ class Proposal:
         app_id: Table.
         index: Place in the table.
         actions: In the order of their execution, with registered names only.
-        kind: What it is called; ``None``: a single change.
+        kind: What it is called; ``None`` for a single change.
     """
 
     app_id: int
@@ -79,15 +79,15 @@ def propose_move(
         raise _refusal(config, "it has no primary", "Wait until the guardian has chosen one.")
     if kind is PlanKind.COPY_SECONDARY:
         if source not in config.secondaries:
-            raise _refusal(config, f"{source} holds no secondary of it", _holders(config))
+            raise _refusal(config, f"{source} has no secondary of it", _holders(config))
     elif source != config.primary:
-        raise _refusal(config, f"{source} is not its primary", f"It is {config.primary}.")
+        raise _refusal(config, f"{source} is not its primary", f"Its primary is {config.primary}.")
     if kind is PlanKind.MOVE_PRIMARY:
         if target not in config.secondaries:
             raise _refusal(
                 config,
-                f"{target} holds no secondary of it: the primary would step down and another node "
-                "be chosen",
+                f"{target} has no secondary of it: the primary would step down and another "
+                "node would be chosen",
                 _holders(config),
             )
     else:
@@ -121,9 +121,10 @@ def propose_change(
     else:
         raise _refusal(
             config,
-            f"{change.name} by hand is refused: alone it does nothing or kills a server",
-            "Move a primary with move_pri; add with ADD_SECONDARY; "
-            "take away with DOWNGRADE_TO_INACTIVE or REMOVE.",
+            f"{change.name} is not supported as a manual change: alone it has no effect "
+            "or crashes a server",
+            "Move a primary with move_pri; add with ADD_SECONDARY; remove with "
+            "DOWNGRADE_TO_INACTIVE or REMOVE.",
         )
     return Proposal(config.app_id, config.index, (action,))
 
@@ -154,15 +155,15 @@ def _check_moment(context: ProposalContext, config: PartitionConfig) -> None:
     if context.level <= FunctionLevel.FREEZED:
         raise _refusal(
             config,
-            f"at level {context.level.word} it would wait unseen until the level rises",
+            f"at level {context.level.word} it would stay pending until the level is raised",
             "Set the level to steady first.",
         )
     if config.gpid in context.pending:
         raise _refusal(
             config,
-            "one of an earlier run may still be executed",
-            "Wait for its end, or set the level to steady in a run: set_meta_level steady throws "
-            "away what is pending.",
+            "a proposal of an earlier run may still be executed",
+            "Wait for its result, or set the level to steady in a run: set_meta_level "
+            "steady discards what is pending.",
         )
 
 
@@ -172,13 +173,13 @@ def _check_nodes(context: ProposalContext, *names: str) -> None:
         if node is None:
             raise GuardRefusedError(
                 f"{name or 'An empty name'} is not the registered name of a node: the servers "
-                "would accept it and do nothing, or die.",
+                "would ignore it or crash.",
                 hint=_registered(context, name),
             )
         if not node.is_alive:
             raise GuardRefusedError(f"{name} is not alive.", hint="Choose another node.")
     if len(set(names)) != len(names):
-        raise GuardRefusedError(f"{names[0]} is both ends of it.", hint="Choose two nodes.")
+        raise GuardRefusedError(f"{names[0]} is both source and target.", hint="Choose two nodes.")
 
 
 def _registered(context: ProposalContext, name: str) -> str:
@@ -193,13 +194,13 @@ def _check_copy(config: PartitionConfig, target: str) -> None:
         role = "the primary" if target == config.primary else "a secondary"
         raise _refusal(
             config,
-            f"{target} is {role} of it already, and a second copy there would kill that server",
+            f"{target} is already {role} of it; a second copy there would crash that server",
             "Choose a node that does not serve it.",
         )
     if config.replica_count > config.max_replica_count:
         raise _refusal(
             config,
-            f"it has {config.replica_count} replicas, one more than wanted, and no room to learn",
+            f"it has {config.replica_count} replicas, one more than configured; no node can learn",
             "Wait until the guardian has removed one.",
         )
 
@@ -208,13 +209,13 @@ def _check_assign(config: PartitionConfig, node: str) -> None:
     if not config.is_ddd:
         raise _refusal(
             config,
-            "a primary is assigned by hand only when every replica was lost",
+            "a primary is assigned manually only when every replica was lost",
             "Move the primary with move_pri instead.",
         )
     if node not in config.last_drops:
         raise _refusal(
             config,
-            f"{node} is not known to have held it: its data would be lost",
+            f"{node} is not known to have had it: its data would be lost",
             f"It was last on {', '.join(config.last_drops)}.",
         )
 
@@ -223,14 +224,14 @@ def _check_drop(config: PartitionConfig, node: str) -> None:
     if node == config.primary:
         raise _refusal(
             config,
-            f"{node} is its primary: it could not be read until another is chosen",
+            f"{node} is its primary: reads would fail until another is chosen",
             "Move the primary first.",
         )
     if node not in config.secondaries:
         raise _refusal(config, f"{node} does not serve it", _holders(config))
     if len(config.secondaries) == 1:
         raise _refusal(
-            config, f"{node} is its only secondary", "Wait until another one has been added."
+            config, f"{node} is its only secondary", "Wait until another secondary has been added."
         )
 
 

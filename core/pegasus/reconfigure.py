@@ -52,7 +52,7 @@ def apply_action(config: PartitionConfig, action: ProposalAction) -> PartitionCo
         changed = replace(config, primary=primary, secondaries=others, last_drops=dropped)
     else:
         raise InputError(
-            f"{action.type.name} changes no roles.", hint="Only changes of roles can be followed."
+            f"{action.type.name} changes no roles.", hint="Only role changes can be followed."
         )
     return replace(changed, ballot=config.ballot + 1)
 
@@ -69,7 +69,7 @@ def projected_configs(
 
 @dataclass(frozen=True)
 class ProposalResult:
-    """What became of a proposal.
+    """Result of a proposal.
 
     Attributes:
         state: ``otherwise``: the partition changed otherwise.
@@ -85,7 +85,7 @@ class ProposalResult:
 def reconcile(
     before: PartitionConfig, actions: Sequence[ProposalAction], now: PartitionConfig
 ) -> ProposalResult:
-    """Return the result of a proposal, from the partition as it is now.
+    """Return the result of a proposal, from the current partition.
 
     Args:
         before: As it was just before the proposal was sent.
@@ -102,24 +102,23 @@ def reconcile(
         return ProposalResult(
             "done",
             len(actions),
-            f"{now.gpid} is as wanted; {more} more changes came after or between.",
+            f"{now.gpid} is as requested; {more} more changes followed or came in between.",
         )
     return ProposalResult(
         "otherwise",
         0,
-        f"{now.gpid} changed otherwise: ballot {before.ballot} -> {now.ballot}, primary "
-        f"{now.primary or 'none'}, secondaries {', '.join(now.secondaries) or 'none'}.",
+        f"{now.gpid} changed differently: ballot {before.ballot} -> {now.ballot}, "
+        f"primary {now.primary or 'none'}, secondaries "
+        f"{', '.join(now.secondaries) or 'none'}.",
     )
 
 
 def _result_so_far(done: int, wanted: int, now: PartitionConfig) -> ProposalResult:
     if done == wanted:
-        return ProposalResult("done", done, f"{now.gpid} is as wanted at ballot {now.ballot}.")
+        return ProposalResult("done", done, f"{now.gpid} is as requested at ballot {now.ballot}.")
     if done == 0:
-        return ProposalResult("not_begun", 0, f"{now.gpid} is as it was, at ballot {now.ballot}.")
-    return ProposalResult(
-        "under_way", done, f"{done} of {wanted} changes of {now.gpid} have happened."
-    )
+        return ProposalResult("not_begun", 0, f"{now.gpid} is unchanged, at ballot {now.ballot}.")
+    return ProposalResult("under_way", done, f"{done} of {wanted} changes of {now.gpid} are done.")
 
 
 def _same_members(one: PartitionConfig, other: PartitionConfig) -> bool:

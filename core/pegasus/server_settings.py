@@ -35,7 +35,7 @@ MIN_RATE_MB_PER_S: Final = 5
 """The slowest copying that a server takes: a block of 4 MiB must fit into a second; 0: no limit."""
 
 _RATE_COLUMNS: Final = {COPY_RATE: "copy_rate_mb_per_s", SEND_RATE: "send_rate_mb_per_s"}
-_LOST: Final = "Forgotten when the replica server restarts."
+_LOST: Final = "Lost when the replica server restarts."
 _REPLICA: Final = tuple(
     ServerSetting(
         name=key,
@@ -43,10 +43,10 @@ _REPLICA: Final = tuple(
         how="command",
         kind="number",
         default="0",
-        meaning=f"How many megabytes a second one disk of a node {verb}; 0: without limit.",
-        note=f"Values from 1 to {MIN_RATE_MB_PER_S - 1} are refused by the server. {_LOST}",
+        meaning=f"Rate limit of one disk of a node that {verb}, MB/s; 0: unlimited.",
+        note=f"The server refuses values from 1 to {MIN_RATE_MB_PER_S - 1}. {_LOST}",
     )
-    for key, verb in ((COPY_RATE, "receives while it copies"), (SEND_RATE, "sends to copiers"))
+    for key, verb in ((COPY_RATE, "receives copies"), (SEND_RATE, "sends copies"))
 )
 _SHIPPED: Final = {
     FLOW_CONTROL: "true",
@@ -63,7 +63,7 @@ class Changeable:
     Attributes:
         setting: Its name, key, kind, compiled default and meaning.
         whose: Of the leading meta server, or of every replica server.
-        shipped: What the shipped configuration says; ``None``: nothing else than compiled.
+        shipped: What the shipped configuration says; ``None`` if only compiled values are known.
     """
 
     setting: ServerSetting
@@ -89,7 +89,7 @@ CHANGEABLE: Final = (
 
 @dataclass(frozen=True)
 class Danger:
-    """What a value would do.
+    """Effect of a dangerous value.
 
     Attributes:
         weight: ``refused``: it must not be set at all.
@@ -116,7 +116,7 @@ def changeable(name: str) -> Changeable:
             return one
     if any(name in (fixed.key, fixed.name) for fixed in SERVER_SETTINGS):
         raise InputError(
-            f"{name} cannot be changed while the server runs.",
+            f"{name} cannot be changed at run time.",
             hint="It is set in the server's configuration file.",
         )
     raise UnknownNameError.of("server setting", name, [one.key for one in CHANGEABLE])
@@ -137,16 +137,16 @@ def desired_value(one: Changeable, text: str) -> str:
         value = _in_order(one.setting.kind, value)
     if one.key in _RATE_COLUMNS and 0 < int(value) < MIN_RATE_MB_PER_S:
         raise InputError(
-            f"{one.key} cannot be {value}: a block of 4 MiB would not fit into a second.",
-            hint=f"Write 0 for no limit, or {MIN_RATE_MB_PER_S} or more.",
+            f"{one.key} cannot be {value}: a block of 4 MiB exceeds that rate.",
+            hint=f"Use 0 for unlimited, or {MIN_RATE_MB_PER_S} or more.",
         )
     if one.key == "min_live_node_count_for_unfreeze" and value == "0":
-        raise InputError(f"{one.key} must be above 0.", hint="1 is the least.")
+        raise InputError(f"{one.key} must be above 0.", hint="The minimum is 1.")
     return value
 
 
 def _in_order(kind: str, value: str) -> str:
-    """Return a list as the server reports it afterwards: it keeps sets, which have an order."""
+    """Return a list in the server's order: it keeps sorted sets."""
     parts = set(value.split(","))
     ordered = sorted(parts, key=parse_node) if kind == "nodes" else sorted(parts, key=int)
     return ",".join(ordered)
@@ -166,12 +166,12 @@ def canonical(one: Changeable, value: str) -> str:
 
 
 def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None) -> str | None:
-    """Return what a setting was in a snapshot, as the server writes it; ``None``: unknown.
+    """Return a setting's value in a snapshot, in server syntax, or ``None`` if unknown.
 
     Args:
         one: Which.
         facts: The snapshot.
-        server: For a setting of replica servers the registered name of one; ``None``: of every
+        server: For a setting of replica servers the registered name of one; ``None`` for every
             living one, as a JSON object of node to value where they differ.
     """
     if one.whose == "meta":
@@ -205,17 +205,17 @@ def _of_cluster_policy(value: str, facts: PegasusFacts) -> Iterator[Danger]:
         yield Danger(
             "refused",
             "kills_meta_server",
-            f"{single[0]} has a single replica: the whole cluster's policy makes the leading meta "
-            "server die on such a table.",
-            "Leave balance_cluster at false while there are tables with one replica.",
+            f"{single[0]} has a single replica: the cluster policy crashes the leading "
+            "meta server on such a table.",
+            "Keep balance_cluster at false while tables have one replica.",
         )
     if facts.snapshot.settings.get("ignored_app_list"):
         yield _IGNORED_IN_VAIN
     yield Danger(
         "warning",
         "may_circle",
-        "The whole cluster's policy counts nothing at steady, and at lively it may copy the same "
-        "replicas back and forth without end.",
+        "The cluster policy counts nothing at steady, and at lively it may copy the "
+        "same replicas back and forth endlessly.",
         "Simulate it first: trimtab pegasus balance --policy cluster --rounds 0.",
     )
 
@@ -223,7 +223,7 @@ def _of_cluster_policy(value: str, facts: PegasusFacts) -> Iterator[Danger]:
 def _of_ignored_tables(value: str, facts: PegasusFacts) -> Iterator[Danger]:
     unknown = [text for text in value.split(",") if text and int(text) not in facts.tables]
     if unknown:
-        sentence = f"No table that serves has the id {unknown[0]}."
+        sentence = f"No serving table has the id {unknown[0]}."
         yield Danger("warning", "table_unknown", sentence)
     if value and facts.snapshot.settings.get("balance_cluster") == "true":
         yield _IGNORED_IN_VAIN
@@ -261,15 +261,15 @@ def _freezing(alive: int, known: int) -> Danger:
     return Danger(
         "refused",
         "would_freeze",
-        f"With {alive} of {known} nodes alive the effective level would be freezed at once.",
-        "Choose a lower value, or bring nodes back first.",
+        f"With {alive} of {known} nodes alive the effective level would become freezed at once.",
+        "Choose a lower value, or start the missing nodes first.",
     )
 
 
 _IGNORED_IN_VAIN: Final = Danger(
     "warning",
     "not_consulted",
-    "The whole cluster's policy never looks at the list of ignored tables.",
+    "The cluster policy ignores the list of ignored tables.",
     "With balance_cluster=true every table is balanced.",
 )
 _DANGERS: Final[Mapping[str, Callable[[str, PegasusFacts], Iterator[Danger]]]] = {

@@ -43,7 +43,7 @@ class ServerSetting:
     is_mutable: bool = True
 
 
-_FORGOTTEN: Final = "Forgotten when the meta server restarts or another one leads."
+_FORGOTTEN: Final = "Lost when the meta server restarts or another one becomes the leader."
 
 
 def _command(name: str, kind: Kind, default: str, meaning: str, note: str = "") -> ServerSetting:
@@ -78,96 +78,97 @@ SERVER_SETTINGS: Final = (
         "balance_cluster",
         "switch",
         "false",
-        "Which policy balances: false evens out every table by itself, true the whole cluster.",
-        note="With true nothing is counted at steady, and switches of single tables do not hold.",
+        "Balancing policy: false balances every table separately, true the whole cluster.",
+        note="With true nothing is counted at steady, and switches of the table policy "
+        "have no effect.",
     ),
     _command(
         "only_move_primary",
         "switch",
         "false",
-        "Primaries change roles with a secondary, and are never copied to another node.",
-        "It does not stop the copying of secondaries.",
+        "Primaries change roles with a secondary and are not copied to another node.",
+        "It does not stop copies of secondaries.",
     ),
     _command(
         "only_primary_balancer",
         "switch",
         "false",
-        "Only primaries are evened out; secondaries are never copied.",
+        "Only primaries are balanced; secondaries are not copied.",
     ),
     _command(
         "balancer_in_turn",
         "switch",
         "false",
-        "One table a round instead of all of them at once.",
-        "Of the policy of single tables.",
+        "Balances one table per round instead of all.",
+        "Applies to the table policy.",
     ),
     _flag(
         "balance_op_count_per_round",
         "number",
         "10",
-        "The most copies that one round of the whole cluster's policy plans.",
-        note="The policy of single tables does not look at it.",
+        "Max copies that one round of the cluster policy plans.",
+        note="The table policy ignores it.",
     ),
     _command(
         "ignored_app_list",
         "tables",
         "",
-        "Ids of tables that are left alone by the policy of single tables.",
-        "The policy of the whole cluster moves them all the same.",
+        "Ids of tables that the table policy ignores.",
+        "The cluster policy moves them anyway.",
     ),
     _command(
         "assign_delay_ms",
         "number",
         "600000",
-        "How long a lost secondary may take to come back before another node gets it.",
+        "Time that a lost secondary has to return before another node gets it.",
     ),
     _command(
         "assign_secondary_black_list",
         "nodes",
         "",
-        "Nodes that never get a new secondary: host:port, separated by commas.",
-        "What is set replaces the whole list.",
+        "Nodes that never receive a new secondary: host:port, comma-separated.",
+        "A new value replaces the whole list.",
     ),
     _command(
         "add_secondary_enable_flow_control",
         "switch",
         "false",
-        "At most so many secondaries are added on one node in a tick.",
+        "Limits the secondaries that are added on one node per tick.",
         "The shipped configuration sets true.",
     ),
     _command(
         "add_secondary_max_count_for_one_node",
         "number",
         "10",
-        "How many secondaries are added on one node in a tick, where that is limited.",
+        "Max secondaries that are added on one node per tick, where limited.",
         "The shipped configuration sets 20.",
     ),
     _command(
         "meta.live_percentage",
         "percent",
         "65",
-        "While fewer of the known nodes are alive the effective level is freezed.",
-        "A node stays known until the meta server restarts. The shipped configuration sets 50.",
+        "With a lower share of known nodes alive the effective level is freezed.",
+        "A node counts as known until the meta server restarts. The shipped configuration sets 50.",
     ),
     _flag(
         "min_live_node_count_for_unfreeze",
         "number",
         "3",
-        "While fewer nodes are alive the effective level is freezed.",
+        "With fewer nodes alive the effective level is freezed.",
     ),
     _flag(
         "mutation_2pc_min_replica_count",
         "number",
         "2",
-        "Replicas that a write needs; 0: more than half of those wanted.",
-        note="The replica servers have their own value, which decides.",
+        "Replicas that a write needs; 0: more than half of the configured replicas.",
+        note="The replica servers have their own value, which applies.",
         is_mutable=False,
     ),
     _flag(
         "lb_interval_ms",
         "number",
         "10000",
-        "How often the meta server repairs, counts and balances.",
+        "Interval of the meta server's repairs, counts and balancing.",
         is_mutable=False,
     ),
 )
@@ -200,7 +201,7 @@ def checked_value(setting: ServerSetting, text: str) -> str:
     value = text.strip()
     if not setting.is_mutable:
         raise InputError(
-            f"{setting.key} cannot be changed while the server runs.",
+            f"{setting.key} cannot be changed at run time.",
             hint="It is set in the server's configuration file.",
         )
     if not _fits(setting.kind, value):
@@ -228,9 +229,9 @@ def _is_node(text: str) -> bool:
 
 
 _FORMS: Final[Mapping[Kind, str]] = {
-    "switch": "Write true or false.",
-    "number": "Write a whole number, 0 or more.",
-    "percent": "Write a whole number from 0 to 100.",
-    "nodes": "Write registered names host:port, separated by commas; nothing clears the list.",
-    "tables": "Write ids of tables, separated by commas; nothing clears the list.",
+    "switch": "Use true or false.",
+    "number": "Use a whole number, 0 or more.",
+    "percent": "Use a whole number from 0 to 100.",
+    "nodes": "Use registered names host:port, comma-separated; the list cannot be cleared.",
+    "tables": "Use table ids, comma-separated; the list cannot be cleared.",
 }

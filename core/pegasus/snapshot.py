@@ -136,7 +136,7 @@ class PegasusFacts:
 
     @cached_property
     def columns(self) -> PegasusColumns:
-        """Replicas and partitions in columns: for whatever looks at all of them."""
+        """Replicas and partitions in columns, for operations on all of them."""
         return PegasusColumns.of(self.snapshot.tables)
 
     @cached_property
@@ -165,8 +165,8 @@ class PegasusFacts:
         """
         if not self.nodes:
             raise IncompleteSnapshotError(
-                f"The snapshot of {self.snapshot.manifest.cluster} holds no nodes.",
-                hint="Check its problems: they say what could not be read.",
+                f"The snapshot of {self.snapshot.manifest.cluster} has no nodes.",
+                hint="See its problems for what could not be read.",
             )
         tables = {table: self.partitions[app_id] for app_id, table in self.tables.items()}
         return view_of_answers(self.nodes, tables, self.disks)
@@ -191,7 +191,7 @@ class PegasusFacts:
 
     @property
     def stored_level(self) -> FunctionLevel | None:
-        """The level that was set; ``None``: unknown, or none of the five."""
+        """The level that was set; ``None`` if unknown, or none of the five."""
         text = self.snapshot.settings.get(STORED_LEVEL)
         try:
             return None if text is None else level_of(int(text))
@@ -200,7 +200,7 @@ class PegasusFacts:
 
     @property
     def effective_level(self) -> FunctionLevel | None:
-        """The effective level; ``None``: unknown."""
+        """The effective level; ``None`` if unknown."""
         text = self.snapshot.settings.get(EFFECTIVE_LEVEL)
         try:
             return None if text is None else parse_level(text)

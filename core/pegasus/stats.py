@@ -117,7 +117,7 @@ _NS_IN_MS: Final = 1e6
 
 
 def node_stats(samples: Samples) -> Row:
-    """Return what one server reports of itself, by column of the snapshot's ``nodes``."""
+    """Return one server's self-reported node columns."""
     after = samples[1]
     replicas = list(after.gpids().values())
     found: Row = {
@@ -147,7 +147,7 @@ def _latencies(sample: MetricsSample) -> Row:
 
 
 def operation_stats(samples: Samples, entity: Entity) -> Row:
-    """Return what one replica reports of the requests to it, by column of ``operations``."""
+    """Return one replica's request statistics, by column of ``operations``."""
     found: Row = {
         name: rate_per_s(*samples, entity, (metric,))
         for name, metric in (OPERATION_RATES | EVENT_RATES).items()

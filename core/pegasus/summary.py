@@ -30,8 +30,8 @@ NODE_STATS: Final = tuple(
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What replicas carry together; ``None``: of one of them it is unknown.
+class ReplicaLoad:
+    """Total load of replicas; ``None`` if unknown for one of them.
 
     Attributes:
         size_mb: Of all replicas.
@@ -55,11 +55,11 @@ class NodeSummary:
         primaries: It serves.
         secondaries: It keeps.
         carried: By its replicas.
-        disk_capacity_mb: Of its disks; ``None``: unknown.
+        disk_capacity_mb: Of its disks; ``None`` if unknown.
         disk_available_mb: The same.
-        memory_mb: Resident; ``None``: unknown.
-        learning: Replicas that it is copying; ``None``: unknown.
-        version: ``None``: unknown.
+        memory_mb: Resident; ``None`` if unknown.
+        learning: Replicas that it is copying; ``None`` if unknown.
+        version: ``None`` if unknown.
         stats: What ``nodes -u -q`` and ``server_stat`` show of it, by column of the snapshot.
     """
 
@@ -68,7 +68,7 @@ class NodeSummary:
     status: NodeStatus
     primaries: int
     secondaries: int
-    carried: Carried
+    carried: ReplicaLoad
     disk_capacity_mb: int | None
     disk_available_mb: int | None
     memory_mb: float | None
@@ -118,9 +118,9 @@ def _disk_sums(facts: PegasusFacts) -> tuple[dict[str, int], dict[str, int]]:
     return capacity, available
 
 
-def _carried(size_mb: Floats, reads: Floats, writes: Floats) -> list[Carried]:
+def _carried(size_mb: Floats, reads: Floats, writes: Floats) -> list[ReplicaLoad]:
     sums = zip(size_mb.tolist(), reads.tolist(), writes.tolist(), strict=True)
-    return [Carried(*(None if isnan(value) else value for value in one)) for one in sums]
+    return [ReplicaLoad(*(None if isnan(value) else value for value in one)) for one in sums]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class TableSummary:
         partition_count: Partitions.
         max_replica_count: Wanted replicas.
         carried: By its replicas.
-        states: Partitions by state, counting ``states``; ``None``: they were not read.
+        states: Partitions by state, counting ``states``; ``None`` if they were not read.
         listed: Counting ``listed`` by upstream's words; the same.
         unwritable: Partitions that take no write now, for whatever reason; the same.
         notes: What else concerns its clients or the balancer, a few words each.
@@ -144,7 +144,7 @@ class TableSummary:
     name: str
     partition_count: int
     max_replica_count: int
-    carried: Carried
+    carried: ReplicaLoad
     states: dict[str, int] | None
     listed: dict[str, int] | None
     unwritable: int | None
@@ -193,7 +193,7 @@ def minimum_2pc(facts: PegasusFacts) -> int:
 
 
 def unwritable_partitions(facts: PegasusFacts) -> Flags:
-    """Return which partitions take no write now, shape ``(n_partitions,)``.
+    """Return the partitions that refuse writes now, shape ``(n_partitions,)``.
 
     Without a primary, with fewer replicas than a write needs, or because the table's environment
     denies writes; a child of a split that has not registered is served by its parent.
@@ -210,7 +210,7 @@ def unwritable_partitions(facts: PegasusFacts) -> Flags:
 
 
 def table_notes(facts: PegasusFacts, app_id: int) -> tuple[str, ...]:
-    """Return what concerns a table's clients or the balancer besides health, a few words each."""
+    """Return notes on a table for clients or the balancer, except health, a few words each."""
     table = facts.tables[app_id]
     denial = denial_of(table.envs)
     notes = [f"denies {' and '.join(denial.requests)}"] if denial is not None else []

@@ -41,9 +41,9 @@ class PegasusSystem:
     default_target_ratio = DEFAULT_TARGET_RATIO
     balancer: BalancerSwitch | Refusal = Refusal(
         code="bad_options",
-        sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
-        "only counts.",
-        hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
+        sentence="A Pegasus balancer cannot be paused by an option: at level steady it only "
+        "counts.",
+        hint="Request the run without --pause-balancer; plan a step that sets the level.",
     )
 
     def servers(self, snapshot: PegasusSnapshot) -> dict[str, str | None]:
@@ -74,16 +74,16 @@ class PegasusSystem:
         *,
         steps: Collection[int] | None = None,
     ) -> Mapping[int, Diagnostic]:
-        """Return why steps may not be executed any more, by place in the plan."""
+        """Return the refusals of pending steps, by position in the plan."""
         del exclusions, now  # the executor's guard has the exclusions; nothing here expires
         return recheck(snapshot, plan, steps=steps)
 
     def purpose(self, plan: Plan) -> str:
-        """Return which nodes are empty, replicas moved, levels and settings set at its end."""
+        """Return the purpose: empty nodes, moved replicas, levels and settings."""
         return purpose_of(plan)
 
     def lacking(self, view: RunView, snapshot: PegasusSnapshot) -> str:
-        """Return what of it does not hold."""
+        """Return the unmet part of the purpose."""
         if not self.is_complete(snapshot):
             raise IncompleteSnapshotError("The cluster was read in part only.")
         return lacking(view, snapshot)
@@ -101,11 +101,11 @@ class PegasusSystem:
     def why_left(
         self, saved: SettingView, by_hand: str, snapshot: Callable[[], PegasusSnapshot]
     ) -> str:
-        """Return why a setting would freeze the cluster if it was restored."""
+        """Return the reason a setting cannot be restored: it would freeze the cluster."""
         return why_left(saved, by_hand, snapshot)
 
     def why_reset(self, key: str, value: str | None) -> str:
-        """Return that a value is a default, which a restarted server has again."""
+        """Return the note that a value is a default, which a restarted server uses again."""
         return why_reset(key, value)
 
     def preview(self, snapshot: PegasusSnapshot, plan: Plan) -> str:
@@ -119,7 +119,7 @@ class PegasusSystem:
         return measured(view, snapshot, disturbed_by)
 
     def count_moved(self, view: RunView, start: PegasusSnapshot, snapshot: PegasusSnapshot) -> int:
-        """Return how many partitions others moved since the run began."""
+        """Return the number of partitions moved by others since the run began."""
         return len(moved_since(view, start, snapshot))
 
     def undo(

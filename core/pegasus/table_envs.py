@@ -55,10 +55,10 @@ class Throttle:
         value: Its value.
         requests: Which requests.
         unit: What is counted.
-        delay_per_s: Above so much a second in a partition requests are delayed; ``None``: never.
+        delay_per_s: Above so much a second in a partition requests are delayed; ``None`` if never.
         delay_ms: By so long.
         reject_per_s: Above so much a second in a partition they are rejected with ``ERR_BUSY``;
-            ``None``: never.
+            ``None`` if never.
     """
 
     key: str
@@ -71,7 +71,7 @@ class Throttle:
 
 
 def denial_of(envs: Mapping[str, str]) -> Denial | None:
-    """Return what is denied; ``None``: nothing, or a value that no server takes."""
+    """Return the denied requests, or ``None`` if none or an invalid value."""
     value = envs.get(DENY, "")
     how, _, which = value.partition("*")
     if how not in ("timeout", "reconfig") or which not in _WHICH:

@@ -18,7 +18,7 @@ from core.pegasus.view import NO_NODE, ClusterView
 
 _Node = str
 _Replica = tuple[_Node, str]
-_FORM: Final = 'It holds {"input": {"nodes", "apps", ...}, "node_numbering": [...]}.'
+_FORM: Final = 'It must have the form {"input": {"nodes", "apps", ...}, "node_numbering": [...]}.'
 
 
 class TraceTable(msgspec.Struct):
@@ -47,7 +47,7 @@ class TraceInput(msgspec.Struct):
 
 
 class Trace(msgspec.Struct):
-    """A question as it is written down; without a numbering the nodes keep the order of names."""
+    """A balancer input; without a numbering the nodes are in order of names."""
 
     input: TraceInput
     node_numbering: list[_Node] | None = None
@@ -66,7 +66,7 @@ def parse_trace(content: bytes, place: str) -> Trace:
     try:
         trace = msgspec.json.decode(content, type=Trace)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise SchemaError(f"{place} is no question to the balancer: {exc}.", hint=_FORM) from exc
+        raise SchemaError(f"{place} is not a balancer input: {exc}.", hint=_FORM) from exc
     _check(trace, place)
     return trace
 
@@ -149,8 +149,8 @@ def _check(trace: Trace, place: str) -> None:
     numbering = trace.node_numbering
     if numbering is not None and (len(numbering) != len(known) or set(numbering) != known):
         raise SchemaError(
-            f"{place}: node_numbering does not hold each of the nodes once.",
-            hint="Leave it out, or give every node its place.",
+            f"{place}: node_numbering must list each node once.",
+            hint="Omit it, or list every node.",
         )
     ids = [table.app_id for table in given.apps]
     if len(set(ids)) != len(ids):
@@ -163,7 +163,7 @@ def _check(trace: Trace, place: str) -> None:
 def _check_partition(partition: list[_Replica | None], known: set[str], place: str) -> None:
     names = [replica[0] for replica in partition if replica is not None]
     if None in partition[1:]:
-        raise SchemaError(f"{place}: only a primary may be null.", hint="Leave the others out.")
+        raise SchemaError(f"{place}: only a primary can be null.", hint="Omit the others.")
     if len(set(names)) != len(names):
         raise SchemaError(f"{place} has two replicas on one node.", hint=_FORM)
     strangers = sorted(set(names) - known)

@@ -52,9 +52,9 @@ def judge_balance(
     Args:
         counts: As read; at steady they forecast one round, at lively they are the last one.
         level: The effective one.
-        unhealthy_count: Partitions that the guardian does not call healthy; ``None``: unknown.
-        is_cluster_policy: ``balance_cluster``; ``None``: unknown.
-        partition_count: Partitions in all; ``None``: unknown.
+        unhealthy_count: Partitions that the guardian does not call healthy; ``None`` if unknown.
+        is_cluster_policy: ``balance_cluster``; ``None`` if unknown.
+        partition_count: Partitions in all; ``None`` if unknown.
         down: Names of the nodes that are down.
         splitting_count: Children of partition splits that have not registered.
     """
@@ -69,48 +69,48 @@ def judge_balance(
         return BalanceVerdict("not_balanced", f"The balancer counts {_worth(counts, level)}.")
     if level is FunctionLevel.STEADY and is_cluster_policy is not False:
         why = (
-            "At steady the cluster policy counts nothing, so 0 says nothing."
+            "At steady the cluster policy counts nothing; 0 has no meaning."
             if is_cluster_policy
-            else "It is not known whether the cluster policy is active, which counts nothing."
+            else "Whether the cluster policy is active, which counts nothing, is unknown."
         )
         return BalanceVerdict("unknown", why)
-    return BalanceVerdict("balanced", "The balancer finds nothing to do.")
+    return BalanceVerdict("balanced", "The balancer has nothing to do.")
 
 
 def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     """Return the number with what it is of: a check adds up what rounds do one after the other."""
     counted = pluralize(counts.total, "balance operation")
     if level is FunctionLevel.LIVELY:
-        return f"{counted} of the round under way; others may follow"
+        return f"{counted} in the current round; others may follow"
     return f"{counted} in one check; each round at lively counts again"
 
 
 def _repair(
     unhealthy_count: int | None, partition_count: int | None, down: Sequence[str]
 ) -> str | None:
-    """Return what has to be repaired before anything is balanced: it comes before other doubts.
+    """Return repairs that block balancing; they take precedence.
 
     Source: Pegasus ``server_state::check_all_partitions``: no balancing, and no count, before every
     partition is healthy. A leader that took over meanwhile reports -1 for the same reason.
     """
     if not unhealthy_count:
         return None
-    count = f"{unhealthy_count:,}"
-    of = count if partition_count is None else f"{count} of {partition_count:,}"
-    is_one = unhealthy_count == 1
-    found = f"{of} partition{'' if is_one and of == count else 's'} {'is' if is_one else 'are'}"
-    lost = f"{', '.join(down)} {'is' if len(down) == 1 else 'are'} down and " if down else ""
-    return f"{lost}{found} unhealthy: the balancer waits until every partition is healthy."
+    of = (
+        pluralize(unhealthy_count, "partition")
+        if partition_count is None
+        else f"{unhealthy_count:,} of {pluralize(partition_count, 'partition')}"
+    )
+    lost = f" (down: {', '.join(down)})" if down else ""
+    return f"{of} unhealthy{lost}: the balancer waits until every partition is healthy."
 
 
 def _split(splitting_count: int) -> str | None:
-    """Return that a partition split holds the balancer back: an unregistered child is unhealthy."""
+    """Return the note that a partition split blocks the balancer."""
     if not splitting_count:
         return None
-    have = "has" if splitting_count == 1 else "have"
     return (
-        f"{pluralize(splitting_count, 'partition')} of a split {have} not registered: the balancer "
-        "waits until the split is over."
+        f"{pluralize(splitting_count, 'child partition')} not registered: the balancer waits until "
+        "the split is done."
     )
 
 
@@ -120,7 +120,7 @@ def _doubt(
     if counts.total < 0:
         return "The meta server does not have the disks of all replicas yet."
     if level < FunctionLevel.STEADY:
-        return f"At level {level.word} the balancer does not even count; the number is old."
+        return f"At level {level.word} the balancer does not count; the number is old."
     if unhealthy_count is None:
-        return "It is not known whether every partition is healthy."
+        return "Whether every partition is healthy is unknown."
     return None

@@ -57,7 +57,7 @@ class ClusterView:
 
     @property
     def is_child(self) -> Flags | None:
-        """Which rows are unregistered children, shape ``(n_partitions,)``; ``None``: none is."""
+        """Rows of unregistered children, shape ``(n_partitions,)``, or ``None``."""
         if not self.children:
             return None
         found = np.zeros(self.partition_count, dtype=np.bool_)
@@ -72,12 +72,12 @@ class ClusterView:
 
     @property
     def table_count(self) -> int:
-        """How many tables."""
+        """Number of tables."""
         return len(self.app_ids)
 
     @property
     def partition_count(self) -> int:
-        """How many partitions, of all tables."""
+        """Number of partitions of all tables."""
         return len(self.members)
 
     @cached_property

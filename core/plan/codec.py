@@ -34,7 +34,7 @@ def dump_plan(plan: Plan, signature: str = "") -> bytes:
 
 
 def signature_of(source: bytes | Path) -> str:
-    """Return the signature of a plan file that :func:`load_plan` reads; empty: it has none."""
+    """Return the signature of a plan file that :func:`load_plan` reads, or ""."""
     found = msgspec.json.decode(_read(source)).get(_SIGNATURE, "")
     return found if isinstance(found, str) and found.isascii() else ""
 
@@ -57,7 +57,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
     except _TwiceError as exc:
-        raise UnusablePlanError(f"{place} names {exc.args[0]!r} twice.", hint=_AGAIN) from exc
+        raise UnusablePlanError(f"{place} has the key {exc.args[0]!r} twice.", hint=_AGAIN) from exc
     _check_version(content, place)
     content.pop(_SIGNATURE, None)
     try:
@@ -78,7 +78,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
 
 
 def _place_and_fault(exc: msgspec.ValidationError) -> str:
-    """Return where a document is wrong, as one path, and how.
+    """Return the path and the fault of an invalid document.
 
     A step is decoded by itself, so msgspec names a path in two parts, the inner one first.
     """

@@ -36,7 +36,7 @@ def tally(steps: Iterable[Step]) -> str:
 
 
 def things(steps: Iterable[Step]) -> str:
-    """Return what steps are about, counted: ``2 bundles``, ``1 bundle and 1 setting``.
+    """Return the counted subjects of steps: ``2 bundles``, ``1 bundle and 1 setting``.
 
     Several steps may be about one node: they are counted as steps.
     """

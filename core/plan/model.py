@@ -81,9 +81,9 @@ class BrokerExpectation:
 
     Attributes:
         broker: Its id.
-        usage_before: Weighted usage, 0..1; ``None``: unknown.
+        usage_before: Weighted usage, 0..1; ``None`` if unknown.
         usage_after: The same afterwards.
-        throughput_before: In plus out, bytes/s; ``None``: unknown.
+        throughput_before: In plus out, bytes/s; ``None`` if unknown.
         throughput_after: The same afterwards.
     """
 
@@ -104,7 +104,7 @@ class NodeExpectation:
         primaries_after: The same afterwards.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same afterwards.
-        received_mb: What is copied onto it meanwhile; ``None``: unknown.
+        received_mb: What is copied onto it meanwhile; ``None`` if unknown.
     """
 
     node: str
@@ -117,7 +117,7 @@ class NodeExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the plan is expected to do, in a few numbers (the preview has them per broker).
+    """Expected effect of a plan in a few numbers; the preview has them per broker.
 
     Attributes:
         usage_deviation_before: ``(max - mean) / mean`` of the brokers' weighted usage; ``None``:
@@ -125,17 +125,17 @@ class Expected:
         usage_deviation_after: The same for the most likely outcome.
         throughput_deviation_before: The same of throughput.
         throughput_deviation_after: The same of throughput for the most likely outcome.
-        moved_bytes_per_s: Throughput of the bundles that are unloaded; ``None``: unknown.
-        clients: Producers and consumers that will reconnect; ``None``: unknown.
-        topics: Topics that are closed and opened again; ``None``: unknown.
+        moved_bytes_per_s: Throughput of the bundles that are unloaded; ``None`` if unknown.
+        clients: Producers and consumers that will reconnect; ``None`` if unknown.
+        topics: Topics that are closed and opened again; ``None`` if unknown.
         is_exact: Every outcome was enumerated; otherwise they were sampled.
         brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
         nodes: The nodes that lose or gain a role, by name; of systems with replicas.
-        copied_mb: What is copied between nodes; ``None``: unknown.
+        copied_mb: What is copied between nodes; ``None`` if unknown.
         unloaded_by_cluster: Bundles that the cluster unloads by itself because of a step; they are
             no steps. Unset: none. It is left out of plans then, so that those of before it was
             there keep their ids.
-        limited_clients: Producers and consumers whose limits change; ``None``: unknown, unset:
+        limited_clients: Producers and consumers whose limits change; ``None`` if unknown, unset:
             none, likewise.
     """
 
@@ -155,7 +155,7 @@ class Expected:
 
 
 def combined(one: Expected, other: Expected) -> Expected:
-    """Return what two parts of one plan are expected to do: they touch what both touch.
+    """Return the combined expectation of two parts of one plan.
 
     How even the load is afterwards is that of the part that was computed last.
     """
@@ -233,7 +233,7 @@ class Plan:
 
     @property
     def is_placed_by_cluster(self) -> bool:
-        """Whether the cluster chooses new owners: then its effect on the load is predicted."""
+        """Whether the cluster chooses new owners: then the effect on the load is predicted."""
         return any(step.is_placed_by_cluster for step in self.steps)
 
     def is_expired(self, now: datetime) -> bool:
@@ -241,7 +241,7 @@ class Plan:
         return now >= self.expires_at
 
     def bad_lifetime(self, now: datetime) -> str:
-        """Return why its times cannot be those of a plan that was made here; empty: they can."""
+        """Return the reason its times are invalid, or ""."""
         lifetime_s = (self.expires_at - self.created_at).total_seconds()
         if lifetime_s > MAX_LIFETIME_S:
             return (

@@ -14,7 +14,7 @@ _ORDER: Final = ("error", "warning", "info")
 
 
 class CopyRate(NamedTuple):
-    """How fast one copy between nodes is taken to be.
+    """Assumed rate of one copy between nodes.
 
     Attributes:
         mb_per_s: Above 0.
@@ -40,7 +40,7 @@ class PlanOptions:
         exclusions: Namespaces that the configuration keeps out of every plan.
         undoes: The run that it undoes.
         derived_from: Id of the plan that it was edited from.
-        copy_rate: How fast copies of the cluster were; ``None``: unknown.
+        copy_rate: How fast copies of the cluster were; ``None`` if unknown.
     """
 
     now: datetime

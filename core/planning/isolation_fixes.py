@@ -64,7 +64,7 @@ class FixFinder:
     serving: Serving
 
     def fixes_of(self, finding: Finding) -> tuple[IsolationFix, ...]:
-        """Return what would fix a finding, the best first; nothing where a person must judge."""
+        """Return the fixes of a finding, best first; empty where a person must decide."""
         make = _FIXES.get(finding.code)
         return () if make is None or finding.is_rest else tuple(make(self, finding.subject))
 
@@ -93,13 +93,13 @@ class FixFinder:
 
     @cached_property
     def _governors(self) -> Mapping[str, IsolationPolicy | None]:
-        """Namespace to the policy that governs it, the first that matches; ``None``: none does."""
+        """Namespace to its policy, the first that matches, or ``None`` if none does."""
         policies = self.serving.view.policies
         return {name: governing_policy(policies, name) for name in self._namespaces}
 
     @cached_property
     def _is_governed(self) -> bool:
-        """Whether every namespace matches a policy, so that no namespace needs shared brokers."""
+        """Whether every namespace matches a policy, so that no shared broker is needed."""
         return None not in self._governors.values()
 
     def _primaries(self, policy: IsolationPolicy) -> list[str]:
@@ -134,11 +134,14 @@ class FixFinder:
             return
         added = ", ".join(view.brokers[row] for host in chosen for row in self._hosts[host])
         stepped = sum(policy.role_of(host) == "secondary" for host in chosen)
-        which = "its secondaries" if stepped == len(chosen) else "those with the least traffic"
+        which = (
+            "its secondaries" if stepped == len(chosen) else "the brokers with the least traffic"
+        )
         yield IsolationFix(
             label=f"Add {pluralize(count, 'primary broker')}",
-            why=f"Adds {added} to primary, as min_limit {policy.min_limit} asks: {which} "
-            "among the brokers that no policy has for itself. They then serve this policy alone.",
+            why=f"Adds {added} to primary, as min_limit {policy.min_limit} requires: "
+            f"{which} among the brokers that no policy reserves. They then serve "
+            "only this policy.",
             desired=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
         )
 
@@ -153,8 +156,9 @@ class FixFinder:
         parameters = {**failover["parameters"], "min_limit": str(there)}
         yield IsolationFix(
             label=f"Lower min_limit to {there}",
-            why=f"Lowers min_limit from {policy.min_limit} to {there}, as many primaries as run: "
-            "secondaries then stand by until one of these is gone.",
+            why=f"Lowers min_limit from {policy.min_limit} to {there}, the number of "
+            "active primaries; secondaries are then on standby until one of these "
+            "fails.",
             desired=(
                 self._changed(name, auto_failover_policy={**failover, "parameters": parameters}),
             ),
@@ -175,7 +179,7 @@ class FixFinder:
         ]
         if named:
             yield IsolationFix(
-                label="Take out the port",
+                label="Remove the port",
                 why=f"{'; '.join(named[:3])}{'; and more' if named[3:] else ''}: placement "
                 "compares the host of a broker, never its port.",
                 desired=(self._changed(name, **bare),),
@@ -204,16 +208,17 @@ class FixFinder:
         if not mine:
             yield IsolationFix(
                 label="Delete it",
-                why=f"Deletes {name}: every namespace that it matches is another policy's, which "
-                "comes first, so it decides nothing. Its primary brokers serve others again.",
+                why=f"Deletes {name}: every namespace that it matches is matched by an "
+                "earlier policy, so it has no effect. Its primary brokers then serve "
+                "other namespaces.",
                 desired=(DesiredPolicy("isolation", name, None),),
             )
             return
         yield IsolationFix(
             label="Narrow its expressions",
-            why=f"Names for {name} just {pluralize(len(mine), 'namespace')} that no earlier policy "
-            "has. Nothing moves: the others are placed by the earlier policy already. New "
-            "namespaces are to be added by hand.",
+            why=f"Restricts {name} to {pluralize(len(mine), 'namespace')} that no "
+            "earlier policy matches. Nothing moves: the earlier policy already "
+            "applies to the others. Add new namespaces manually.",
             desired=(self._changed(name, namespaces=list(dict.fromkeys(covering))),),
         )
 
@@ -222,8 +227,9 @@ class FixFinder:
         count = len(self._primaries(self._policies[name]))
         yield IsolationFix(
             label="Delete it",
-            why=f"Deletes {name}: it keeps {pluralize(count, 'broker')} for namespaces that do not "
-            "exist. They then serve what has no policy, and no bundle has to move.",
+            why=f"Deletes {name}: it reserves {pluralize(count, 'broker')} for "
+            "namespaces that do not exist. They then serve namespaces without a "
+            "policy, and no bundle has to move.",
             desired=(DesiredPolicy("isolation", name, None),),
         )
 
@@ -246,9 +252,10 @@ class FixFinder:
             desired.append(self._changed(domain.name, primary=left))
         return IsolationFix(
             label=f"Share {names}",
-            why=f"Takes {names} out of primary of {', '.join(one.name for one in held)}: it "
-            "carries the least of those that min_limit can spare. The primaries that stay are "
-            "named one by one.",
+            why=f"Removes {names} from primary of "
+            f"{', '.join(one.name for one in held)}: of the brokers that "
+            "min_limit can spare it has the least traffic. The remaining primaries "
+            "are listed one by one.",
             desired=tuple(desired),
         )
 
@@ -259,9 +266,9 @@ class FixFinder:
         for domain in held:
             others = [name for name in held if name != domain]
             yield IsolationFix(
-                label=f"Leave it in {domain}",
-                why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
-                f"the others of {domain}.",
+                label=f"Keep it in {domain}",
+                why=f"Removes {broker} from {', '.join(others)}: correct if it fails "
+                f"together with the others of {domain}.",
                 desired=tuple(_domain_without(name, domains[name], broker) for name in others),
             )
 

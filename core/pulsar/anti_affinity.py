@@ -45,7 +45,7 @@ class Collision:
 
     @property
     def sentence(self) -> str:
-        """What is wrong."""
+        """The problem, as a sentence."""
         kind = "Failure domain" if self.is_domain else "Broker"
         named = ", ".join(self.members[:3]) + (" and others" if self.members[3:] else "")
         return (
@@ -107,7 +107,7 @@ class Spread:
         return tuple(found)
 
     def collisions(self, group: str) -> tuple[Collision, ...]:
-        """Return where members of a group share a place without need."""
+        """Return avoidable collisions of members of a group."""
         places = self._places
         at = {row: set(places[self._owners(row)].tolist()) for row in self._namespaces(group)}
         taken = set().union(*at.values())

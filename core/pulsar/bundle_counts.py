@@ -14,7 +14,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True)
 class RangeCounts:
-    """How many bundles of each namespace each broker has: pairs sorted by namespace.
+    """Number of each namespace's bundles per broker: pairs sorted by namespace.
 
     Attributes:
         offsets: Shape ``(n_namespaces + 1,)``; the pairs of namespace i are offsets[i]..[i+1].

@@ -60,7 +60,7 @@ DEFECTS: Final = {
     for one in (
         Defect(
             code=UNLOAD_STOPS,
-            effect="an unload that stops half-way leaves its bundle disabled",
+            effect="an incomplete unload leaves its bundle disabled",
             reports=(11920, 16327, 21445),
             since="2.8.0",
             fixed=("2.10.6", "2.11.3", "3.0.2", "3.1.2"),
@@ -74,7 +74,7 @@ DEFECTS: Final = {
         ),
         Defect(
             code=REGISTRATION_STAYS,
-            effect="the registration of a broker that died stays, as a znode that is not ephemeral",
+            effect="the registration of a dead broker remains as a non-ephemeral znode",
             reports=(23889, 23984, 23988),
             since="3.0.0",
             fixed=("3.0.10", "3.3.5", "4.0.3"),
@@ -88,21 +88,21 @@ DEFECTS: Final = {
         ),
         Defect(
             code=ASSIGNING_STAYS,
-            effect="a broker that restarts ignores a bundle that is in Assigning to it",
+            effect="a restarted broker ignores a bundle in state Assigning",
             reports=(25379,),
             since="3.0.0",
             fixed=("4.0.10", "4.2.0"),
         ),
         Defect(
             code=HEARTBEAT_MISPLACED,
-            effect="the heartbeat bundle of a broker that restarts is given to another broker",
+            effect="the heartbeat bundle of a restarted broker is assigned to another broker",
             reports=(21213, 21083),
             since="3.0.0",
             fixed=("3.0.2", "3.1.2"),
         ),
         Defect(
             code=SPLIT_KEEPS_PARENT,
-            effect="a split leaves the ownership of the bundle that was split",
+            effect="a split does not release the ownership of the parent bundle",
             reports=(13677, 13678),
             since="2.9.0",
             fixed=("2.9.2",),
@@ -120,7 +120,7 @@ DEFECTS: Final = {
 
 
 def defect_words(code: str, release: Release) -> str:
-    """Return where a defect is fixed, for a sentence about a cluster.
+    """Return the versions with the fix, for a sentence about a cluster.
 
     Args:
         code: Key of :data:`DEFECTS`.
@@ -136,7 +136,11 @@ def defect_words(code: str, release: Release) -> str:
     """
     defect = DEFECTS[code]
     if not release.is_known:
-        name = f" (this is {release.reported})" if release.reported else "; no broker has a version"
+        name = (
+            f" (this is {release.reported})"
+            if release.reported
+            else "; no broker reports a version"
+        )
         return f"fixed in {_listed(defect.fixed)}{name}"
     if defect.is_fixed_in(release.number):
         return "this release has the fix"

@@ -21,7 +21,7 @@ def with_emptied(snapshot: PulsarSnapshot, before: PulsarSnapshot | None) -> Pul
 
     Args:
         snapshot: A new one.
-        before: The one before it; ``None``: there is none.
+        before: The one before it; ``None`` if there is none.
     """
     if before is None or not snapshot.bundles.num_rows:
         return snapshot

@@ -91,7 +91,7 @@ class Explanation:
 
     @cached_property
     def decision(self) -> Decision:
-        """What the strategy picks in the next round; with the switch off, what it would pick.
+        """The strategy's selection in the next round, even if shedding is off.
 
         A leader that just started is assumed: what one remembers is not to be seen from outside.
         """
@@ -110,7 +110,7 @@ class Explanation:
         return f"Nothing to unload: {_held_back(landings)}."
 
     def landings(self, broker: str) -> tuple[Landing, ...]:
-        """Return what the load manager makes of each bundle that is picked on a broker."""
+        """Return the load manager's decision on each selected bundle of a broker."""
         moves = [move for move in self.decision.moves if move.broker == broker]
         if self.strategy.manager == "extensible":
             return tuple(
@@ -149,7 +149,7 @@ class Explanation:
         )
 
     def trace_of(self, broker: str) -> BrokerTrace | None:
-        """Return the strategy's own trace of a broker; ``None``: it did not look at it."""
+        """Return the strategy's trace of a broker, or ``None`` if it was not evaluated."""
         return self._trace_of.get(broker)
 
     def gates_of(self, broker: str) -> tuple[Gate, ...]:
@@ -159,7 +159,7 @@ class Explanation:
         return whole if trace is None else (*whole, *trace.gates)
 
     def deciding_gate(self, broker: str) -> Gate | None:
-        """Return the gate that decides about a broker; ``None``: none does by itself.
+        """Return the gate that decides about a broker; ``None`` if none does alone.
 
         The shut one of its own, or its first where all are open; else the shut one of the cluster:
         of alternatives that are all shut, the nearest.
@@ -186,9 +186,9 @@ class Explanation:
         why = trace.sentence if trace else self.decision.sentence.rstrip(".")
         if is_held:
             why = _held_back(landings)
-            gates = (*gates, at_least("let go by the load manager:", 0.0, 1.0, "bundles"))
+            gates = (*gates, at_least("not unloaded by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
-        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays as it is"
+        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays"
         return BrokerReason(
             broker=broker,
             sheds=bool(leaving),
@@ -203,11 +203,11 @@ class Explanation:
         gate = self.deciding_gate(broker)
         if gate is None and not sheds and not is_held:
             if not self.decision.trace:
-                return f"First something else would have to change: {self.decision.sentence}"
+                return f"A prerequisite is missing: {self.decision.sentence}"
             if self.view.load_manager != "extensible" and not self._is_reported(broker):
-                return "Its load report would have to be known: without it no class looks at it."
+                return "Its load report must be known: strategies ignore brokers without one."
             if len(self.view.brokers) == 1:
-                return "Another broker would have to be there."
+                return "Another broker must be available."
         return _broker_otherwise(gate, sheds=sheds, is_held=is_held)
 
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
@@ -225,7 +225,7 @@ class Explanation:
         points: Sequence[TurningPoint],
         simulate: Callable[[SettingPair], str] | None = None,
     ) -> str:
-        """Return what besides one setting would have to be otherwise, two settings included.
+        """Return the changes other than one setting that turn the verdict, including two settings.
 
         Args:
             broker: Broker id.
@@ -239,8 +239,10 @@ class Explanation:
         if both is None:
             return reason.otherwise
         if simulate is None:
-            return f"{reason.otherwise} Two settings do it in the next round: {both.sentence}."
-        return f"{reason.otherwise} Two settings do it: {both.sentence}. {simulate(both)}"
+            return (
+                f"{reason.otherwise} Two settings change this in the next round: {both.sentence}."
+            )
+        return f"{reason.otherwise} Two settings change this: {both.sentence}. {simulate(both)}"
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.
@@ -267,7 +269,7 @@ class Explanation:
         )
 
     def of_bundle(self, bundle: str) -> BundleReason:
-        """Return why a bundle is shed or stays.
+        """Return the reason a bundle is shed or stays.
 
         Raises:
             UnknownNameError: There is no such bundle.
@@ -276,18 +278,17 @@ class Explanation:
 
 
 def _held_back(landings: Sequence[Landing]) -> str:
-    """Return that the load manager leaves alone what the strategy picked."""
+    """Return the note that the load manager unloads no selected bundle."""
     reasons = list(dict.fromkeys(one.skipped for one in landings))
     others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
-    verb = "is" if len(landings) == 1 else "are"
     return (
-        f"{pluralize(len(landings), 'bundle')} {verb} picked, and the load manager leaves "
-        f"{'it' if len(landings) == 1 else 'all of them'}: {reasons[0]}{others}"
+        f"{pluralize(len(landings), 'bundle')} selected, none unloaded by the load manager: "
+        f"{reasons[0]}{others}"
     )
 
 
 def _comparable_distance(gate: Gate) -> float:
-    """Return how far a gate is from opening: usage as it is, else a share of the larger value."""
+    """Return a gate's distance from opening: usage directly, else as share of the larger value."""
     larger = max(abs(gate.measured), abs(gate.threshold))
     if not math.isfinite(gate.distance) or not math.isfinite(larger):
         return math.inf
@@ -299,31 +300,31 @@ def _comparable_distance(gate: Gate) -> float:
 
 
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
-    """Return what besides settings would have to change for the verdict on a broker to turn."""
+    """Return the changes other than settings that turn the verdict on a broker."""
     if is_held:
-        return "Isolation, anti-affinity or placement would have to let another broker have them."
+        return "Isolation, anti-affinity or placement must allow another broker for them."
     if sheds:
         detail = f": {gate.sentence}" if gate else ""
-        return f"It stays as it is when its load falls far enough, or that of others rises{detail}."
+        return f"It stays when its load drops far enough, or that of others rises{detail}."
     if gate is None:
-        return "Its place among the brokers would have to change."
+        return "Its rank among the brokers must change."
     return f"{_what_would_have_to(gate)}: {gate.sentence}."
 
 
 def _what_would_have_to(gate: Gate) -> str:
     if gate.is_alternative:
-        return "The load would have to become less even"
+        return "The load must become more uneven"
     return {
-        "places": "It would have to be one of the busiest",
-        "bundles": "It would have to have more to give",
-        "rounds": "The load would have to stay uneven",
-    }.get(gate.unit, "The load would have to change")
+        "places": "It must be one of the busiest",
+        "bundles": "It must have more load to shed",
+        "rounds": "The load must stay uneven",
+    }.get(gate.unit, "The load must change")
 
 
 MAY_MOVE: Final = "may move"
 REPORTED: Final = "named in a load report"
 RESTED: Final = "rested"
-ALLOWED: Final = "namespace is shed"
+ALLOWED: Final = "namespace can be shed"
 ON_SHEDDING: Final = "on a broker that sheds"
 PICKED: Final = "picked"
 CHECKED: Final = "checked"
@@ -340,7 +341,7 @@ class Condition:
         name: In a few words.
         is_met: Whether it holds; one that does not is the last.
         sentence: Why.
-        measured: What was measured, in ``unit``; ``None``: the condition is a fact, not a number.
+        measured: What was measured, in ``unit``; ``None`` if the condition is a fact, not a number.
         threshold: What it is compared with.
         unit: Of both, as in :class:`~core.pulsar.shedding.Gate`; blank without numbers.
         distance: How much ``measured`` has to change until the verdict turns; above zero while the
@@ -373,7 +374,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleReason:
-    """Why a bundle is shed or stays.
+    """Reason a bundle is shed or stays.
 
     Attributes:
         bundle: Name.
@@ -407,7 +408,7 @@ class BundleTrail:
     row: int
 
     def reason(self) -> BundleReason:
-        """Return why it is shed or stays."""
+        """Return the reason it is shed or stays."""
         conditions: list[Condition] = []
         for condition in self._conditions():
             conditions.append(condition)
@@ -427,7 +428,7 @@ class BundleTrail:
             sentence=f"It {verb} shed in the next round: {conditions[-2].sentence}",
             conditions=tuple(conditions),
             destinations=dict(landing.distribution) if landing else {},
-            otherwise=f"It stays when the load of {self.holder} falls far enough, or its own does.",
+            otherwise=f"It stays when the load of {self.holder} drops far enough, or its own does.",
         )
 
     def _conditions(self) -> Iterator[Condition]:
@@ -442,23 +443,23 @@ class BundleTrail:
         yield self._picked()
         landing = self._landing()
         why = landing.skipped if landing else ""
-        left = f"It was picked, and the load manager leaves it: {why}."
-        found = "The load manager finds a place for it."
+        left = f"It was selected, but the load manager does not unload it: {why}."
+        found = "The load manager finds a destination for it."
         yield Condition(CHECKED, is_met=not why, sentence=left if why else found)
 
     def _may_move(self) -> Condition:
         view = self.round.view
         if view.is_broker_bound[self.row]:
-            bound = "It belongs to its broker (heartbeat or SLA) and never moves."
+            bound = "It is bound to its broker (heartbeat or SLA) and never moves."
             return Condition(MAY_MOVE, is_met=False, sentence=bound)
         if self._is_exempt_system:
-            exempt = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
+            exempt = f"Shedding of this release excludes {SYSTEM_NAMESPACE}."
             return Condition(MAY_MOVE, is_met=False, sentence=exempt)
-        return Condition(MAY_MOVE, is_met=True, sentence="It belongs to no broker in particular.")
+        return Condition(MAY_MOVE, is_met=True, sentence="It is not bound to a broker.")
 
     @property
     def _is_exempt_system(self) -> bool:
-        """Whether the release sheds no bundle of the system namespace, and this is one."""
+        """Whether it is a system bundle and the release does not shed those."""
         view = self.round.view
         is_modular = view.load_manager != "extensible"
         return (
@@ -466,29 +467,28 @@ class BundleTrail:
         )
 
     def _otherwise(self, unmet: Condition) -> str:
-        """Return what would have to change, apart from settings, for it to be shed."""
+        """Return the change other than a setting that would shed it."""
         grace = self.round.settings.number(_GRACE)
-        goes = "Nothing changes that: it goes where its broker goes."
+        goes = "This cannot be changed: it is bound to its broker."
         return {
-            MAY_MOVE: "The brokers would need 2.11.1 or later." if self._is_exempt_system else goes,
-            REPORTED: "It would have to have topics, on a broker that reports it.",
-            RESTED: f"Its grace period of {grace:g} min would have to be over.",
-            ALLOWED: f"Its namespace would have to be taken out of {_EXCLUDED}.",
+            MAY_MOVE: "The brokers need 2.11.1 or later." if self._is_exempt_system else goes,
+            REPORTED: "It must have topics, on a broker that reports it.",
+            RESTED: f"Its grace period of {grace:g} min must be over.",
+            ALLOWED: f"Its namespace must be removed from {_EXCLUDED}.",
             ON_SHEDDING: self._broker_otherwise(),
-            PICKED: "Its traffic, or how much its broker is to give away, would have to change.",
-            CHECKED: "Isolation, anti-affinity or placement would have to let another broker have "
-            "it.",
+            PICKED: "Its traffic, or the amount its broker is to shed, must change.",
+            CHECKED: "Isolation, anti-affinity or placement must allow another broker for it.",
         }[unmet.name]
 
     def _broker_otherwise(self) -> str:
         holder = self.holder
         if holder is None:
-            return "A broker would have to own it."
+            return "A broker must own it."
         return self.round.of_broker(holder).otherwise
 
     @property
     def _holder_row(self) -> int:
-        """Broker that counts it: the owner, or who reports it; -1: none."""
+        """Row of the broker that counts it: the owner or reporter; -1 for none."""
         view = self.round.view
         codes = view.owner if view.load_manager == "extensible" else view.reporter
         return int(codes[self.row])
@@ -511,20 +511,20 @@ class BundleTrail:
             return Condition(
                 REPORTED,
                 is_met=False,
-                sentence="No load report names it: it has no topics.",
+                sentence="No load report has it: it has no topics.",
                 measured=topics,
                 threshold=1.0,
                 unit="topics",
                 distance=max(1.0 - topics, 0.0),
             )
         if not view.is_measured[self.row]:
-            return Condition(REPORTED, is_met=False, sentence="Nothing is measured of it yet.")
+            return Condition(REPORTED, is_met=False, sentence="It has no statistics yet.")
         return Condition(REPORTED, is_met=True, sentence=f"{view.brokers[reporter]} reports it.")
 
     def _rested(self) -> Condition:
         is_resting = self.bundle in self.round.known_recent
-        rests = "It changed hands a moment ago and may be in its grace period."
-        rested = "No move of it was seen within the grace period."
+        rests = "It moved recently and may be in its grace period."
+        rested = "No move of it was observed within the grace period."
         return Condition(RESTED, is_met=not is_resting, sentence=rests if is_resting else rested)
 
     def _allowed(self) -> Condition:
@@ -547,7 +547,7 @@ class BundleTrail:
         return Condition.by_gate(ON_SHEDDING, shown, f"{broker}: {why}.", is_met=gives)
 
     def _picked(self) -> Condition:
-        """Whether it is among what the strategy picks, and its place among the others."""
+        """Whether the strategy selects it, and its rank."""
         broker = self.holder
         picked = [m.bundle for m in self.round.decision.moves if m.broker == broker]
         is_open = self.bundle in picked
@@ -556,7 +556,9 @@ class BundleTrail:
         if gate is not None and gate.is_open is is_open:
             return Condition.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_met=is_open)
         outcome = (
-            "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
+            "it is selected"
+            if is_open
+            else f"{pluralize(len(picked), 'bundle')} of others were selected"
         )
         return Condition(PICKED, is_met=is_open, sentence=f"{where}, and {outcome}.")
 

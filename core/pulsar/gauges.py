@@ -30,14 +30,14 @@ def gauges(snapshot: PulsarSnapshot) -> Iterator[Gauge]:
             if spread.name in ("usage", "throughput"):
                 yield Gauge(
                     "broker_deviation_ratio",
-                    "Distance of a broker from the mean, as a share of the mean.",
+                    "Deviation of a broker from the mean (ratio).",
                     (*broker, ("measure", spread.name)),
                     float(spread.deviations[row]),
                 )
         if spread.max_deviation_ratio is not None:
             yield Gauge(
                 "max_deviation_ratio",
-                "How far the busiest server is above the mean, as a share of the mean.",
+                "Deviation of the busiest server from the mean (ratio).",
                 (("measure", spread.name),),
                 spread.max_deviation_ratio,
             )

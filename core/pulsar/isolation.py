@@ -92,9 +92,10 @@ class MatcherDifference:
     def sentence(self) -> str:
         """The message."""
         return (
-            f"Isolation policy {self.policy!r}: placement takes {self.broker} for "
-            f"{_ROLE_WORDS[self.placement_role]}, the REST view for {_ROLE_WORDS[self.rest_role]}; "
-            "placement matches the host only, so an expression must not name a port."
+            f"Isolation policy {self.policy!r}: placement treats {self.broker} as "
+            f"{_ROLE_WORDS[self.placement_role]}, the REST view as "
+            f"{_ROLE_WORDS[self.rest_role]}; placement matches only the host, so an "
+            "expression must not contain a port."
         )
 
 
@@ -114,8 +115,8 @@ def parse_isolation_policies(
     for name, exc in faults:
         effect = "apply it" if isinstance(exc, UnsupportedPatternError) else "may ignore it"
         problems.append(
-            f"Isolation policy {name!r} cannot be read ({exc}); it is skipped, so placement may "
-            f"be narrower than shown. Brokers {effect}."
+            f"Isolation policy {name!r} cannot be read ({exc}); it is skipped, so "
+            f"placement may be more restricted than shown. Brokers {effect}."
         )
     return tuple(parsed), tuple(problems)
 
@@ -172,7 +173,7 @@ def _field_patterns(key: str, expressions: tuple[str, ...]) -> PatternSet:
 def _texts(body: dict[str, object], key: str) -> tuple[str, ...]:
     values = body.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{key} is not a list of texts")
+        raise ValueError(f"{key} is not a list of strings")
     return tuple(values)
 
 
@@ -192,7 +193,7 @@ def without_port(expression: str) -> str:
 
 
 def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether one of the expressions, as Java reads them, matches a whole text.
+    """Return a matcher of whole texts for Java expressions.
 
     Raises:
         PatternError: One of them cannot be evaluated.
@@ -203,7 +204,7 @@ def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
 def matcher_differences(
     policies: Iterable[IsolationPolicy], brokers: Iterable[str], release: str
 ) -> tuple[MatcherDifference, ...]:
-    """Return where the REST view of a policy does not report what placement does."""
+    """Return the differences of the REST view of a policy from placement."""
     brokers = tuple(brokers)
     found = []
     for policy in policies:

@@ -37,12 +37,12 @@ _HITS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderActivity:
-    """What a snapshot has of the leader's work.
+    """The leader's activity in a snapshot.
 
     Attributes:
-        leader: Broker id; ``None``: none, or unknown.
-        elected_at: When its znode was created, ms since the epoch; ``None``: unknown.
-        written_at: When a leader wrote averages last, ms since the epoch; ``None``: unknown.
+        leader: Broker id; ``None`` if none, or unknown.
+        elected_at: When its znode was created, ms since the epoch; ``None`` if unknown.
+        written_at: When a leader wrote averages last, ms since the epoch; ``None`` if unknown.
         age_s: Since the later of both, seconds: so long the leader has had nothing written.
         interval_s: Interval at which it writes, seconds.
         unexamined: Why this could not be judged; blank: it was.
@@ -67,7 +67,7 @@ class LeaderActivity:
 
 
 def leader_activity(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LeaderActivity:
-    """Return whether the leader acts.
+    """Return the leader's activity.
 
     Args:
         snapshot: Any.
@@ -94,15 +94,15 @@ def leader_activity(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Le
 def _unexamined(snapshot: PulsarSnapshot, settings: EffectiveSettings, written: int | None) -> str:
     manager = snapshot.manifest.load_manager
     if manager == "extensible":
-        return "the leader of the extensible manager writes nothing at an interval"
+        return "the leader of the extensible manager writes no averages"
     if snapshot.manifest.leader is None:
         return ""  # which is a finding of its own
     if not settings.flag(_ENABLED):
-        return "the load balancer is switched off, so that the leader writes nothing"
+        return "the load balancer is switched off, so the leader writes nothing"
     if written is None:
         sources = {one.source for one in snapshot.manifest.tables.values()}
         place = "this dump" if "dump" in sources else "this snapshot"
-        return f"when the leader wrote its averages last is not in {place}"
+        return f"{place} does not have the time of the leader's last averages"
     return ""
 
 
@@ -119,7 +119,7 @@ def _now_ms(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
 
 
 def rounds_missed(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
-    """Return how many rounds that would have shed did not happen: at least so many.
+    """Return the min number of missed rounds that would have shed.
 
     Counted since an owner changed last: none of the rounds since then unloaded anything. 0 where
     the load manager would unload nothing on this snapshot, or the times are unknown.

@@ -20,8 +20,9 @@ from core.snapshot import PulsarSnapshot
 Flags = NDArray[np.bool_]
 
 _STARTED: Final = (
-    "Some brokers have a stored long-term rate of 0 although their bundles have traffic: they "
-    "started after the leader's last write, and the leader itself may know more."
+    "Some brokers have a stored long-term rate of 0 although their bundles "
+    "have traffic: they started after the leader's last write, and the "
+    "leader itself may have newer rates."
 )
 _SAME_RATIO: Final = 1e-3
 """Two sums of averages that differ by less were written together."""
@@ -55,7 +56,7 @@ def leader_long_rates(stored: Floats, bundles: dict[str, Any]) -> tuple[Floats, 
         started = bool(((stored == 0) & (present > 0)).any())
         return np.where(unknown, present, stored), _STARTED * started
     moved = unknown | ~_close(present, stored, _SAME_RATIO if same_write else _MOVED_RATIO)
-    note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
+    note = "Long-term rates of brokers whose bundles changed are sums over their current bundles."
     return np.where(moved, present, stored), note if moved.any() else ""
 
 
@@ -74,7 +75,7 @@ def _close(one: Floats, other: Floats | float, ratio: float = _SAME_RATIO) -> Fl
 def long_rate_doubt(
     snapshot: PulsarSnapshot, bundles: dict[str, Any], long_rate: Floats, *, has_moved: bool
 ) -> Floats:
-    """Return how far each broker's long-term rate may be off, msg/s, either way.
+    """Return the uncertainty of each broker's long-term rate, msg/s.
 
     A dump is judged as it is: no doubt. Of a live cluster, each reported bundle without a stored
     average counts with all of its rate, a stored value with its distance from the present sum, and

@@ -28,8 +28,8 @@ class LeaderChange:
 
     Attributes:
         at: When it was seen, aware UTC: the later of two minutes.
-        before: Who led; ``None``: none, or unknown.
-        after: Who leads from then; ``None``: none, or unknown.
+        before: Who led; ``None`` if none, or unknown.
+        after: Who leads from then; ``None`` if none, or unknown.
     """
 
     at: datetime
@@ -42,9 +42,9 @@ class Lead:
     """A stretch of time with one leader.
 
     Attributes:
-        broker: Who; ``None``: none, or unknown.
-        since: When it began; ``None``: before what is recorded.
-        until: When it ended; ``None``: it lasts.
+        broker: Who; ``None`` if none, or unknown.
+        since: When it began; ``None`` if before what is recorded.
+        until: When it ended; ``None`` if it lasts.
     """
 
     broker: str | None
@@ -54,14 +54,14 @@ class Lead:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderHistory:
-    """What is known of leadership.
+    """Recorded leadership.
 
     Attributes:
-        leader: Now; ``None``: none, or unknown.
-        since: When its znode was created, else when it was first seen; ``None``: unknown.
+        leader: Now; ``None`` if none, or unknown.
+        since: When its znode was created, else when it was first seen; ``None`` if unknown.
         leads: The newest first.
         changes: How many were recorded.
-        per_day: Changes a day of what is recorded; ``None``: under an hour is.
+        per_day: Changes a day of what is recorded; ``None`` if under an hour is.
         sentence: In words.
     """
 
@@ -79,13 +79,13 @@ def leader_history(
     changes: Sequence[LeaderChange],
     span: tuple[datetime, datetime] | None,
 ) -> LeaderHistory:
-    """Return who led when.
+    """Return the history of leaders.
 
     Args:
         leader: Who leads in the snapshot that is shown.
-        created_at: When the leader's znode was created; ``None``: unknown.
+        created_at: When the leader's znode was created; ``None`` if unknown.
         changes: Recorded ones up to that snapshot, in any order.
-        span: First and last recorded minute; ``None``: nothing is recorded.
+        span: First and last recorded minute; ``None`` if nothing is recorded.
     """
     ordered = sorted(changes, key=lambda one: one.at)
     leads = _leads(leader, created_at, ordered)
@@ -130,55 +130,58 @@ def _sentence(
     head = "There is no leader, or it is unknown."
     if leader is not None:
         from_when = f" since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
-        head = f"{leader} leads{from_when}."
+        head = f"{leader} is the leader{from_when}."
     if span is None:
-        return f"{head} Nothing is recorded of earlier ones."
+        return f"{head} Earlier leaders are not recorded."
     length = format_age((span[1] - span[0]).total_seconds())
-    seen = f"{pluralize(count, 'change')} in the {length} that are recorded"
+    seen = f"{pluralize(count, 'change')} in the recorded {length}"
     if not count:
-        return f"{head} No change in the {length} that are recorded."
+        return f"{head} No change in the recorded {length}."
     rate = f", {per_day:.1f} a day" if per_day is not None and span[1] != span[0] else ""
     often = ""
     if per_day is not None and per_day > _OFTEN_PER_DAY:
         often = (
-            " That is often: look for brokers whose sessions run out (long GC pauses, a slow disk "
-            "of ZooKeeper)."
+            " That is frequent: check for brokers whose sessions expire (long GC "
+            "pauses, a slow ZooKeeper disk)."
         )
     return f"{head} {seen}{rate}.{often}"
 
 
 def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[str, ...]:
-    """Return what a change of leader costs under these settings, a sentence each."""
+    """Return the cost of a leader change under these settings, a sentence each."""
     if load_manager == "extensible":
         return (
             (
-                "The new leader (the owner of the channel's topic) starts UnloadScheduler and "
-                "SplitScheduler again: counts of overloaded rounds and times of the last transfers "
-                "begin at nothing."
+                "The new leader (the owner of the channel's topic) starts "
+                "UnloadScheduler and SplitScheduler again: counts of overloaded rounds "
+                "and times of the last transfers are reset."
             ),
-            "Owners stay: the channel keeps them, and lookups are answered by every broker.",
+            "Owners stay: the channel keeps them, and every broker answers lookups.",
         )
     grace = settings.number("loadBalancerSheddingGracePeriodMinutes")
     written = settings.number("loadBalancerResourceQuotaUpdateIntervalMinutes")
     shedding = settings.number("loadBalancerSheddingIntervalMinutes")
     return (
         (
-            f"The list of bundles at rest is lost: what was shed a moment ago may be shed again, "
-            f"{grace:g} min of loadBalancerSheddingGracePeriodMinutes or not."
+            "The list of bundles in their grace period is lost: recently shed "
+            f"bundles may be shed again within the {grace:g} min of "
+            "loadBalancerSheddingGracePeriodMinutes."
         ),
         _strategy_memory(settings),
         (
-            f"Averages in ZooKeeper are rewritten only when the new leader's timer fires, up to "
-            f"{written:g} min later (loadBalancerResourceQuotaUpdateIntervalMinutes); its own copy "
-            "in memory is as good as the old leader's, unless it started a moment ago."
+            "Averages in ZooKeeper are rewritten only when the new leader's timer "
+            f"fires, up to {written:g} min later "
+            "(loadBalancerResourceQuotaUpdateIntervalMinutes); its in-memory copy "
+            "is as good as the old leader's, unless it started recently."
         ),
         (
-            "Assignments of the old leader that are not reported yet are forgotten: two bundles "
-            "in a row may go to the same broker."
+            "Assignments of the old leader that are not reported yet are lost: two "
+            "consecutive bundles may be placed on the same broker."
         ),
         (
-            f"The next shedding round comes a whole loadBalancerSheddingIntervalMinutes "
-            f"({shedding:g} min) after the election; until the old session ends, no broker sheds."
+            "The next shedding round is one loadBalancerSheddingIntervalMinutes "
+            f"({shedding:g} min) after the election; until the old session ends, no "
+            "broker sheds."
         ),
     )
 
@@ -188,4 +191,4 @@ def _strategy_memory(settings: EffectiveSettings) -> str:
     strategy = known_shedding_strategy(name)
     if strategy is not None and strategy.memory:
         return strategy.memory
-    return f"{name} keeps nothing between rounds, so of the strategy itself nothing is lost."
+    return f"{name} keeps no state between rounds, so no strategy state is lost."

@@ -67,14 +67,14 @@ _ADDRESS: Final = re.compile(r"https?://[^/]+/?\Z")  # not one answer of it, whi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLiveness:
-    """Whether one broker is alive, and why that is known.
+    """Liveness of one broker, with the reason.
 
     Attributes:
         broker: Its id.
         state: One of :data:`STATES`.
         is_registered: Whether the registry lists it.
         session_id: ZooKeeper session of its registration, else of its bundles; 0: none, the znodes
-            are no ephemerals; ``None``: unknown.
+            are no ephemerals; ``None`` if unknown.
         reported_at: When it last reported, ms since the epoch.
         report_age_s: How old that is, compared with the newest report where all are old.
         entry_at: When the newest znode was created that it created, ms since the epoch.
@@ -102,7 +102,7 @@ class BrokerLiveness:
 
     @property
     def is_ephemeral(self) -> bool | None:
-        """Whether its registration goes with its session; ``None``: unknown."""
+        """Whether its registration ends with its session, or ``None`` if unknown."""
         return None if self.session_id is None else self.session_id != 0
 
     @property
@@ -114,7 +114,7 @@ class BrokerLiveness:
 
     @property
     def reason(self) -> str:
-        """Why it is no destination: ``dead: no session, report 5 h old``."""
+        """Reason it is no destination: ``dead: no session, report 5 h old``."""
         return f"{self.state}: {self.why}" if self.why else self.state
 
     @property
@@ -146,7 +146,7 @@ class Liveness:
             name.
         interval_s: Longest interval at which a broker must report, seconds.
         late_s: Age above which a report is late, seconds.
-        all_old_s: Age of the newest report where every one is late, seconds; ``None``: not so.
+        all_old_s: Age of the newest report where every one is late, seconds; ``None`` if not so.
         silent: What the addresses of registered brokers did that gave no answer, by broker.
         silent_fleet: Whether none of several registered brokers gave one, so that it says nothing
             about each of them.
@@ -168,18 +168,18 @@ class Liveness:
 
     @cached_property
     def dead(self) -> Mapping[str, str]:
-        """Why a broker must be given no bundle, by broker: those dead or suspected."""
+        """Reasons for brokers that must receive no bundle (dead or suspected), by broker."""
         return {row.broker: row.reason for row in self.rows if row.state in NEVER_DESTINATION}
 
     @cached_property
     def unreported(self) -> Mapping[str, str]:
-        """Why a broker's report is not its load, by broker: those dead, suspected or stopped."""
+        """Reasons a broker's report is not its load (dead, suspected or stopped), by broker."""
         lost = (*NEVER_DESTINATION, STOPPED)
         return {row.broker: row.reason for row in self.rows if row.state in lost}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What follows for advice, in words; none where all brokers are alive."""
+        """Consequences for advice; empty if all brokers are alive."""
         stopped = [row for row in self.rows if row.state == STOPPED and row.is_registered]
         dead = [row for row in self.rows if row.broker in self.dead and row.is_registered]
         notes = [
@@ -187,12 +187,16 @@ class Liveness:
             for row in stopped[:_NAMED]
         ]
         notes += [
-            f"{row.sentence} It is excluded here; the cluster's own leader may still choose it "
-            "while it is registered."
+            f"{row.sentence} It is excluded here; the cluster's leader may still "
+            "choose it while it is registered."
             for row in dead[:_NAMED]
         ]
         more = len(stopped) + len(dead) - len(notes)
-        return (*notes, f"{pluralize(more, 'more broker')} likewise.") if more else tuple(notes)
+        return (
+            (*notes, f"{pluralize(more, 'more broker')} have the same problem.")
+            if more
+            else tuple(notes)
+        )
 
     def state_of(self, broker: str) -> State:
         """Return the state of a broker; ``unknown`` for one that nothing names."""
@@ -293,7 +297,7 @@ def _key(settings: EffectiveSettings) -> tuple[str, float]:
 
 
 class _Facts:
-    """What a snapshot has about its brokers, by broker."""
+    """Facts of a snapshot about its brokers, by broker."""
 
     def __init__(self, snapshot: PulsarSnapshot, interval_s: float) -> None:
         self.snapshot = snapshot
@@ -318,7 +322,7 @@ class _Facts:
         self.may_judge_ages = fresh > 1 or late <= fresh  # else one clock may be ahead of all
 
     def _age_s(self, broker: str) -> float | None:
-        """Return the age of a broker's report, seconds; ``None``: it has none."""
+        """Return the age of a broker's report, s, or ``None`` if it has none."""
         at = self.reported.get(broker)
         return None if at is None else max(self.now_ms - at, 0) / 1000
 
@@ -375,7 +379,7 @@ class _Facts:
         return f"sessions are not in this {'dump' if is_dump else 'snapshot'}"
 
     def _silent_for_s(self, broker: str, age: float | None) -> float | None:
-        """Return how long ago its last sign of life was, seconds; ``None``: there is none."""
+        """Return the time since its last activity, s, or ``None`` without any."""
         entry = self.entries.get(broker)
         spans = [] if age is None else [age]
         if entry is not None:
@@ -410,7 +414,7 @@ class _Facts:
         facts = {
             "not registered": not is_registered and state != UNREGISTERED,
             "no session": signs.session == 0,
-            "its session lives": bool(signs.session) and state == STOPPED,
+            "its session is valid": bool(signs.session) and state == STOPPED,
             f"report {format_age(self._age_s(broker))} old": signs.is_late,
         }
         if any(facts.values()):
@@ -426,7 +430,7 @@ class _Facts:
             yield f"{_UNJUDGED if is_registered else ''}{self._without_sessions}"
 
 
-_UNJUDGED: Final = "one clock may be ahead of all others, and "
+_UNJUDGED: Final = "the clock of one broker may be ahead, and "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +441,7 @@ class _Signs:
         session: As :attr:`BrokerLiveness.session_id`.
         is_late: Whether its report is late.
         is_gone: Whether nothing else is newer either.
-        silent_s: Since its last sign of life, seconds; ``None``: there is none.
+        silent_s: Since its last sign of life, seconds; ``None`` if there is none.
         probe: What its address did.
     """
 
@@ -448,7 +452,7 @@ class _Signs:
     probe: str
 
     def is_silent_for(self, seconds: float) -> bool:
-        """Return whether the last sign of life is older than that."""
+        """Return whether the last activity is older than that."""
         return self.silent_s is not None and self.silent_s > seconds
 
 
@@ -461,7 +465,7 @@ def _by_signs(signs: _Signs) -> State:
 
 
 def silent_addresses(snapshot: PulsarSnapshot) -> dict[str, str]:
-    """Return what the address of each silent broker did, words of :data:`SILENT`, by broker id.
+    """Return the failure of each silent broker's address, one of :data:`SILENT`, by broker id.
 
     A broker's id is taken for its web address where it never reported one.
     """
@@ -497,7 +501,7 @@ def addresses_of_none(snapshot: PulsarSnapshot) -> Iterator[Problem]:
 
 
 def _reported(snapshot: PulsarSnapshot) -> dict[str, int]:
-    """Return when each broker last reported, ms since the epoch; absent: unknown.
+    """Return the last report time of each broker, ms since the epoch; absent if unknown.
 
     A report of the modular manager is written into the registration: ZooKeeper's clock has its
     time for all brokers, so it comes before the broker's own. A registration of the extensible

@@ -122,7 +122,7 @@ def _percents(brokers: pa.Table) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ResourceShares:
-    """How much of each of :data:`WEIGHED` brokers use.
+    """Usage of each of :data:`WEIGHED` by broker.
 
     Attributes:
         percents: Shape ``(n_brokers, 5)``, 32-bit values widened.
@@ -286,7 +286,7 @@ def next_average(
 
 
 def part_left(held: Ints, count: int | Ints, most: int | Ints) -> Floats:
-    """Return how much of an average is left of what it was, after ``count`` samples of one value.
+    """Return the remaining weight of an average after ``count`` samples of one value.
 
     A plain mean up to ``most`` samples: ``held`` out of ``held + count`` are the old ones. From
     then on each sample leaves ``(most - 1) / most`` of what is there.

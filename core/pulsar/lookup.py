@@ -57,17 +57,17 @@ class LookupStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLookup:
-    """Where a topic lives.
+    """Location of a topic.
 
     Attributes:
         topic: Complete name.
         hash: Position on the ring.
         namespace: Of the topic.
         bundle: Name of the bundle that holds the position.
-        owner: Broker id; ``None``: the bundle is unassigned, or its owner is unknown.
+        owner: Broker id; ``None`` if the bundle is unassigned, or its owner is unknown.
         is_owner_known: False: it is unknown whether the bundle has an owner.
         owner_service_url: Where clients connect, ``None`` when unknown.
-        service: Whether a broker serves the bundle; ``None``: the snapshot does not have it.
+        service: Whether a broker serves the bundle; ``None`` if the snapshot does not have it.
         steps: How it was found.
         notes: What to know about the answer.
     """
@@ -135,7 +135,7 @@ def parse_topic_name(text: str) -> TopicName:
     if domain not in _DOMAINS or len(parts) < 3 or not all(parts):
         raise InputError(
             f"{text!r} is not a topic name.",
-            hint="Write persistent://tenant/namespace/topic, tenant/namespace/topic or topic.",
+            hint="Use persistent://tenant/namespace/topic, tenant/namespace/topic or topic.",
         )
     return TopicName(domain, "/".join(parts[:-1]), parts[-1])
 
@@ -143,12 +143,12 @@ def parse_topic_name(text: str) -> TopicName:
 def lookup_topic(
     snapshot: PulsarSnapshot, topic: str, settings: EffectiveSettings | None = None
 ) -> TopicLookup:
-    """Return where a topic lives by the snapshot; nothing is requested from a cluster.
+    """Return the location of a topic in the snapshot, without requests to a cluster.
 
     Args:
         snapshot: Its bundles, namespaces and brokers.
         topic: Any form that :func:`parse_topic_name` takes.
-        settings: For the assignment class; ``None``: the active ones.
+        settings: For the assignment class; ``None`` for the active ones.
     Raises:
         InputError: It is no topic name.
         UnknownNameError: The snapshot does not have its namespace.
@@ -175,7 +175,7 @@ def lookup_topic(
     service = service_of(snapshot, settings, bundle)
     notes = [boundary_note, *_topic_notes(snapshot, name, position, settings)]
     if owner and not broker:
-        notes.append(f"{owner} owns the bundle, and is not among the registered brokers.")
+        notes.append(f"{owner} owns the bundle but is not a registered broker.")
     notes += [] if service is None else [service.fix]
     return TopicLookup(
         topic=str(name),
@@ -213,7 +213,7 @@ def _owner_steps(
             "Owner", f"{owner} by {source}" + (f"; clients connect to {url}." if serves else ".")
         )
     elif not row.get("owner_source"):
-        yield LookupStep("Owner", "Who owns the bundle could not be read: it is unknown.")
+        yield LookupStep("Owner", "The owner of the bundle could not be read and is unknown.")
     else:
         lookup = "The next lookup assigns it." if service is None else service.next_lookup
         yield LookupStep(
@@ -241,11 +241,13 @@ def _find_range(snapshot: PulsarSnapshot, namespace: str, position: int) -> tupl
     holding = np.flatnonzero((lower <= position) & ((position < upper) | last))
     if not holding.size:
         raise IncompleteSnapshotError(
-            f"No known bundle of {namespace} holds 0x{position:08x}.",
-            hint="Its boundaries could not be read: look at the snapshot's problems.",
+            f"No known bundle of {namespace} contains 0x{position:08x}.",
+            hint="Its boundaries could not be read: see the problems of the snapshot.",
         )
     narrowest = holding[(upper - lower)[holding].argmin()]
-    note = "The namespace's boundaries are unknown: the bundle is found among the bundles seen."
+    note = (
+        "The namespace's boundaries are unknown: the bundle is selected among the observed bundles."
+    )
     return int(lower[narrowest]), int(upper[narrowest]), note
 
 
@@ -255,13 +257,13 @@ def _topic_notes(
     notes = []
     assigner = settings.text("topicBundleAssignmentStrategy").rpartition(".")[2]
     if assigner != _CRC_ASSIGNER:
-        notes.append(f"The cluster assigns topics by {assigner}: the real bundle may be another.")
+        notes.append(f"The cluster assigns topics by {assigner}: the actual bundle may differ.")
     if position == 0xFFFFFFFF:
         notes.append("Pulsar itself fails to find a bundle for the very last position.")
     if not name.is_partition and _has_partitions(snapshot, str(name)):
         notes.append(
-            "The topic is partitioned: each partition, NAME-partition-0 and so on, has a bundle of "
-            "its own; look those up."
+            "The topic is partitioned: each partition (NAME-partition-0, ...) has "
+            "its own bundle; look those up."
         )
     if name.domain == "non-persistent":
         notes.append("Only brokers that serve non-persistent topics can own it.")

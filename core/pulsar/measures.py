@@ -102,7 +102,7 @@ def cluster_target(manifest: Manifest) -> Target:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """How evenly the brokers of one snapshot are loaded, by four measures.
+    """Evenness of one snapshot's brokers, by four measures.
 
     Attributes:
         usage: Weighted maximum over the resources, as the load manager takes it; ratio.
@@ -133,12 +133,12 @@ class Measures:
 
     @property
     def owned_bundle_count(self) -> int | None:
-        """How many movable bundles are owned by a known broker; ``None``: unknown."""
+        """Number of movable bundles with a known owner, or ``None`` if unknown."""
         total = self.bundle_count.total
         return None if total is None else int(total)
 
     def statistic(self, target: Target) -> float | None:
-        """Return what ``target`` looks at; ``None`` when unknown."""
+        """Return the statistic of ``target``, or ``None`` if unknown."""
         spread = self.of(target.measure)
         return spread.max_deviation_ratio if target.statistic == "max_deviation" else spread.std
 
@@ -199,7 +199,7 @@ def measures_of(
         columns: Returns a column of the brokers by its name; NaN where unknown.
         counts: Movable bundles that each owns.
         target: What the cluster is judged by.
-        emptied_at: Since when each is empty, ms; NaN where it was not emptied; ``None``: none was.
+        emptied_at: Start of each drain, ms; NaN where not drained; ``None`` if none was.
     """
     aside = None if emptied_at is None else drained(emptied_at, counts)
     traffic, rate = _total(columns, "msg_throughput"), _total(columns, "msg_rate")
@@ -213,7 +213,7 @@ def measures_of(
 
 
 def drained(emptied_at: Floats, counts: Floats) -> Bools | None:
-    """Return which brokers were drained and still own nothing; ``None``: none was.
+    """Return the drained brokers that still own nothing, or ``None`` if there are none.
 
     Args:
         emptied_at: Since when each is empty, ms; NaN: it was not emptied.
@@ -224,7 +224,7 @@ def drained(emptied_at: Floats, counts: Floats) -> Bools | None:
 
 
 def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
-    """Return how many movable bundles each broker owns, shape ``(n_brokers,)``.
+    """Return the number of movable bundles per owner, shape ``(n_brokers,)``.
 
     Counted in the bundles table; without one the brokers' own reports are taken (they count
     heartbeat bundles too). While the owner of some bundle is unknown, so is the count of a broker
@@ -249,7 +249,7 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class BundleCounts:
-    """How many bundles there are: the one count of them, heartbeat and SLA bundles excluded.
+    """Number of bundles, without heartbeat and SLA bundles.
 
     Attributes:
         assigned: With an owner, or whose owner is unknown: "600 bundles" everywhere.
@@ -282,7 +282,7 @@ class BundleCounts:
 
 
 def uncounted_bundles(snapshot: PulsarSnapshot) -> dict[str, int]:
-    """Return how many bundles no count of a cluster's bundles has, by why.
+    """Return the number of uncounted bundles of a cluster, by reason.
 
     ``heartbeat/SLA``: each belongs to one broker. ``unassigned``: without an owner; not those whose
     owner is unknown.
@@ -300,7 +300,7 @@ def _total(columns: Callable[[str], Floats], name: str) -> Floats:
 
 
 def _finite(values: Floats) -> Floats:
-    """What is too large to be a number is a mistake: unknown."""
+    """Return finite numbers; too large ones are mistakes and become unknown."""
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -313,24 +313,22 @@ def balance_sentence(measures: Measures, target: Target | None = None) -> str:
     spread = measures.of(target.measure)
     count = len(spread.brokers)
     if count == 0:
-        return "No broker is known: nothing can be said about the balance."
+        return "No broker is known; the balance is unknown."
     if spread.known_count == 0:
         return f"None of the {count} brokers reports its {spread.label}: the balance is unknown."
     if not spread.total:
         return f"The {count} brokers carry no {spread.label} at all."
     if count == 1:
-        return (
-            f"The only broker carries {spread.text_of(spread.total)}: there is nothing to balance."
-        )
+        return f"The only broker carries {spread.text_of(spread.total)}; balancing does not apply."
     return f"{top_share_sentence(spread)}; {_verdict_clause(measures, target)}."
 
 
 def top_share_sentence(spread: Spread) -> str:
-    """Return which share of the total the busiest quarter of the brokers carries, one clause."""
+    """Return the load share of the busiest quarter of the brokers, one clause."""
     top = max(1, round(len(spread.brokers) * _TOP_SHARE_OF_BROKERS))
     share = spread.share_of_top(top)
-    verb = "carries" if top == 1 else "carry"
-    return f"{top} of {len(spread.brokers)} brokers {verb} {_percent(share)} of the {spread.label}"
+    of = f"{pluralize(top, 'broker')} of {len(spread.brokers)}"
+    return f"{_percent(share)} of the {spread.label} on {of}"
 
 
 def _verdict_clause(measures: Measures, target: Target) -> str:

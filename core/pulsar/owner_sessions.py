@@ -34,7 +34,7 @@ _KEY: Final = ("broker", "session_id")
 
 
 def session_text(session_id: int | None) -> str | None:
-    """Return a session as ZooKeeper's tools write it; ``None``: none, or unknown."""
+    """Return a session as ZooKeeper's tools write it; ``None`` if none, or unknown."""
     return None if not session_id else f"0x{session_id & 0xFFFFFFFFFFFFFFFF:x}"
 
 

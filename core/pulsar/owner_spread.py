@@ -40,7 +40,7 @@ _FEW: Final = 0.75
 
 
 def expected_used(bundles: Ints | Floats, brokers: Ints | Floats) -> tuple[Floats, Floats]:
-    """Return how many brokers get a bundle when they are placed at random: mean, deviation.
+    """Return mean and deviation of the number of brokers used by random placement.
 
     Args:
         bundles: How many there are.
@@ -112,24 +112,23 @@ def spread_sentence(spread: pa.Table) -> str:
     """Return the answer in words."""
     count = spread.num_rows
     if not count:
-        return "No namespace has two bundles that are owned."
+        return "No namespace has two owned bundles."
     worst = spread.slice(0, 1).to_pylist()[0]
     crowded = int(np.asarray(spread["is_concentrated"]).sum())
     if not crowded:
         return (
-            f"{pluralize(count, 'namespace')} with several owned bundles: none is on far fewer "
-            "brokers than expected."
+            f"{pluralize(count, 'namespace')} with several owned bundles: none uses "
+            "far fewer brokers than expected."
         )
     on_one = ""
     if worst["hottest"] is not None:
         on_one = f", {worst['hottest_ratio']:.0%} of its traffic on {worst['hottest']}"
     allowed = pluralize(worst["brokers_allowed"], "broker")
-    are = "is" if crowded == 1 else "are"
     return (
-        f"{crowded:,} of {pluralize(count, 'namespace')} {are} on far fewer brokers than "
-        "expected. "
-        f"Worst: {worst['namespace']} has {worst['owned']:,} bundles on {worst['brokers_used']:,} "
-        f"of {allowed}, about {worst['expected_used']:.0f} expected{on_one}."
+        f"{crowded:,} of {pluralize(count, 'namespace')} use far fewer brokers "
+        f"than expected. Worst: {worst['namespace']} has {worst['owned']:,} "
+        f"bundles on {worst['brokers_used']:,} of {allowed}, about "
+        f"{worst['expected_used']:.0f} expected{on_one}."
     )
 
 

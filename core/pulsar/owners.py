@@ -88,45 +88,48 @@ OWNED: Final = pa.schema(
 """One row a bundle, in the snapshot's order. ``clients``: producers and consumers."""
 
 _MEANINGS: Final = {
-    HELD: "Its owner is registered and holds it with its own session.",
+    HELD: "Its owner is registered and owns it with a valid session.",
     REFUSED: (
-        "Its owner disabled it for an unload or a split that did not end: every lookup is refused. "
-        "A normal unload takes less than a minute."
+        "Its owner disabled it for an unload or a split that did not finish: "
+        "every lookup is refused. A normal unload takes less than a minute."
     ),
-    ORPHANED: "Its owner on record is dead, or not registered any more: lookups lead to no broker.",
-    SUSPECTED: "Its owner is registered and shows no sign of life.",
+    ORPHANED: "The recorded owner is dead or no longer registered: lookups reach no broker.",
+    SUSPECTED: "Its owner is registered but shows no activity.",
     MISBOUND: (
-        "It is the heartbeat or SLA bundle of one broker and is owned by another one: the health "
-        "check of that broker fails, and it may fail to start."
+        "It is the heartbeat or SLA bundle of one broker but owned by another: "
+        "the health check of that broker fails, and it may fail to start."
     ),
     UNLISTED: (
-        "Its owner is alive and lost its registration: it serves what it has, and the leader does "
-        "not count it. Never delete its ownership znodes: two brokers would serve the bundle."
+        "Its owner is alive but lost its registration: it serves its bundles, "
+        "but the leader ignores it. Never delete its ownership znodes: two "
+        "brokers would serve the bundle."
     ),
     STALE: (
-        "Its znode lives with another session than its owner's own: one that ended, or ends with "
-        "its time-out. The owner takes it again, or the znode goes."
+        "Its znode belongs to a session that is not its owner's current one: "
+        "it has ended, or will time out. Then the owner acquires it again, or "
+        "the znode is removed."
     ),
     PERMANENT: (
-        "Its znode is no ephemeral: it outlives every broker, and no other broker can own the "
-        "bundle until it is deleted."
+        "Its znode is not ephemeral: it outlives every broker, and no other "
+        "broker can own the bundle until it is deleted."
     ),
     DOUBLE: (
-        "Two brokers say that they have it: the owner on record, and another one whose report or "
-        "state is later. Only the fencing of ledgers keeps their writes apart."
+        "Two brokers claim it: the recorded owner, and another one with a "
+        "newer report or state. Only the fencing of ledgers separates their "
+        "writes."
     ),
-    MOVED: "It changed owner since the last report of the broker that had it; that one is older.",
-    CHANGING: "It is on its way from one broker to another.",
+    MOVED: "Its owner changed after the last report of the previous broker.",
+    CHANGING: "It is in transfer between two brokers.",
     STUCK: (
-        "It is on its way for longer than the manager waits for one "
+        "Its transfer takes longer than the manager allows "
         "(loadBalancerInFlightServiceUnitStateWaitingTimeInMillis)."
     ),
     OWNERLESS: (
-        "It is unassigned, although the last report shows topics or traffic: its clients wait, or "
-        "look it up this moment."
+        "It is unassigned, although the last report shows topics or traffic: "
+        "its clients are waiting or looking it up."
     ),
     UNUSED: "It is unassigned and unused: the first lookup assigns it.",
-    UNKNOWN: "Who owns it could not be read.",
+    UNKNOWN: "Its owner could not be read.",
 }
 
 _IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
@@ -138,7 +141,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ownership:
-    """Who owns what in one snapshot.
+    """Owners of one snapshot.
 
     Attributes:
         bundles: Table of :data:`OWNED`.
@@ -184,7 +187,7 @@ def unserved_rows(
 
 
 def meaning_of(state: str) -> str:
-    """Return what a state is, and its effect."""
+    """Return the meaning and effect of a state."""
     return _MEANINGS[state]
 
 
@@ -197,7 +200,7 @@ def worst_first(bundles: pa.Table, states: tuple[str, ...] = STATES) -> pa.Table
 
 
 def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
-    """Return who owns what, and which of it does not fit together; cached with the snapshot.
+    """Return owners and inconsistencies; cached with the snapshot.
 
     Args:
         snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
@@ -273,7 +276,7 @@ def _claimants(snapshot: PulsarSnapshot) -> pa.ChunkedArray:
 
 
 def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
-    """Whether a report is later than the znode by so much that it should know of it."""
+    """Whether a report is so much later than the znode that it should include it."""
     return _flags(pc.greater(pc.subtract(reported, created), REPORT_GRACE_MS))
 
 
@@ -341,7 +344,7 @@ def _age(snapshot: PulsarSnapshot, at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refused(
     snapshot: PulsarSnapshot, units: pa.Table, disabled: tuple[pa.ChunkedArray, pa.ChunkedArray]
 ) -> tuple[Flags, Flags]:
-    """Return which bundles no lookup finds, and which are being unloaded or split right now."""
+    """Return the refused bundles, and those being unloaded or split."""
     is_disabled, modified_at = disabled
     shut = _flags(is_disabled)
     is_fresh = _flags(pc.less_equal(_age(snapshot, modified_at), UNLOAD_MS))
@@ -353,7 +356,7 @@ def _refused(
 def _channel(
     snapshot: PulsarSnapshot, owner: pa.ChunkedArray, settings: EffectiveSettings, units: pa.Table
 ) -> tuple[Flags, Flags, Flags]:
-    """Return which bundles are on their way, for too long, and owned elsewhere by the channel."""
+    """Return bundles in transfer, overdue, and owned elsewhere by the channel."""
     state = units["state"]
     in_transfer = _flags(pc.is_in(state, value_set=pa.array(IN_TRANSFER)))
     age = _age(snapshot, units["changed_at"])
@@ -365,7 +368,7 @@ def _channel(
 def _lost_owners(
     snapshot: PulsarSnapshot, owner: pa.ChunkedArray, liveness: Liveness
 ) -> tuple[Flags, Flags, Flags]:
-    """Return whose owner is dead or gone, registered but suspected, and alive but unregistered.
+    """Return bundles whose owner is dead, suspected, and alive but unregistered.
 
     Under the extensible manager a lookup goes by the registry, so that an owner that is not in it
     serves nothing, alive or not; the modular manager returns the address in the znode.
@@ -386,7 +389,7 @@ def _lost_owners(
 
 
 def _misbound(snapshot: PulsarSnapshot) -> Flags:
-    """Return which heartbeat and SLA bundles are owned by another broker than the one in its name.
+    """Return heartbeat and SLA bundles owned by a broker other than that in their name.
 
     A broker that is not registered lends its SLA bundle to others: that is as designed.
     """
@@ -405,7 +408,7 @@ def _misbound(snapshot: PulsarSnapshot) -> Flags:
 
 
 def _served(state: pa.Array, unit_state: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return whether a broker serves each bundle; a bundle that is being split is still served."""
+    """Return whether each bundle is served; a bundle that is being split still is."""
     splits = _flags(pc.equal(unit_state, "Splitting"))
     served = _flags(pc.is_in(state, value_set=pa.array(_SERVED)))
     not_served = _flags(pc.is_in(state, value_set=pa.array(_NOT_SERVED)))
@@ -440,15 +443,15 @@ def _unserved_since(
 
 _DESCRIPTIONS: Final = {
     REFUSED: "refused: disabled by an owner that did not finish",
-    ORPHANED: "orphaned: owned by a broker that is dead or not registered any more",
+    ORPHANED: "orphaned: the owner is dead or no longer registered",
     SUSPECTED: "owned by a broker that is suspected dead",
-    MISBOUND: "bound to another broker than their owner",
+    MISBOUND: "bound to a broker other than their owner",
     UNLISTED: "owned by a broker that is alive but not registered",
     DOUBLE: "claimed by two brokers",
     STUCK: "stuck between two brokers",
-    STALE: "held by a session that is not their owner's own",
-    PERMANENT: "held by a znode that is no ephemeral",
-    OWNERLESS: "unassigned although in use",
+    STALE: "owned with an invalid session",
+    PERMANENT: "owned with a non-ephemeral znode",
+    OWNERLESS: "unassigned but in use",
 }
 
 
@@ -468,9 +471,12 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
     if wrong:
         return f"{head}. Wrong: {'; '.join(wrong)}."
     if counts.get(UNKNOWN):
-        return f"{head}; of {counts[UNKNOWN]:,} the owner is unknown. Of the rest nothing is wrong."
+        return f"{head}; owner unknown: {counts[UNKNOWN]:,}. No other problems."
     if not _has_sessions(snapshot):
-        return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
+        return (
+            f"{head}; no owner is missing. Sessions are unknown, so stale sessions "
+            "would not be detected."
+        )
     kept = int(np.sum(_flags(pc.equal(_znodes(snapshot, "broker")["session_id"], 0))))
     sessions = (
         f"{pluralize(kept, 'registration')} without a session" if kept else "all sessions are valid"
@@ -488,9 +494,10 @@ def _has_sessions(snapshot: PulsarSnapshot) -> bool:
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     bound = pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0
     own = (
-        f"{pluralize(bound, 'bundle')} in these tables {'belongs' if bound == 1 else 'belong'} to "
-        "one broker each (heartbeat and SLA namespaces): no other broker can own them, no plan "
-        "moves them, and counts elsewhere, as in the header, leave them out."
+        f"{pluralize(bound, 'bundle')} in these tables "
+        f"{'belongs' if bound == 1 else 'belong'} to one broker each (heartbeat "
+        "and SLA namespaces): no other broker can own them, no plan moves "
+        "them, and other counts, such as the header, exclude them."
     )
     return (*_of_sessions(snapshot), *((own,) if bound else ()))
 
@@ -498,18 +505,19 @@ def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
 def _of_sessions(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     if snapshot.manifest.load_manager == "extensible":
         what = (
-            "The extensible load manager keeps owners in its channel, not in znodes: sessions are "
-            "known of the brokers only, and it takes orphans over by itself."
+            "The extensible load manager stores owners in its channel, not in "
+            "znodes: only sessions of brokers are known, and orphans are "
+            "reassigned automatically."
         )
         return (what,)
     if not _has_sessions(snapshot):
         what = (
-            "Sessions come with ZooKeeper's answers: this snapshot was read through REST alone, or "
-            "before they were recorded."
+            "Sessions require ZooKeeper: this snapshot was read over REST alone, "
+            "or before sessions were recorded."
         )
         return (what,)
     what = (
-        "ZooKeeper does not report when a session began; it is at least as old as the oldest znode "
-        "that lives with it."
+        "ZooKeeper does not report the start of a session; it is at least as "
+        "old as its oldest znode."
     )
     return (what,)

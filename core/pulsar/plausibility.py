@@ -49,7 +49,7 @@ def impossible_usage(brokers: pa.Table) -> Mapping[str, Bools]:
 
 
 def impossible_words(brokers: pa.Table, sources: Collection[str]) -> str:
-    """Return that some brokers are relieved by a usage that cannot be true; blank: none is.
+    """Return the note on brokers relieved because of implausible usage, or "".
 
     Args:
         brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
@@ -61,8 +61,9 @@ def impossible_words(brokers: pa.Table, sources: Collection[str]) -> str:
         if named:
             more = f" and {pluralize(len(named) - 1, 'more broker')}" if named[1:] else ""
             return (
-                f"The {RESOURCE_NAMES[resource]} usage of {named[0]}{more} cannot be true: correct "
-                "it (see health) before bundles are unloaded for it."
+                f"The {RESOURCE_NAMES[resource]} usage of {named[0]}{more} is "
+                "implausible: correct it (see health) before you unload bundles "
+                "because of it."
             )
     return ""
 
@@ -80,7 +81,7 @@ def _with_same_limit(limit: Floats, beyond: Bools) -> Bools:
 
 
 def plausible_brokers(brokers: pa.Table) -> pa.Table:
-    """Return the brokers without the usage that cannot be true: it is unknown.
+    """Return the brokers with implausible usage set to unknown.
 
     Args:
         brokers: Table of :data:`core.schemas.pulsar.BROKERS`.

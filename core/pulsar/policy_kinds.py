@@ -18,8 +18,8 @@ from urllib.parse import quote
 from core.errors import InputError, UnknownNameError
 from core.ids import namespace_of
 
-_MOVED: Final = "Bundles that moved under the policy stay where they are until they are unloaded."
-_LIMITED: Final = "Messages that a limit delayed, or let through, meanwhile stay delayed, or sent."
+_MOVED: Final = "Bundles that moved under the policy stay until they are unloaded."
+_LIMITED: Final = "Messages that a limit delayed or let through stay delayed or sent."
 
 Scope = Literal["cluster", "namespace", "bundle", "group"]
 """What the name of a policy names: itself, a namespace, a bundle (or ``default``), a group."""
@@ -57,7 +57,7 @@ class PolicyKind:
 
     @property
     def not_undone(self) -> str:
-        """What stays of the time with another value, one sentence."""
+        """Effects that remain after the value is reverted, one sentence."""
         is_placement = self.name in ("isolation", "anti_affinity", "failure_domain")
         return _MOVED if is_placement or self.scope == "bundle" else _LIMITED
 
@@ -68,7 +68,7 @@ class PolicyKind:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is the name of something, not a document."""
+        """Whether it is a name, not a document."""
         return not self.fields
 
     def path(self, name: str, cluster: str) -> str:
@@ -101,21 +101,21 @@ class PolicyKind:
             body = json.loads(text)
         except (ValueError, RecursionError) as exc:
             raise InputError(
-                f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.", hint=self._form_hint()
+                f"A {self.title} must be JSON; {text[:60]!r} is not: {exc}.", hint=self._form_hint()
             ) from exc
         if not isinstance(body, dict):
             raise InputError(
-                f"A {self.title} is a JSON object, not {text[:60]!r}.", hint=self._form_hint()
+                f"A {self.title} must be a JSON object, not {text[:60]!r}.", hint=self._form_hint()
             )
         whole = {key: _like(default, body.get(key)) for key, default in self.fields.items()}
         whole |= {key: body[key] for key in self.optional if body.get(key) is not None}
         return json.dumps(whole, sort_keys=True, separators=(",", ":"))
 
     def _form_hint(self) -> str:
-        return f"Write fields and values, for example {json.dumps(dict(self.fields))}."
+        return f"Use fields and values, for example {json.dumps(dict(self.fields))}."
 
     def check_fields(self, text: str) -> None:
-        """Refuse a document with a field that its kind has not: it would be left out silently.
+        """Refuse a document with an unknown field, which brokers would drop silently.
 
         Raises:
             InputError: It is no such document.
@@ -128,7 +128,7 @@ class PolicyKind:
                 raise UnknownNameError.of("field", field_name, known, place=f"the {self.title}")
 
     def is_same(self, left: str | None, right: str | None) -> bool:
-        """Return whether two values mean the same; ``None``: it is not set."""
+        """Return whether two values mean the same; ``None`` if not set."""
         if left is None or right is None:
             return left is right
         try:
@@ -298,8 +298,8 @@ class PolicyChange:
     Attributes:
         policy: Its kind, a key of :data:`POLICY_KINDS`.
         name: Of the policy, or of its namespace or bundle.
-        before: Value when the change was planned; ``None``: not set.
-        value: New value, a JSON document or a plain text; ``None``: removed.
+        before: Value when the change was planned; ``None`` if not set.
+        value: New value, a JSON document or a plain text; ``None`` if removed.
         cluster: The cluster's own name, part of some addresses.
     """
 

@@ -54,7 +54,7 @@ class Difference:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether brokers take it without a change of their files."""
+        """Whether it can be set dynamically."""
         return self.setting.is_dynamic
 
 
@@ -80,8 +80,8 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 """A guide's list for many topics of similar size: rates decide, bundles stay small."""
 
 _OPEN_OF_RATES: Final = (
-    "loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding: set your own.",
-    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores the usage of the hardware.",
+    "Own values: loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding.",
+    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores hardware usage.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {
@@ -109,7 +109,7 @@ def _defaults_of(release: str) -> Preset:
     return Preset(
         name=f"defaults-{release}",
         title=f"Upstream defaults of {release}{mark}",
-        summary=f"The value that the class of release {release} has for every setting.",
+        summary=f"Class default of every setting in release {release}.",
         values=MappingProxyType(
             {
                 setting.key: setting.default_for(release)
@@ -117,7 +117,7 @@ def _defaults_of(release: str) -> Preset:
                 if setting.exists_in(release)
             }
         ),
-        notes=("A shipped broker.conf may say otherwise than the class.",),
+        notes=("A shipped broker.conf may differ from the class default.",),
     )
 
 
@@ -125,16 +125,16 @@ PRESETS: Final[tuple[Preset, ...]] = (
     Preset(
         name="even-rates",
         title="Even message rates, small bundles",
-        summary="For many topics of similar size: message rates decide, and bundles are split "
-        "early, without an unload of the parts.",
+        summary="For many topics of similar size: balances by message rate, and splits "
+        "bundles early without unloading the parts.",
         values=MappingProxyType(dict(_BY_RATE)),
         notes=_OPEN_OF_RATES,
     ),
     Preset(
         name="bandwidth-only",
-        title="Bandwidth alone, bundles planned",
-        summary="For brokers whose network is what runs out: CPU and memory weigh nothing, and "
-        "nothing is split automatically.",
+        title="Bandwidth only, planned bundles",
+        summary="For brokers limited by network bandwidth: CPU and memory have weight "
+        "0, and nothing is split automatically.",
         values=MappingProxyType(dict(_BANDWIDTH)),
         notes=_OPEN_OF_BANDWIDTH,
     ),
@@ -158,7 +158,7 @@ def find_preset(name: str) -> Preset:
 
 
 def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Difference]:
-    """Yield what the preset has otherwise, in the order of the catalogue.
+    """Yield the differences of the preset, in the order of the catalog.
 
     Settings that the cluster's release does not have are passed over.
 
@@ -178,7 +178,7 @@ def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Differe
 
 
 def upstream_words(value: Any) -> str:
-    """Return a typed value as brokers write it; ``None``: empty.
+    """Return a typed value as brokers write it; ``None`` if empty.
 
     Example:
         >>> upstream_words(True), upstream_words(("a", "b")), upstream_words(0.5)
@@ -202,7 +202,7 @@ def set_command(wanted: Mapping[str, Any], cluster: str, more: str = "") -> str:
     """Return the ``trimtab set`` that makes a plan of dynamic settings; empty without any.
 
     Args:
-        wanted: Upstream key to value; ``None``: reset to the default.
+        wanted: Upstream key to value; ``None`` resets it to the default.
         cluster: Name of the cluster.
         more: Further words of the command, such as the configuration.
     """

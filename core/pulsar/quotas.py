@@ -28,7 +28,7 @@ _DEFAULT: Final = "default"
 
 
 def quota_seeds(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
-    """Return what bundles are taken to carry by their own quota, per column of rates.
+    """Return the assumed load of bundles from their own quota, per rate column.
 
     The quota named ``default`` seeds nothing: the modular manager reads a bundle's own only.
 
@@ -61,7 +61,7 @@ def _own_quotas(snapshot: PulsarSnapshot) -> Iterator[tuple[str, Mapping[str, An
 
 
 def _object(text: str) -> Mapping[str, Any] | None:
-    """What is no object seeds nothing: brokers take the defaults when they cannot read it."""
+    """Return {} for a non-object: brokers use the defaults when they cannot read it."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -178,10 +178,9 @@ def quota_note(snapshot: PulsarSnapshot) -> str:
     count = int(np.count_nonzero(unknown & ~np.isnan(seeds["msg_rate_in"])))
     if not count:
         return ""
-    verb = "begins" if count == 1 else "begin"
     return (
-        f"{pluralize(count, 'bundle')} without a stored average {verb} with the resource quota of "
-        "its own, as for a leader that starts now."
+        f"{pluralize(count, 'bundle')} without a stored average: the initial value is the resource "
+        "quota of the bundle, as for a new leader."
     )
 
 

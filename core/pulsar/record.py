@@ -210,7 +210,7 @@ def _policies(before: PulsarSnapshot, after: PulsarSnapshot) -> list[dict[str, A
 
 
 def _both_read(table: str, before: PulsarSnapshot, after: PulsarSnapshot) -> bool:
-    """Whether both snapshots have it from the same place."""
+    """Whether both snapshots have it from the same source."""
     sources = [one.manifest.tables[table].source for one in (before, after)]
     return sources[0] == sources[1] != "none"
 

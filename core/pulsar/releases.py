@@ -172,7 +172,7 @@ RULE_HISTORY: Final[Mapping[str, Mapping[str, bool | float]]] = MappingProxyType
 
 
 class OldRule(NamedTuple):
-    """What older releases do by a rule.
+    """Behavior of older releases by a rule.
 
     Attributes:
         strategy: The only shedding strategy that goes by it; empty: all do.
@@ -194,11 +194,9 @@ RULES: Final[Mapping[str, OldRule]] = {
         "UniformLoadShedder", "compares the rate of one broker with another's traffic"
     ),
     "uniform_skips_single": OldRule("UniformLoadShedder", "skips brokers with one bundle or none"),
-    "uniform_rate_slack": OldRule(
-        "UniformLoadShedder", "picks up to 1,000 msg/s more than it should"
-    ),
+    "uniform_rate_slack": OldRule("UniformLoadShedder", "selects up to 1,000 msg/s too much"),
     "uniform_throughput_slack": OldRule(
-        "UniformLoadShedder", "picks up to 1,000 bytes/s more than it should"
+        "UniformLoadShedder", "selects up to 1,000 bytes/s too much"
     ),
     "avg_ranks_by_points": OldRule(
         "AvgShedder", "ranks brokers less than one point apart as equal"
@@ -207,11 +205,13 @@ RULES: Final[Mapping[str, OldRule]] = {
     "transfer_counts_bytes": OldRule("TransferShedder", "fills only brokers without any traffic"),
     "sheds_system_namespace": OldRule("", "bundles of pulsar/system are never shed"),
     "placement_forgets_idle": OldRule(
-        "", "LeastResourceUsageWithWeight forgets an idle broker's past"
+        "", "LeastResourceUsageWithWeight drops the history of an idle broker"
     ),
     "names_destination": OldRule("", "an unload goes wherever the next lookup places it"),
-    "checks_policies": OldRule("", "bundles are unloaded that policies give back to their broker"),
-    "overload_is_weighted": OldRule("", "weights of resources do not count for the overload limit"),
+    "checks_policies": OldRule(
+        "", "bundles are unloaded although policies return them to their broker"
+    ),
+    "overload_is_weighted": OldRule("", "resource weights are not used for the overload limit"),
     "heap_is_weighed": OldRule("", "JVM heap counts in the usage of a broker"),
     "heap_is_in_maximum": OldRule("", "JVM heap counts for the overload limit"),
 }
@@ -323,7 +323,7 @@ def _rules_at(number: Number) -> Rules:
 
 
 def releases_with(history: Mapping[str, bool]) -> str:
-    """Return which releases have something, for example ``4.0.11 and later``.
+    """Return the releases that have something, for example ``4.0.11 and later``.
 
     Args:
         history: First version of each state to whether it exists from there on.

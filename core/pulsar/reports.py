@@ -16,7 +16,7 @@ _MS_PER_MIN: Final = 60_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLoad:
-    """What the rule compares, of one broker or of many (arrays of one shape).
+    """Reported load that the rule compares, of one broker or of many (arrays of one shape).
 
     Attributes:
         msg_rate: msg/s, in + out.
@@ -32,7 +32,7 @@ class ReportedLoad:
 
     @classmethod
     def nothing(cls, count: int) -> ReportedLoad:
-        """What ``count`` brokers compare with before their first report."""
+        """Initial load of ``count`` brokers, before their first report."""
         zero = np.zeros(count)
         return cls(msg_rate=zero, msg_throughput=zero, bundle_count=zero, usage=zero)
 
@@ -55,12 +55,12 @@ class ReportTrigger:
 
     @property
     def fires(self) -> Flags:
-        """Whether this alone has the report written, per broker; strictly above the bound."""
+        """Return whether this alone triggers a report, per broker; strictly above the bound."""
         return np.asarray(self.value > self.bound, np.bool_)
 
     @property
     def distance(self) -> Floats:
-        """What is missing to the bound, in the trigger's unit; 0 where it fires."""
+        """Return the distance to the bound, in the trigger's unit; 0 where it triggers."""
         return np.asarray(np.maximum(self.bound - self.value, 0.0), np.float64)
 
 

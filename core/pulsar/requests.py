@@ -12,8 +12,8 @@ ALL: Final = "all"
 """In place of a strategy's name: every one."""
 
 _SETTINGS: Final = param(
-    'Temporary broker.conf settings, as JSON: {"loadBalancerSheddingEnabled": true}; by default '
-    "each cluster's own"
+    "Temporary broker.conf settings, as JSON: "
+    '{"loadBalancerSheddingEnabled": true}; default: each cluster\'s own'
 )
 
 
@@ -22,7 +22,7 @@ class ShedRequest(Request, frozen=True, kw_only=True):
 
     strategy: Annotated[
         str | None,
-        param("Shedding strategy; without it the active one (in jobs: every one)", metavar="CLASS"),
+        param("Shedding strategy; default: the active one (in jobs: all)", metavar="CLASS"),
     ] = ALL
     rounds: Annotated[int, param("Number of rounds, all on the same load", ge=1, le=10_000)] = 1
     strategy_only: Annotated[bool, param("Skip the load manager's checks")] = False
@@ -43,7 +43,7 @@ class PlaceRequest(Request, frozen=True, kw_only=True):
     """Show the placement candidates of every bundle, were it the only one that moves."""
 
     strategy: Annotated[
-        str | None, param("Placement strategy; without it the active one", metavar="CLASS")
+        str | None, param("Placement strategy; default: the active one", metavar="CLASS")
     ] = None
     settings: Annotated[dict[str, Any], _SETTINGS] = msgspec.field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class PlaceBundleRequest(Request, frozen=True, kw_only=True):
         str, param("Bundle, tenant/namespace/0xLOW_0xHIGH", metavar="BUNDLE", min_length=1)
     ]
     strategy: Annotated[
-        str | None, param("Placement strategy; without it the active one", metavar="CLASS")
+        str | None, param("Placement strategy; default: the active one", metavar="CLASS")
     ] = None
     candidates: Annotated[str | None, param("Restrict to these brokers", metavar="A,B")] = None
     filters: Annotated[bool, param("Apply the broker filters first")] = True
@@ -91,13 +91,13 @@ class SimulateRequest(Request, frozen=True, kw_only=True):
 
     shedding: Annotated[
         str | None,
-        param("Shedding strategy; without it the active one", option="--shed", metavar="CLASS"),
+        param("Shedding strategy; default: the active one", option="--shed", metavar="CLASS"),
     ] = None
     placement: Annotated[
         str | None,
-        param("Placement strategy; without it the active one", option="--place", metavar="CLASS"),
+        param("Placement strategy; default: the active one", option="--place", metavar="CLASS"),
     ] = None
-    rounds: Annotated[int, param("Max rounds; it ends at convergence", ge=1, le=10_000)] = 60
+    rounds: Annotated[int, param("Max rounds; stops at convergence", ge=1, le=10_000)] = 60
     seeds: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
         param("Seeds of all random draws, one simulation each", min_length=1),

@@ -30,7 +30,7 @@ def topic_hash(name: str) -> int:
 
 
 def find_bundle_index(boundaries: Sequence[int] | NDArray[np.int64], position: int) -> int:
-    """Return which bundle of the ring holds a position.
+    """Return the bundle of the ring that contains a position.
 
     Args:
         boundaries: n + 1 ascending values of n bundles; a bundle holds its lower bound and not its
@@ -65,7 +65,7 @@ def initial_boundaries(count: int) -> tuple[int, ...]:
         ['00000000', '55555555', 'aaaaaaaa', 'ffffffff']
     """
     if count < 1:
-        raise InputError(f"A namespace cannot have {count} bundles.", hint="Name 1 or more.")
+        raise InputError(f"A namespace cannot have {count} bundles.", hint="Use 1 or more.")
     step = RING_SIZE // count
     return (*(index * step for index in range(count)), FULL_UPPER)
 
@@ -84,11 +84,11 @@ def range_equally_divide(lower: int, upper: int) -> int | None:
 
 
 def validate_boundaries(boundaries: Sequence[int]) -> str | None:
-    """Return what is wrong with a namespace's boundaries, or ``None`` when they tile the ring."""
+    """Return the fault of a namespace's boundaries, or ``None`` if they cover the ring."""
     if len(boundaries) < 2:
         return "there are fewer than two boundaries"
     if boundaries[0] != 0:
-        return f"they begin at 0x{boundaries[0]:08x}, not at 0x00000000"
+        return f"they start at 0x{boundaries[0]:08x}, not at 0x00000000"
     if boundaries[-1] != FULL_UPPER:
         return f"they end at 0x{boundaries[-1]:08x}, not at 0xffffffff"
     values = np.asarray(boundaries, np.int64)

@@ -46,8 +46,8 @@ class Service:
 
     Attributes:
         state: One of :data:`core.pulsar.owners.STATES`.
-        is_served: ``None``: unknown.
-        since: Since when it is not, ms since the epoch; ``None``: unknown, or it is served.
+        is_served: ``None`` if unknown.
+        since: Since when it is not, ms since the epoch; ``None`` if unknown, or it is served.
         age_s: That in seconds before the snapshot.
         why_not: A clause; blank where it is served.
         next_lookup: What the next lookup of a topic in it does, a sentence; blank where it is
@@ -70,7 +70,7 @@ class Service:
 
     @property
     def sentence(self) -> str:
-        """Why no broker serves it, and since when; blank where one does."""
+        """Reason no broker serves it, and since when; "" if one does."""
         if not self.why_not:
             return ""
         age = "" if self.age_s is None else f" for {format_age(self.age_s)}"
@@ -81,7 +81,7 @@ class Service:
 def service_of(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, bundle: str
 ) -> Service | None:
-    """Return whether a bundle is served; ``None``: the snapshot does not have it."""
+    """Return whether a bundle is served, or ``None`` if the snapshot does not have it."""
     found = ownership_of(snapshot, settings)
     row = pc.index(found.bundles["bundle"], bundle).as_py()
     if row < 0:
@@ -90,7 +90,7 @@ def service_of(
 
 
 def unregistered_words(snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str) -> str:
-    """Return what is known of a broker that is not registered; blank: nothing names it."""
+    """Return the known facts about an unregistered broker, or ""."""
     verdict = liveness_of(snapshot, settings).by_broker.get(broker)
     units = snapshot.unit_states
     in_transfer = pc.is_in(units["state"], value_set=pa.array(owners.IN_TRANSFER))
@@ -107,19 +107,19 @@ def unregistered_words(snapshot: PulsarSnapshot, settings: EffectiveSettings, br
     if verdict is not None and verdict.bundles:
         clients = f" with {pluralize(verdict.connections, 'connection')}"
         parts.append(
-            f"it is the owner on record of {pluralize(verdict.bundles, 'bundle')}"
-            f"{clients if verdict.connections else ''}"
+            "it is the recorded owner of "
+            f"{pluralize(verdict.bundles, 'bundle')}{clients if verdict.connections else ''}"
         )
-    parts += [f"{pluralize(coming, 'bundle')} on the way to it"] if coming else []
-    parts += [f"{pluralize(leaving, 'bundle')} on the way from it"] if leaving else []
-    parts += ["it is the leader on record"] if verdict is not None and verdict.leads else []
-    return f"{'; '.join(parts)}. Its usage is not known."
+    parts += [f"{pluralize(coming, 'bundle')} in transfer to it"] if coming else []
+    parts += [f"{pluralize(leaving, 'bundle')} in transfer from it"] if leaving else []
+    parts += ["it is the recorded leader"] if verdict is not None and verdict.leads else []
+    return f"{'; '.join(parts)}. Its usage is unknown."
 
 
 def services_of(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, found: Ownership
 ) -> Services:
-    """Return what explains the bundles of a snapshot, one by one."""
+    """Return the explanations of a snapshot's bundles, one by one."""
     return Services(
         found=found,
         settings=settings,
@@ -169,7 +169,7 @@ class Services:
         )
 
     def fix_of(self, rows: pa.Table) -> str:
-        """Return what to do about bundles in one state: about the first, and which are likewise.
+        """Return the fix of bundles in one state: for the first, with the others listed.
 
         Args:
             rows: Of :data:`core.pulsar.owners.OWNED`, the worst first; at least one.
@@ -180,9 +180,9 @@ class Services:
         others = [name for name in owners if name != first["owner"]]
         more = f" and {len(others) - _MAX_NAMED:,} more" if others[_MAX_NAMED:] else ""
         if fix and others:
-            return f"{fix} Likewise for {', '.join(others[:_MAX_NAMED])}{more}."
+            return f"{fix} Same for {', '.join(others[:_MAX_NAMED])}{more}."
         if rows.num_rows > 1 and first["bundle"] in fix:
-            return f"{fix} Likewise for its other bundles."
+            return f"{fix} Same for its other bundles."
         return fix
 
     def _words(self, row: Mapping[str, Any]) -> _Words:
@@ -218,28 +218,30 @@ class Services:
 
     def _of_owner(self, owner: str) -> str:
         verdict = self._verdict(owner)
-        return f"its owner {verdict.sentence.rstrip('.')}" if verdict else f"{owner} is gone"
+        return (
+            f"its owner {verdict.sentence.rstrip('.')}" if verdict else f"{owner} no longer exists"
+        )
 
     def _refused(self, row: Mapping[str, Any]) -> _Words:
         bundle, owner = row["bundle"], row["owner"]
         if row["unit_state"] in _ENDED:
             return _Words(
-                f"its state in the channel is {row['unit_state']}, and its namespace lists it",
+                f"its state in the channel is {row['unit_state']}, but its namespace lists it",
                 f"Every lookup is refused: IllegalArgumentException, {bundle} is deleted.",
-                f"If it stays so for an hour, restart {self.leader}: the next leader removes it.",
+                f"If this persists for an hour, restart {self.leader}: the next leader removes it.",
             )
         verdict = self._verdict(owner)
         is_dead = verdict is not None and verdict.state == DEAD
-        fix = f"Restart {owner}: the znode goes with its session, and the next lookup assigns it."
+        fix = f"Restart {owner}: the znode ends with its session, and the next lookup assigns it."
         if is_dead and row["session_id"] == 0:
             fix = (
-                f"No session ends the znode: delete {_OWNERSHIP}{bundle} once the process of "
-                f"{owner} is confirmed gone."
+                f"The znode has no session: delete {_OWNERSHIP}{bundle} once the "
+                f"process of {owner} is confirmed dead."
             )
         elif not is_dead:
             fix += " Do not delete the znode while its broker is alive."
         return _Words(
-            f"{owner} disabled it for an unload or a split that did not end",
+            f"{owner} disabled it for an unload or a split that did not finish",
             "Every lookup is refused: IllegalStateException, Namespace bundle "
             f"{bundle} is being unloaded.",
             f"{fix} {defect_note(UNLOAD_STOPS, self.settings.target)}".rstrip(),
@@ -250,7 +252,7 @@ class Services:
         if state is None or state in _ENDED:
             return _Words(
                 f"{row['owner'] or 'its owner'} unloads or splits it",
-                "Lookups are refused until that ends, as a rule within a minute.",
+                "Lookups are refused until that is done, usually within a minute.",
             )
         wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
         why = f"it is in {state}"
@@ -263,8 +265,8 @@ class Services:
         defect = {"Releasing": UNLOAD_HANGS, "Assigning": ASSIGNING_STAYS}.get(state)
         note = defect_note(defect, self.settings.target) if defect else ""
         fix = (
-            f"The leader repairs this within {repaired_s:g} s of the change; if it does not, "
-            f"restart {self.leader}: the next leader takes the bundle over."
+            f"The leader repairs this within {repaired_s:g} s of the change; if it "
+            f"does not, restart {self.leader}: the next leader repairs the bundle."
         )
         return _Words(why, lookup, f"{fix} {note}".rstrip())
 
@@ -274,40 +276,43 @@ class Services:
         is_dead = verdict is not None and verdict.state == DEAD
         lookup = f"Lookups send clients to {owner}, where no broker answers."
         fix = (
-            f"The znode goes with the session of {owner} (zooKeeperSessionTimeoutMillis, 30 s). If "
-            f"it stays, the process is alive: restart {owner}; do not delete the znode."
+            f"The znode ends with the session of {owner} "
+            "(zooKeeperSessionTimeoutMillis, 30 s). If it remains, the process is "
+            f"alive: restart {owner}; do not delete the znode."
         )
         if self.is_extensible and verdict is not None and verdict.is_registered:
-            also = " and the leader's znode, if that still names it," if verdict.leads else ""
+            also = " and the leader's znode, if it still has this broker," if verdict.leads else ""
             fix = (
-                f"Delete {REGISTRATIONS}{owner}{also} once its process is confirmed gone: the "
-                f"{'next leader' if verdict.leads else 'leader then'} assigns its bundles."
+                f"Delete {REGISTRATIONS}{owner}{also} once its process is confirmed "
+                f"dead: the {'next leader' if verdict.leads else 'leader then'} assigns "
+                "its bundles."
             )
         elif self.is_extensible and verdict is not None and verdict.state == UNREGISTERED:
             wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
             lookup = f"Lookups wait up to {wait_s:g} s for another owner, then fail."
             every_s = self.settings.number(MONITOR)
             fix = (
-                f"Restart {owner} so that it registers: it is alive. Until then the leader gives "
-                f"its bundles to others every {every_s:g} s."
+                f"Restart {owner} so that it registers: it is alive. Until then the "
+                f"leader reassigns its bundles every {every_s:g} s."
             )
         elif self.is_extensible:
             wait_s = self.settings.number(IN_FLIGHT) / _MS_PER_S
             lookup = f"Lookups wait up to {wait_s:g} s for another owner, then fail."
             fix = (
-                f"The leader assigns such bundles every {self.settings.number(MONITOR):g} s; if it "
-                f"does not, restart {self.leader}: the next leader takes them over."
+                "The leader assigns such bundles every "
+                f"{self.settings.number(MONITOR):g} s; if it does not, restart "
+                f"{self.leader}: the next leader assigns them."
             )
         elif is_dead and row["session_id"] == 0:
             fix = (
-                f"Delete {_OWNERSHIP}{row['bundle']} once the process of {owner} is confirmed "
-                "gone: no session ends it."
+                f"Delete {_OWNERSHIP}{row['bundle']} once the process of {owner} is "
+                "confirmed dead: the znode has no session."
             )
         elif row["session_id"] is None:
             fix = (
-                f"The znode goes with the session of {owner}. If its ephemeralOwner is 0, no "
-                f"session ends it: delete {_OWNERSHIP}{row['bundle']} once the process of {owner} "
-                "is confirmed gone."
+                f"The znode ends with the session of {owner}. If its ephemeralOwner is "
+                f"0, it has no session: delete {_OWNERSHIP}{row['bundle']} once the "
+                f"process of {owner} is confirmed dead."
             )
         return _Words(self._of_owner(owner), lookup, fix)
 
@@ -315,14 +320,14 @@ class Services:
         named = row["namespace"].rpartition("/")[2]
         note = defect_note(HEARTBEAT_MISPLACED, self.settings.target) if self.is_extensible else ""
         fix = (
-            f"Unload {row['bundle']} from {row['owner']}, then restart {named}: it takes its own "
-            "bundle when it starts."
+            f"Unload {row['bundle']} from {row['owner']}, then restart {named}: it "
+            "acquires its own bundle when it starts."
         )
         return _Words(fix=f"{fix} {note}".rstrip())
 
 
 class _Words(NamedTuple):
-    """Why a bundle is not served, what a lookup does, and what to do."""
+    """Reason a bundle is not served, effect on lookups, and fix."""
 
     why: str = ""
     lookup: str = ""
@@ -332,7 +337,7 @@ class _Words(NamedTuple):
 _ENDED: Final = ("Deleted", "Disabled")
 _NO_BROKER: Final = "No broker is registered: lookups fail."
 _UNCLEAR: Final = {
-    owners.UNKNOWN: "who owns it could not be read",
-    owners.DOUBLE: "two brokers say that they have it",
-    owners.STALE: "its znode lives with another session than its owner's own",
+    owners.UNKNOWN: "its owner could not be read",
+    owners.DOUBLE: "two brokers claim it",
+    owners.STALE: "its znode belongs to a session that is not its owner's current one",
 }

@@ -31,7 +31,7 @@ class ServingRow:
     """Namespaces that the same brokers may serve.
 
     Attributes:
-        policy: That governs them; ``None``: those without a policy.
+        policy: That governs them; ``None`` for those without a policy.
         namespaces: Names, in order.
         bundles: That can move.
         misplaced: Of those, on brokers that may not serve them.
@@ -49,7 +49,7 @@ class ServingRow:
 
 @dataclass(frozen=True, eq=False)
 class Serving:
-    """Who may serve what in one view.
+    """Eligible brokers in one view.
 
     Attributes:
         view: The cluster.
@@ -79,7 +79,7 @@ class Serving:
 
     @cached_property
     def may(self) -> Flags:
-        """Who may be given a bundle now, in the shape of the roles."""
+        """Eligible brokers now, in the shape of the roles."""
         return np.isin(self.roles, (_PRIMARY, _SECONDARY, _SHARED))
 
     @cached_property
@@ -131,7 +131,7 @@ class Serving:
         return tuple(np.flatnonzero(which.ravel() == number) for number in order.tolist())
 
     def role(self, row: int, broker: int) -> str:
-        """Return what a broker is to a row: a word of :data:`ROLES`."""
+        """Return the role of a broker in a row: a word of :data:`ROLES`."""
         return ROLES[int(self.roles[row, broker])]
 
     def brokers_of(self, namespace: str) -> tuple[str, ...]:

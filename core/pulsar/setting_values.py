@@ -22,7 +22,7 @@ def typed_value(setting: Setting, value: object) -> Value:
     fitting = _fit(setting, value)
     if fitting is _MISFIT:
         raise InputError(
-            f"Setting {setting.key} takes {_KIND_WORDS[setting.kind]}, not {value!r}.",
+            f"Setting {setting.key} must be {_KIND_WORDS[setting.kind]}, not {value!r}.",
             hint=f"Its default is {json.dumps(setting.default)}.",
             key=setting.key,
         )
@@ -34,8 +34,8 @@ _KIND_WORDS: Final = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
-    "text": "a text",
-    "names": "a list of texts",
+    "text": "a string",
+    "names": "a list of strings",
     "optional_float": "a number or null",
 }
 
@@ -97,14 +97,14 @@ def parse_upstream_value(setting: Setting, text: str) -> Value:
         return typed_value(setting, int(text) if setting.kind == "int" else float(text))
     except ValueError:
         raise InputError(
-            f"Setting {setting.key} holds {text!r}, which is not {_KIND_WORDS[setting.kind]}.",
-            hint="Brokers store such a dynamic value and go on with the old one.",
+            f"Setting {setting.key} is {text!r}; it must be {_KIND_WORDS[setting.kind]}.",
+            hint="Brokers store such a dynamic value but keep the previous one.",
             key=setting.key,
         ) from None
 
 
 def is_same_setting(setting: Setting, left: str | None, right: str | None) -> bool:
-    """Return whether two texts mean the same value; ``None``: not set."""
+    """Return whether two texts mean the same value; ``None`` if not set."""
     if left is None or right is None:
         return left is right
     try:

@@ -72,7 +72,7 @@ def find_release(text: str) -> Release:
     release = Release.of(text)
     if not release.is_known:
         raise UnknownNameError(
-            f"There is no release line {text!r}.",
+            f"Release line {text!r} does not exist.",
             hint=f"Use one of {', '.join(RELEASES)}, or a version of a line such as 4.0.8.",
             kind="release line",
             name=text,
@@ -104,14 +104,14 @@ def parse_set_options(options: Iterable[str]) -> dict[str, object]:
         key, sign, text = option.partition("=")
         if not sign:
             raise InputError(
-                f"--set {option!r} has no value.", hint="Write --set KEY=VALUE, VALUE being JSON."
+                f"--set {option!r} has no value.", hint="Use --set KEY=VALUE with a JSON value."
             )
         setting = known_setting(key.strip())
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as exc:
             raise InputError(
-                f"The value of --set {key} is not JSON: {text!r}.",
+                "A string needs double quotes: --set KEY='\"text\"'.",
                 hint="A text needs double quotes: --set KEY='\"text\"'.",
             ) from exc
         values[setting.key] = typed_value(setting, value)
@@ -210,7 +210,7 @@ class EffectiveSettings:
 
     @property
     def shedding_off(self) -> tuple[str, ...]:
-        """Which of :data:`SHEDDING_SWITCHES` keep the cluster from shedding by itself."""
+        """The :data:`SHEDDING_SWITCHES` that are off."""
         return tuple(key for key in SHEDDING_SWITCHES if not self.flag(key))
 
     @property
@@ -223,7 +223,7 @@ class EffectiveSettings:
         return str(self.value(key))
 
     def origin(self, key: str) -> Origin:
-        """Return where the value comes from; ``assumed``: the snapshot does not report it."""
+        """Return the source of the value; ``assumed`` if the snapshot does not report it."""
         known_setting(key)
         return self._origins.get(key, "assumed")
 
@@ -271,7 +271,7 @@ def effective_settings(
     Args:
         snapshot: Its ``settings`` table, and the brokers' versions for the release line.
         overrides: ``{key: value}`` of a what-if, which win over everything.
-        release: A line or one of its versions; ``None``: the version that most brokers run. A line
+        release: A line or version; ``None`` for the version that most brokers run. A line
             that the brokers run is used in place of their own version.
     Raises:
         UnknownNameError: A release or an override that does not exist.

@@ -87,22 +87,22 @@ class PulsarSystem:
         *,
         steps: Collection[int] | None = None,
     ) -> Mapping[int, Diagnostic]:
-        """Return why steps may not be executed any more, by place in the plan."""
+        """Return the refusals of pending steps, by position in the plan."""
         return recheck(snapshot, plan, exclusions, now, steps=steps)
 
     def purpose(self, plan: Plan) -> str:
-        """Return that brokers serve what the plan unloads; empty: it unloads nothing."""
+        """Return the purpose: brokers serve the unloaded bundles; "" without unloads."""
         unloads = any(isinstance(step, PulsarStep) and step.unloads for step in plan.steps)
         return "each bundle is unloaded, and a broker serves it" if unloads else ""
 
     def lacking(self, view: RunView, snapshot: PulsarSnapshot) -> str:
-        """Return which bundles have no owner, also if served meanwhile, or were not unloaded.
+        """Return the bundles that were not unloaded or have no owner.
 
         A bundle that others moved needs no unload any more.
         """
         names = _unassigned(view, snapshot)
         if names is None:
-            raise IncompleteSnapshotError("Who owns the run's bundles was read in part only.")
+            raise IncompleteSnapshotError("The owners of the run's bundles were read in part only.")
         if names:
             return f"{count_named('Unassigned', names)}."
         steps = [one.step for one in view.steps if _is_left(one)]
@@ -145,7 +145,7 @@ class PulsarSystem:
         return measured(view, snapshot, disturbed_by)
 
     def count_moved(self, view: RunView, start: PulsarSnapshot, snapshot: PulsarSnapshot) -> int:
-        """Return how many bundles others moved since the run began."""
+        """Return the number of bundles moved by others since the run began."""
         return len(moved_since(view, start, snapshot))
 
     def undo(
@@ -165,7 +165,7 @@ class PulsarSystem:
 
 
 def _is_left(step: StepView) -> bool:
-    """Whether a step was skipped though it was needed, such as for a dead destination."""
+    """Whether a step was skipped although needed, such as for a dead destination."""
     if step.state != "SKIPPED" or step.result is None:
         return False
     flags = step.step.flags_of(step.result.code)
@@ -175,12 +175,12 @@ def _is_left(step: StepView) -> bool:
 def measured(
     view: RunView, snapshot: PulsarSnapshot, disturbed_by: RunId | None = None
 ) -> RunMeasured:
-    """Return what ``snapshot`` shows of the brokers that the run touched.
+    """Return the measurements of ``snapshot`` for the brokers that the run touched.
 
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
-        disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
+        disturbed_by: Another run of the cluster that began a step in between; ``None`` if none did.
     """
     found = measure(snapshot)
     return RunMeasured(
@@ -202,9 +202,9 @@ def measured(
 
 
 def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | None:
-    """Return what the run took from its owner and no broker owns, but for what nothing asks for.
+    """Return the bundles that the run unloaded and that are unassigned and in use.
 
-    ``None``: the snapshot does not have the owner of such a bundle.
+    ``None`` if the snapshot does not have the owner of such a bundle.
     """
     steps = [step for step in view.steps if _may_be_unserved(step)]
     whole = pa.array([step.step.subject for step in steps if not step.step.has_parts], pa.string())
@@ -220,7 +220,7 @@ def _unassigned(view: RunView, snapshot: PulsarSnapshot) -> tuple[str, ...] | No
 
 
 def _may_be_unserved(step: StepView) -> bool:
-    """Return whether a step took a bundle from its owner that something asks for.
+    """Return whether a step unloaded a bundle that is in use.
 
     A split that was done has parts without topics at most that are unassigned.
     """

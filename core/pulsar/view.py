@@ -88,7 +88,7 @@ class LoadView:
         own_class: Load manager class of the deciding broker.
         notes: Sentences on what had to be assumed.
         unreadable_policies: Name of each isolation policy that cannot be read, and why.
-        extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
+        extensible: Published data of the extensible manager's brokers, or ``None``.
         sheds_system: Whether the release's shedding picks bundles of ``pulsar/system``.
         dead: Why a broker is given no bundle, by broker: those dead or suspected; see
             :mod:`core.pulsar.liveness`.
@@ -288,7 +288,7 @@ class LoadView:
 
     @cached_property
     def namespace_policy(self) -> Codes:
-        """First isolation policy that governs each namespace; -1: none."""
+        """First isolation policy that governs each namespace; -1 for none."""
         rows = [
             next((row for row, policy in enumerate(self.policies) if policy.governs(name)), -1)
             for name in self.namespaces
@@ -405,7 +405,7 @@ def usages_of(shares: ResourceShares, settings: EffectiveSettings) -> tuple[Floa
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MovedColumns:
-    """What moves of bundles and reports of their load change in a view of the modular manager.
+    """Columns that moves and load reports change in a view of the modular manager.
 
     Attributes:
         brokers: Columns of the brokers by name; NaN where unknown.
@@ -518,7 +518,7 @@ def share_layout(before: PulsarSnapshot, after: PulsarSnapshot, *, has_moved: bo
 
 
 def _steady_columns(snapshot: PulsarSnapshot) -> dict[str, Any]:
-    """Return what neither moves of bundles nor reports of their load change."""
+    """Return the columns that neither moves nor load reports change."""
     brokers = snapshot.brokers
     names = tuple(brokers.column("broker").to_pylist())
     policies, problems = parse_isolation_policies(snapshot.policies)
@@ -551,7 +551,7 @@ _NO_FIELDS: Final = ("problems", "liveness_notes")
 
 
 def _named(steady: Mapping[str, Any], column: str) -> Flags:
-    """Return which brokers a mapping of the steady columns names."""
+    """Return the brokers in a mapping of the steady columns."""
     return np.array([name in steady[column] for name in steady["brokers"]], np.bool_)
 
 
@@ -614,7 +614,7 @@ def _averaged(
 
 
 def counted_by(named: Codes, owner: Codes, load_manager: LoadManager) -> Codes:
-    """Return the broker that the leader counts each bundle for; -1: none.
+    """Return the broker that the leader counts each bundle for; -1 for none.
 
     A report names bundles with topics only: one that no report names counts for no broker, owned
     or not. Brokers of the extensible manager write no such reports; there the owner counts.

@@ -46,6 +46,6 @@ def conform(table: pa.Table, schema: pa.Schema, *, name: str) -> pa.Table:
                     table=name,
                 ) from exc
         if not field.nullable and column.null_count:
-            raise SchemaError(f"Column {field.name!r} of table {name!r} holds nulls.", table=name)
+            raise SchemaError(f"Column {field.name!r} of table {name!r} has nulls.", table=name)
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)

@@ -63,7 +63,7 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
 
 
 def seeds_of(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
-    """Return what averages of bundles begin with, by rate; empty: nothing of its own."""
+    """Return the initial averages of bundles, by rate; empty without own values."""
     return {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
 
 
@@ -81,7 +81,7 @@ def after_each(
         reported: Whether a report names the bundle.
         seeds: Of :func:`seeds_of`.
         counts: Samples of each round.
-        since: First round whose samples each bundle takes; ``None``: all take all.
+        since: First round whose samples each bundle takes; ``None`` if all take all.
     """
     lasts = {rate: column_values(bundles, rate) for rate in RATES}
     changed: dict[str, pa.Array] = {}
@@ -126,7 +126,7 @@ class TermAverages:
             reported: Whether a report names the bundle.
             seeds: Of :func:`seeds_of`.
             counts: Samples of each round.
-            since: First round whose samples each bundle takes; ``None``: all take all.
+            since: First round whose samples each bundle takes; ``None`` if all take all.
         """
         held, averages, most = self.held, dict(self.values), self.most
         if _is_at_rest(lasts, reported, averages, held >= most):
@@ -168,7 +168,7 @@ def _are_known(*columns: Mapping[str, Floats]) -> bool:
 def _is_at_rest(
     lasts: Mapping[str, Floats], reported: Flags, averages: Mapping[str, Floats], is_full: Flags
 ) -> bool:
-    """Return whether no further sample of the same statistics changes anything."""
+    """Return whether further samples of the same statistics change nothing."""
     for rate, values in averages.items():
         last = lasts[rate]
         if (reported & np.isfinite(last) & ((values != last) | ~is_full)).any():
@@ -177,7 +177,7 @@ def _is_at_rest(
 
 
 def _same(one: pa.Table, other: pa.Table) -> bool:
-    """Return whether the averages of brokers are the same."""
+    """Return whether the averages of brokers are equal."""
     return all(one[name].equals(other[name]) for name in AVERAGES)
 
 

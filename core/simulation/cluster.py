@@ -25,7 +25,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView, share_layout
 from core.simulation.managers import Manager
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
 
@@ -35,7 +35,7 @@ class SimulatedCluster(Protocol):
 
     @property
     def snapshot(self) -> PulsarSnapshot:
-        """The fleet as it is; of a very large one its brokers, without their bundles."""
+        """The current fleet; of a very large one its brokers, without their bundles."""
         ...
 
     @property
@@ -45,28 +45,28 @@ class SimulatedCluster(Protocol):
 
     @property
     def manager(self) -> Manager:
-        """Who checks, who places, who reports what."""
+        """Load manager rules: checks, placement, reports."""
         ...
 
     def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
-        """Return what the strategy decides, and what it remembers; ``recent``: in grace period."""
+        """Return the strategy's decision and its memory; ``recent``: in grace period."""
         ...
 
     def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
-        """Return what becomes of each picked bundle, in order."""
+        """Return the outcome of each selected bundle, in order."""
         ...
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
         """Return the strategy's memory after moves are carried out."""
         ...
 
-    def after(self, moves: Sequence[Landed]) -> Self:
+    def after(self, moves: Sequence[SimulatedMove]) -> Self:
         """Return the fleet once bundles have moved and the reports of that were written."""
         ...
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Self, tuple[Landed, ...]]:
+    ) -> tuple[Self, tuple[SimulatedMove, ...]]:
         """Return the fleet once brokers joined and went and that was reported, and what moved.
 
         Args:
@@ -80,12 +80,12 @@ class SimulatedCluster(Protocol):
         """Return fleet and memory once everything that only takes time is over."""
         ...
 
-    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
-        """Return what moves cost that led to this fleet."""
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
+        """Return the cost of the moves that led to this fleet."""
         ...
 
     def measures(self) -> Measures:
-        """Return how even its load is."""
+        """Return the evenness of its load."""
         ...
 
 
@@ -128,7 +128,7 @@ class LocalCluster:
         """Delegate to the manager."""
         return self.manager.remembered(self._view, state, moves)
 
-    def after(self, moves: Sequence[Landed]) -> LocalCluster:
+    def after(self, moves: Sequence[SimulatedMove]) -> LocalCluster:
         """Project the moves, and have them reported."""
         snapshot = self.snapshot
         if moves:
@@ -144,9 +144,9 @@ class LocalCluster:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[LocalCluster, tuple[Landed, ...]]:
+    ) -> tuple[LocalCluster, tuple[SimulatedMove, ...]]:
         """Look up what went, and have it reported."""
-        moves: tuple[Landed, ...] = ()
+        moves: tuple[SimulatedMove, ...] = ()
         after = grown
         if gone:
             view = LoadView.of(grown, self.settings)
@@ -169,7 +169,7 @@ class LocalCluster:
             counts = owned_bundle_counts(before)
             after.derived.get("owned_bundle_counts", lambda: counts)
 
-    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
         """Add it up."""
         view = self._view
         view.indexed_for(len(moves))
@@ -182,7 +182,7 @@ class LocalCluster:
         return measure(self.snapshot, self.settings)
 
 
-def touched_by(moves: Sequence[Landed]) -> set[str]:
+def touched_by(moves: Sequence[SimulatedMove]) -> set[str]:
     """Return the brokers that gave or took a bundle."""
     ends = {end for move in moves for end in (move.source, move.destination)}
     return {end for end in ends if end is not None}

@@ -23,7 +23,7 @@ from core.pulsar.leader_rates import is_live
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, ResourceShares
 from core.pulsar.measures import Measures, cluster_target, measures_of
-from core.pulsar.plan.load_transfer import CARRIED, Carried, amounts_of, shift_of
+from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, amounts_of, shift_of
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
@@ -63,7 +63,7 @@ _BY_REPORTS: Final = ("brokers", "broker_spread")
 
 
 class FleetStart:
-    """What no round changes of a fleet: names, statistics, limits, policies.
+    """Parts of a fleet that no round changes: names, statistics, limits, policies.
 
     Args:
         snapshot: The fleet before the first round.
@@ -211,7 +211,7 @@ class ColumnFleet:
         amounts = amounts_of(
             lambda name: self._bundle_column(name)[rows], self.broker_column, counted_at
         )
-        carried = Carried(amounts, counted_at, owned_at, ())
+        carried = TransferredLoad(amounts, counted_at, owned_at, ())
         certain = [{name: 1.0} for name in ends]
         shift = shift_of(carried, [Scenario(1.0, tuple(ends))], certain, start.names)
         load, touched = self.load.copy(), shift.touched
@@ -296,7 +296,7 @@ class ColumnFleet:
 
     @cached_property
     def owned_counts(self) -> Floats:
-        """How many movable bundles each broker owns; NaN where that is unknown."""
+        """Number of movable bundles per owner; NaN where unknown."""
         start = self.start
         if not start.size:
             return column_values(start.snapshot.brokers, "bundle_count")
@@ -308,7 +308,7 @@ class ColumnFleet:
         return counts
 
     def measures(self, settings: EffectiveSettings) -> Measures:
-        """Return how even the load is."""
+        """Return the evenness of the load."""
         usage = self._shares.weighted(settings)
         counts, target = self.owned_counts, cluster_target(self.start.snapshot.manifest)
         return measures_of(

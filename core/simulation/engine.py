@@ -24,7 +24,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.simulation.cluster import LocalCluster, SimulatedCluster
 from core.simulation.managers import Manager, manager_of
-from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, StepResult
+from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
@@ -41,7 +41,7 @@ than any strategy's memory (hit counts, smoothed usage) takes to come to a rest.
 
 @dataclass
 class _Fleet:
-    """What changes from round to round."""
+    """Fleet state that changes from round to round."""
 
     cluster: SimulatedCluster
     state: Any
@@ -62,7 +62,7 @@ def simulate(
     Args:
         snapshot: The start.
         run: What is simulated.
-        placement: Class name of the placement strategy; ``None``: the active one.
+        placement: Class name of the placement strategy; ``None`` for the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Raises:
@@ -155,7 +155,7 @@ def assumed_settings(
     Args:
         snapshot: Whose settings.
         strategy: Of shedding.
-        placement: Class name; ``None``: the active one.
+        placement: Class name; ``None`` for the active one.
         overrides: Upstream key to value.
         release: Release line to assume.
     Raises:
@@ -197,7 +197,7 @@ class _Engine:
             return self._begun(start, run), []
         cluster, moves = start.changed(grown, gone, self._rng)
         parts = [f"{pluralize(len(what_if.added), 'broker')} joined"] if what_if.added else []
-        parts += [f"{pluralize(len(gone), 'broker')} went"] if gone else []
+        parts += [f"{pluralize(len(gone), 'broker')} left"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
         return self._begun(cluster, run), [self._result((0, 0.0), cluster, moves, ({}, sentence))]
 
@@ -230,7 +230,7 @@ class _Engine:
         }
         recent = frozenset(fleet.unloaded_at)
         decision, fleet.state = fleet.cluster.decided(fleet.state, recent)
-        moves: list[Landed] = []
+        moves: list[SimulatedMove] = []
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
             # before the next one, brokers have reported what the unloads so far have changed
@@ -248,7 +248,7 @@ class _Engine:
         for start in range(0, len(moves), size):
             yield moves[start : start + size]
 
-    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[Landed]:
+    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[SimulatedMove]:
         """Unload one portion: the fleet afterwards, its clock and its memory."""
         moves = self._drawn(landings)
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
@@ -258,11 +258,11 @@ class _Engine:
         fleet.cluster = fleet.cluster.after(moves)
         return moves
 
-    def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
+    def _drawn(self, landings: Sequence[Landing]) -> list[SimulatedMove]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
         unloaded = [landing for landing in landings if not landing.skipped]
         draws = self._rng.random(len(unloaded)).tolist()
-        moves: list[Landed] = []
+        moves: list[SimulatedMove] = []
         laid_out: dict[int, tuple[list[str], list[float]]] = {}
         for landing, draw in zip(unloaded, draws, strict=True):
             given = landing.distribution  # which bundles of one namespace share
@@ -273,11 +273,11 @@ class _Engine:
             end = known[0][bisect_right(known[1], draw)]
             move = landing.move
             if end != move.broker:
-                moves.append(Landed(bundle=move.bundle, source=move.broker, destination=end))
+                moves.append(SimulatedMove(bundle=move.bundle, source=move.broker, destination=end))
         return moves
 
     def is_converged(self, fleet: _Fleet) -> bool:
-        """Return whether nothing would move any more on this load, however long one waits."""
+        """Return whether nothing would ever move on this load."""
         rested, state = fleet.cluster.rested(fleet.state)
         first = (rested.identity, state)
         known = self._restless
@@ -298,7 +298,7 @@ class _Engine:
         self,
         when: tuple[int, float],
         after: SimulatedCluster,
-        moves: tuple[Landed, ...],
+        moves: tuple[SimulatedMove, ...],
         pairs: tuple[dict[str, str], str],
     ) -> RoundResult:
         impact = after.impact(moves)
@@ -337,10 +337,10 @@ def _notes(
 ) -> tuple[str, ...]:
     now = effective_settings(snapshot)
     off = [key for key in now.shedding_off if key not in overrides]
-    notes = [f"{key} is false on the cluster; it is taken for true here." for key in off]
-    notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
+    notes = [f"{key} is false on the cluster; true is assumed here." for key in off]
+    notes.append("The workload is assumed constant and follows its bundles at once.")
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
-        notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
+        notes.append("The round-robin position is unknown: it is drawn at random.")
     pair = unpaired_avg_shedder(settings, snapshot.manifest.load_manager)
     notes += [f"{pair.text} {pair.hint}"] if pair is not None else []
     return tuple(notes)
@@ -360,14 +360,13 @@ def _with_sentence(done: Simulation) -> Simulation:
             f"{done.shedding} converges after {pluralize(done.rounds_to_converge, 'round')} "
             f"({minutes:.0f} min)"
         )
-    flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""
-    verb = "changes" if done.move_count == 1 else "change"
+    flaps = f", {len(done.flaps):,} returned" if done.flaps else ""
     return replace(
         done,
         sentence=f"{start}: {pluralize(done.move_count, 'move')} "
         f"({format_bytes_per_s(done.moved_bytes_per_s)}, "
-        f"{pluralize(done.clients, 'client')}{flaps}) {verb} the max deviation from the mean "
-        f"traffic from {before} to {after}.",
+        f"{pluralize(done.clients, 'client')}{flaps}), max deviation from the mean traffic "
+        f"from {before} to {after}.",
     )
 
 

@@ -37,7 +37,7 @@ SAMPLES_OF_REST: Final = 10
 
 
 class Manager(Protocol):
-    """What a simulation needs of a load manager."""
+    """Load manager interface of a simulation."""
 
     @property
     def placement(self) -> str:
@@ -46,17 +46,17 @@ class Manager(Protocol):
 
     @property
     def unloads_per_minute(self) -> float:
-        """How many bundles are unloaded until brokers have reported their new load."""
+        """Max unloads before brokers have reported their new load."""
         ...
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
-        """Yield what becomes of each picked bundle."""
+        """Yield the outcome of each selected bundle."""
         ...
 
     def lookup(
         self, view: LoadView, row: int, placed: Mapping[str, str], available: Flags
     ) -> Mapping[str, float]:
-        """Return who gets a bundle without an owner; ``placed``: looked up a moment before."""
+        """Return the destination of an unassigned bundle; ``placed``: recently looked up."""
         ...
 
     def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
@@ -84,10 +84,10 @@ def manager_of(
         return ModularManager(settings)
     if not snapshot.broker_loads.num_rows:
         raise InputError(
-            f"{strategy.name} goes by what brokers of the extensible manager publish, and this "
-            "snapshot has none of it.",
-            hint="The problems of the snapshot name why, where the cluster has that manager; else "
-            "name another strategy.",
+            f"{strategy.name} uses data that brokers of the extensible manager "
+            "publish, and this snapshot has none of it.",
+            hint="If the cluster has that manager, see the problems of the snapshot; "
+            "else choose another strategy.",
         )
     return ExtensibleManager(settings, strategy)
 
@@ -103,13 +103,13 @@ class ModularManager:
             raise InputError(
                 f"A broker of {settings.release} does not start with {wanted} for placement and "
                 "another class for shedding.",
-                hint=f"Name {wanted} for both, or another placement strategy.",
+                hint=f"Use {wanted} for both, or another placement strategy.",
             )
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
     @property
     def placement(self) -> str:
-        """The configured class."""
+        """Return the number of samples that the leader takes in a round, by the reports."""
         return self._strategy.name
 
     @property
@@ -142,7 +142,7 @@ class ModularManager:
         return after_samples(snapshot, self.samples(snapshot.brokers.num_rows, len(touched)))
 
     def samples(self, brokers: int, touched: int) -> int:
-        """Return how many samples the leader takes in a round, by the reports of these brokers."""
+        """Return the number of samples that the leader takes in a round, by these reports."""
         quiet_minutes = max(self._settings.number(_MAX_REPORT), 1.0)
         return max(round(touched + brokers * self._interval_minutes / quiet_minutes), 1)
 

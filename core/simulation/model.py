@@ -16,7 +16,7 @@ StepResult = Literal["converged", "horizon"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What the fleet is changed to before the first round.
+    """Changes of the fleet before the first round.
 
     Attributes:
         added: Broker ids that join, empty, as large as the others.
@@ -33,7 +33,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is simulated.
+    """Simulation input.
 
     Attributes:
         shedding: Class name of the shedding strategy.
@@ -53,7 +53,7 @@ class Run:
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
-            raise InputError(f"{self.rounds} rounds simulate nothing.", hint="Give at least 1.")
+            raise InputError(f"rounds is {self.rounds}.", hint="Specify at least 1.")
 
 
 def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[str] = ()) -> Run:
@@ -79,7 +79,7 @@ def run_of(request: SimulateRequest, active: str, recently_unloaded: Collection[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class SimulatedMove:
     """One bundle went from one broker to another; ``source`` is ``None`` where it had no owner."""
 
     bundle: str
@@ -97,7 +97,7 @@ class RoundResult:
         moves: What moved.
         skipped: Bundles that the strategy picked and the load manager left, by reason.
         deviation: Farthest distance of a broker's traffic from the mean afterwards, share of the
-            mean; ``None``: unknown.
+            mean; ``None`` if unknown.
         usage_deviation: How far the highest usage is above the mean afterwards, share of it.
         moved_bytes_per_s: Traffic of the moves.
         clients: Producers and consumers that reconnect; unknown ones count as none.
@@ -106,7 +106,7 @@ class RoundResult:
 
     number: int
     minute: float
-    moves: tuple[Landed, ...]
+    moves: tuple[SimulatedMove, ...]
     skipped: dict[str, str]
     deviation: float | None
     usage_deviation: float | None
@@ -138,7 +138,7 @@ class Flap:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """How it went.
+    """Simulation result.
 
     Attributes:
         shedding: Class name.
@@ -146,7 +146,7 @@ class Simulation:
         interval_minutes: From the end of a round to the next one.
         grace_minutes: How long a bundle rests after an unload.
         ending: Why it stopped.
-        rounds_to_converge: Rounds until nothing moves any more (0: from the start); ``None``: the
+        rounds_to_converge: Rounds until convergence (0: from the start); ``None`` if the
             horizon came first.
         deviation_before: Before anything changed, what-if included.
         rounds: The what-if's round 0 first, where there is one.

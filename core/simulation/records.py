@@ -55,7 +55,7 @@ def after_reports(
         settings: For the weights, the share of history and the number of hottest bundles.
         minutes: Since the last records.
         touched: Brokers that gave or took a bundle.
-        tops: What :func:`top_bundles` gives; ``None``: it is worked out of the bundles, which a
+        tops: What :func:`top_bundles` gives; ``None`` if it is worked out of the bundles, which a
             snapshot without them must not leave to it.
     """
     later = snapshot.manifest.taken_at + timedelta(minutes=minutes)
@@ -141,7 +141,7 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
 def hottest(
     view: LoadView, settings: EffectiveSettings, directions: Sequence[Floats]
 ) -> tuple[Ints, Ints, Ints]:
-    """Return which bundles each broker publishes: rows, broker rows, and rank from 0, the hottest.
+    """Return the bundles that each broker publishes: rows, broker rows, rank from 0 (hottest).
 
     Args:
         view: The cluster.
@@ -161,7 +161,7 @@ def hottest(
 
 
 def _is_listed(view: LoadView, settings: EffectiveSettings) -> Flags:
-    """Whether a bundle's namespace lets it be among the hottest, per bundle."""
+    """Whether a bundle's namespace allows it among the hottest, per bundle."""
     excluded = {SYSTEM_NAMESPACE, *settings.excluded_namespaces}
     free = np.array([name not in excluded for name in view.namespaces], np.bool_)
     if not settings.flag("loadBalancerSheddingBundlesWithPoliciesEnabled"):

@@ -22,7 +22,7 @@ from core.pulsar.plan.project import project_scenario
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
 from core.simulation.managers import Manager
-from core.simulation.model import Landed, WhatIf
+from core.simulation.model import SimulatedMove, WhatIf
 from core.snapshot import PulsarSnapshot
 
 _BUSY: Final = ("cpu", "memory", "direct_memory")
@@ -33,7 +33,7 @@ _COPIED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class FleetAfterFailure:
     """The fleet after brokers went.
 
     Attributes:
@@ -43,7 +43,7 @@ class Changed:
     """
 
     snapshot: PulsarSnapshot
-    moves: tuple[Landed, ...]
+    moves: tuple[SimulatedMove, ...]
     rows: Ints
 
 
@@ -61,9 +61,9 @@ def with_brokers(snapshot: PulsarSnapshot, added: Iterable[str]) -> PulsarSnapsh
     there = set(snapshot.brokers["broker"].to_pylist())
     for name in names:
         if name in there or not host_of(name):
-            word = "is there already" if name in there else "is no broker id"
+            word = "already exists" if name in there else "is not a broker id"
             raise InputError(
-                f"{name!r} {word}.", hint="A broker that joins needs its own host:webPort."
+                f"{name!r} {word}.", hint="An added broker needs its own host:webPort."
             )
     template = _template(snapshot)
     rows = [template | {"broker": name, "web_url": f"http://{name}"} for name in names]
@@ -134,7 +134,7 @@ def gone_brokers(snapshot: PulsarSnapshot, what_if: WhatIf) -> list[str]:
         names += members
     gone = list(dict.fromkeys(names))
     if gone and len(gone) == len(known):
-        raise InputError("No broker would be left.", hint="Leave at least one.")
+        raise InputError("No broker would be left.", hint="Keep at least one.")
     return gone
 
 
@@ -152,7 +152,7 @@ def without_brokers(
     gone: Sequence[str],
     manager: Manager,
     rng: np.random.Generator,
-) -> Changed:
+) -> FleetAfterFailure:
     """Return the fleet after some brokers went; their bundles are looked up one after the other.
 
     Args:
@@ -169,10 +169,12 @@ def without_brokers(
     ends = _placed_anew(view, manager, rows, ~leaving, rng)
     after = project_scenario(snapshot, rows, Scenario(1.0, ends)) if rows.size else snapshot
     moves = tuple(
-        Landed(bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end)
+        SimulatedMove(
+            bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end
+        )
         for row, end in zip(rows.tolist(), ends, strict=True)
     )
-    return Changed(_dropped(after, gone), moves, rows)
+    return FleetAfterFailure(_dropped(after, gone), moves, rows)
 
 
 def _placed_anew(

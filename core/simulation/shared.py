@@ -27,7 +27,7 @@ from core.pulsar.view import LoadView
 from core.simulation.cluster import LocalCluster, touched_by
 from core.simulation.columns import ColumnFleet, FleetStart
 from core.simulation.managers import SAMPLES_OF_REST, ModularManager, manager_of
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.snapshot import PulsarSnapshot
 
 Ints = NDArray[np.int64]
@@ -160,7 +160,7 @@ class SharedCluster:
 
     @property
     def snapshot(self) -> PulsarSnapshot:
-        """The fleet as it is, its tables made when they are read."""
+        """The current fleet; its tables are built on first access."""
         return self.fleet.snapshot
 
     @property
@@ -201,7 +201,7 @@ class SharedCluster:
         """Delegate to the manager."""
         return self.manager.remembered(self._view, state, moves)
 
-    def after(self, moves: Sequence[Landed]) -> SharedCluster:
+    def after(self, moves: Sequence[SimulatedMove]) -> SharedCluster:
         """Move the bundles and have that reported, once for the same moves."""
         fleet = self.fleet
         samples = self.manager.samples(len(fleet.start.names), len(touched_by(moves)))
@@ -216,7 +216,7 @@ class SharedCluster:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[SharedCluster, tuple[Landed, ...]]:
+    ) -> tuple[SharedCluster, tuple[SimulatedMove, ...]]:
         """Look up what went; rounds after that are shared with nothing."""
         local = LocalCluster(self.snapshot, self.settings, self.strategy, self.manager)
         after, moves = local.changed(grown, gone, rng)
@@ -229,7 +229,7 @@ class SharedCluster:
         count = len(fleet.start.names) * SAMPLES_OF_REST
         return self._fleet(("rested", id(fleet)), lambda: fleet.sampled(count)), state
 
-    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
         """Add it up."""
         return client_impact_of(self.fleet.start.column, self._rows(moves))
 
@@ -243,7 +243,7 @@ class SharedCluster:
         )
         return found
 
-    def _rows(self, moves: Sequence[Landed]) -> Ints:
+    def _rows(self, moves: Sequence[SimulatedMove]) -> Ints:
         if not moves:
             return np.zeros(0, np.int64)
         index = self._view.bundle_index

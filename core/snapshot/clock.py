@@ -22,7 +22,7 @@ CONFIRMED_AFTER: Final = timedelta(days=1)
 
 
 def is_ahead(moment: datetime, now: datetime) -> bool:
-    """Return whether ``moment`` is in the future of ``now``, by more than clocks usually differ."""
+    """Return whether ``moment`` is after ``now`` by more than usual clock differences."""
     return (moment - now).total_seconds() > AHEAD_S
 
 

@@ -46,7 +46,7 @@ SETTING_CHANGES = pa.schema(
 
 @dataclass(frozen=True)
 class SnapshotDiff:
-    """What happened between two snapshots of one cluster.
+    """Changes between two snapshots of one cluster.
 
     Attributes:
         before_at: When the earlier one was taken.
@@ -76,7 +76,7 @@ class SnapshotDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of all this happened."""
+        """Whether there are no changes."""
         return not (
             self.moved.num_rows
             or self.appeared
@@ -91,7 +91,7 @@ class SnapshotDiff:
 
 
 def diff_snapshots(a: PulsarSnapshot, b: PulsarSnapshot) -> SnapshotDiff:
-    """Return what happened from ``a`` to ``b``.
+    """Return the changes from ``a`` to ``b``.
 
     Args:
         a: The earlier snapshot.

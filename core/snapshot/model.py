@@ -50,7 +50,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableManifest:
-    """Where a table came from and how complete it is.
+    """Source and completeness of a table.
 
     Attributes:
         source: ``zookeeper``, ``rest``, ``dump``, ``none`` (not available on this cluster) or two
@@ -76,7 +76,7 @@ class TableManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a snapshot is about and what it is worth.
+    """Metadata of a snapshot.
 
     Attributes:
         cluster: Trimtab's own name for the cluster (from the configuration).
@@ -214,7 +214,7 @@ class PulsarSnapshot:
 
     @cached_property
     def derived(self) -> Derived:
-        """What was computed from this snapshot: settings, layouts, measures."""
+        """Values computed from this snapshot: settings, layouts, measures."""
         return Derived()
 
     @cached_property

@@ -55,7 +55,7 @@ class PegasusSnapshot:
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """What the leading meta server reported, by name."""
+        """Settings that the leading meta server reported, by name."""
         table = self.tables["settings"]
         names, values = table.column("name").to_pylist(), table.column("value").to_pylist()
         return dict(zip(names, values, strict=True))

@@ -76,7 +76,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLoad:
-    """How the load of a system's servers is read from its history.
+    """Load of a system's servers in its history.
 
     Attributes:
         rows: The kind of rows that has it.
@@ -105,7 +105,7 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRecord:
-    """How snapshots of one system are stored in directories and in the history.
+    """Storage of one system's snapshots in directories and in the history.
 
     Attributes:
         system: Its name.
@@ -118,7 +118,7 @@ class SystemRecord:
         load: Reads a snapshot directory; raises ``SnapshotError``.
         events: Returns rows of ``events`` for what happened between two snapshots, without who did
             it.
-        servers: How the load of its servers is read; ``None``: no page shows it.
+        servers: How the load of its servers is read; ``None`` if no page shows it.
         setting_subjects: Returns the subjects that a setting, by its key in runs, has in rows of
             ``events``; the key is one of them.
     """
@@ -139,7 +139,7 @@ class SystemRecord:
 
         Args:
             snapshot: Of this system.
-            tables: Names of its tables; ``None``: those that say how large a cluster is.
+            tables: Names of its tables; ``None`` for those that say how large a cluster is.
         """
         uncounted = self.uncounted(snapshot)
         sizes = []

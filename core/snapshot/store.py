@@ -49,7 +49,7 @@ class Storable(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """What it is about."""
+        """Its metadata."""
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -172,7 +172,7 @@ def read_table(directory: Path, name: str) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much a store retains; the newest snapshot always stays.
+    """Retention of a store; the newest snapshot always stays.
 
     Attributes:
         max_count: Snapshots of one cluster.

@@ -48,7 +48,7 @@ _CARRIED: Final = pa.schema(
 
 
 class Source(Protocol):
-    """Where the snapshot of one cluster is; small, for it is sent to the task that reads it."""
+    """Location of one cluster's snapshot; small, because it is sent to its task."""
 
     def load(self) -> Snapshot:
         """Read it.
@@ -133,7 +133,7 @@ def require_system(snapshot: Snapshot, system: str, what: str) -> None:
         raise InputError(
             f"{snapshot.manifest.cluster} is a {snapshot.manifest.kind.capitalize()} cluster: "
             f"it does not {what}.",
-            hint=f"Name {system.capitalize()} clusters only.",
+            hint=f"Specify only {system.capitalize()} clusters.",
         )
 
 
@@ -192,7 +192,7 @@ def each_on_spark(
     progress: Progress,
     words: str = "",
 ) -> Parts:
-    """Return what a function answers to each name, one task a name; sorted by name.
+    """Return a function's result per name, one task each; sorted by name.
 
     Args:
         spark: Session.
@@ -217,7 +217,7 @@ def each_on_spark(
     clusters = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
     count = min(max(clusters.num_rows, 1), _MAX_GROUPS)
     rows = spark.createDataFrame(clusters).repartition(count, CLUSTER)
-    described = words or f"asking {pluralize(clusters.num_rows, 'cluster')}"
+    described = words or f"reading {pluralize(clusters.num_rows, 'cluster')}"
     with followed(spark, progress, described):
         found = lift(rows, [CLUSTER], kernel, _CARRIED).toArrow()
     by_name: dict[str, dict[str, pa.Table]] = {}

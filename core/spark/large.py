@@ -65,7 +65,7 @@ def answer_fleet(
 
 
 def _spread_over(source: Source, request: FleetRequest[Any]) -> LargeAnswer | None:
-    """Return what answers for a cluster that is too large for one task; ``None``: it is not."""
+    """Return the distributed operation of a cluster too large for one task, or ``None``."""
     if not isinstance(source, InDirectory) or not Path(source.path).is_dir():
         return None
     directory = Path(source.path)

@@ -13,7 +13,7 @@ Kernel = Callable[[pa.Table], pa.Table]
 
 
 def lift(rows: DataFrame, keys: Sequence[str], kernel: Kernel, schema: pa.Schema) -> DataFrame:
-    """Return what a kernel answers to each group of rows.
+    """Return a kernel's result for each group of rows.
 
     Args:
         rows: What the kernel needs, and the keys.

@@ -61,14 +61,14 @@ def _follow(work: Sequence[Future[Answers]], progress: Progress) -> None:
     is_over = False
     while not is_over:
         done, open_ones = wait(work, _POLL_S, FIRST_EXCEPTION)
-        progress.step(len(done), len(work), "asking clusters")
+        progress.step(len(done), len(work), "reading clusters")
         is_over = not open_ones or any(one.exception() is not None for one in done)
 
 
 def _broken(count: int) -> ComputeError:
     return ComputeError(
-        f"One of the {count} processes that were asking clusters ended by itself: it could not "
-        "start, or the machine had no memory left for it.",
-        hint="Ask with fewer workers, or of fewer clusters at a time; with one worker nothing is "
-        "started in addition to this process.",
+        f"One of the {count} worker processes ended unexpectedly: it could not "
+        "start, or the machine ran out of memory.",
+        hint="Use fewer workers or fewer clusters at a time; with one worker no "
+        "process is started.",
     )

@@ -60,7 +60,7 @@ def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[No
     except (PySparkException, Py4JError) as exc:
         raise ComputeError(
             f"Spark failed while {words}: {_cause(str(exc))}",
-            hint="Its own log has the stage and the task; the job can be started again.",
+            hint="See the Spark log for the stage and the task; the job can be started again.",
         ) from exc
     finally:
         teller.finish()
@@ -72,12 +72,12 @@ def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[No
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether the session talks to a Spark Connect server."""
+    """Return whether the session uses a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _cause(text: str) -> str:
-    """Return what a task of ours said, or the last words of Python's, or Spark's first ones."""
+    """Return the error message of a task, else Python's last or Spark's first line."""
     own = _OWN_ERROR.findall(text)
     found = own or _PYTHON_ERROR.findall(text)
     return str(found[-1] if found else text.strip().partition("\n")[0])

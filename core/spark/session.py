@@ -38,12 +38,12 @@ _MADE: dict[SparkOptions, SparkSession] = {}
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where Spark runs.
+    """Options of Spark.
 
     Attributes:
         master: ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://...`` or, through Spark
             Connect, ``sc://host:port``.
-        java_home: Directory of the Java runtime for the driver; ``None``: ``JAVA_HOME``'s.
+        java_home: Directory of the Java runtime for the driver; ``None`` for ``JAVA_HOME``'s.
         conf: Further options by their Spark names; they win over ours. On executors of other
             machines ``spark.pyspark.python`` names an interpreter that has Trimtab, for example one
             out of ``spark.archives``.
@@ -73,8 +73,8 @@ def session(options: SparkOptions) -> SparkSession:
         if options not in _MADE:
             if _MADE:
                 raise PlanConflictError(
-                    f"This process runs Spark on {next(iter(_MADE)).master} already.",
-                    hint="Use one master a process.",
+                    f"This process already runs Spark on {next(iter(_MADE)).master}.",
+                    hint="Use one master per process.",
                 )
             _MADE[options] = _make(options)
         return _MADE[options]
@@ -95,7 +95,7 @@ def _end_all() -> None:
 
 
 def _is_over(spark: SparkSession) -> bool:
-    """Return whether a session cannot be used any more."""
+    """Return whether a session is no longer usable."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return bool(getattr(spark, "is_stopped", False))
     try:
@@ -112,7 +112,7 @@ def _is_java_gone() -> bool:
 
 
 def _forget_dead_java() -> None:
-    """Let PySpark start a new Java: it keeps talking to the one it had, whatever became of it."""
+    """Let PySpark start a new Java: it would reuse the dead one."""
     if not _is_java_gone():
         return
     context: Any = SparkContext

@@ -26,7 +26,7 @@ Tables = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSystem:
-    """How clusters of one system answer.
+    """Fleet operations of one system.
 
     Attributes:
         health: Returns ``HEALTH_TABLES`` of a snapshot.
@@ -50,9 +50,9 @@ SYSTEMS: Final = {
         health=pulsar_health,
         drill=pulsar_drill,
         drill_tables={
-            "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
-            "hot": "Brokers that are over the usage that counts as hot, after a failure.",
-            "groups": "What is left of isolation groups that a failure touches.",
+            "failures": "Each failed broker or failure domain of Pulsar clusters, worst first.",
+            "hot": "Brokers above the hot threshold after a failure.",
+            "groups": "Remaining brokers of isolation groups after a failure.",
         },
         failures="failures",
         is_harmful=hurts,
@@ -61,7 +61,7 @@ SYSTEMS: Final = {
     "pegasus": FleetSystem(
         health=pegasus_health,
         drill=pegasus_drill,
-        drill_tables={"nodes": "Each node of Pegasus clusters lost, worst first."},
+        drill_tables={"nodes": "Each failed node of Pegasus clusters, worst first."},
         failures="nodes",
         is_harmful=refuses,
         harm="leave Pegasus partitions that refuse reads or writes",
@@ -93,8 +93,9 @@ def _system_of(snapshot: Snapshot) -> FleetSystem:
     kind = snapshot.manifest.kind
     if kind not in SYSTEMS:
         raise InputError(
-            f"{snapshot.manifest.cluster} is of system {kind!r}, which no fleet is asked about.",
-            hint=f"Name clusters of {' or '.join(one.capitalize() for one in SYSTEMS)}.",
+            f"{snapshot.manifest.cluster} is of system {kind!r}, which this "
+            "operation does not support.",
+            hint=f"Specify clusters of {' or '.join(one.capitalize() for one in SYSTEMS)}.",
         )
     return SYSTEMS[kind]
 

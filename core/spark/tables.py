@@ -44,12 +44,14 @@ def snapshot_rows(
         name: Of the table.
         schema: Of the columns that are wanted; the others are not read.
         row_number: Name of a column with the row's place in its table, from 0: Spark keeps no
-            order; ``None``: there is none.
+            order; ``None`` if there is none.
     Raises:
         InputError: No directory was named.
     """
     if not directories:
-        raise InputError("No snapshot was named.", hint="Name at least one snapshot directory.")
+        raise InputError(
+            "No snapshot is specified.", hint="Specify at least one snapshot directory."
+        )
     wanted = from_arrow_schema(schema)
     place = [] if row_number is None else [sf.col("_metadata.row_index").alias(row_number)]
     parts = [
@@ -106,8 +108,8 @@ def collected(rows: DataFrame, schema: pa.Schema, *, limit: int = MAX_ROWS) -> p
     found = rows.select(*schema.names).limit(limit + 1).toArrow()
     if found.num_rows > limit:
         raise ComputeError(
-            f"The answer has more than {limit:,} rows.",
-            hint="Ask for fewer clusters or a shorter time, or let the job write files.",
+            f"The result has more than {limit:,} rows.",
+            hint="Use fewer clusters or a shorter period, or let the job write files.",
         )
     return conform(found, schema, name="answer")
 

@@ -17,7 +17,7 @@ from core.history.queries.query import (
     Evenness,
     Grid,
     HistoryQueries,
-    Recorded,
+    MinuteRange,
     event_step_of,
     step_of,
 )
@@ -66,7 +66,7 @@ class ClusterHistory:
         """Return what of it is damaged or missing, by names and sizes of its files."""
         return _damage(self)
 
-    def minutes(self, period: Period) -> Recorded:
+    def minutes(self, period: Period) -> MinuteRange:
         """Return the recorded minutes of a period."""
         return _minutes((self, period))
 
@@ -194,7 +194,7 @@ def _damage_of(history: ClusterHistory) -> tuple[str, ...]:
 _damage = cached(_damage_of, max_entries=_MAX_ANSWERS)
 
 
-def _minutes_of(key: tuple[ClusterHistory, Period]) -> Recorded:
+def _minutes_of(key: tuple[ClusterHistory, Period]) -> MinuteRange:
     history, period = key
     return history.queries().minutes(period)
 
@@ -238,7 +238,7 @@ class Picture:
         counts: Events by stretch of time, kind and who.
     """
 
-    minutes: Recorded
+    minutes: MinuteRange
     step_ms: int
     grid: Grid
     evenness: Evenness

@@ -166,7 +166,7 @@ def test_contradictions_of_retention_are_warned_of(site, fleet):
         ttlDurationDefaultInSeconds="7200",
     )
     assert_calm(app)
-    assert "than the retention" in texts(app)
+    assert "exceeds the retention" in texts(app)
 
 
 def test_lookups_lead_to_the_preview_of_every_bundle_which_warns(site, fleet):
@@ -180,15 +180,15 @@ def test_lookups_lead_to_the_preview_of_every_bundle_which_warns(site, fleet):
 @pytest.mark.parametrize(
     ("view", "params", "words"),
     [
-        ("bundles", {"brokers": "0"}, "1 broker or more"),
-        ("partitions", {"partitions": "0"}, "cannot be looked at"),
+        ("bundles", {"brokers": "0"}, "at least 1 broker"),
+        ("partitions", {"partitions": "0"}, "is not a valid number"),
         ("partitions", {"topic": "persistent://no/such/topic"}, "no/such"),
         ("partitions", {"topic": "a/b"}, "is not a topic name"),
         ("producer", {"rate": "0"}, "must be above 0"),
-        ("producer", {"partitions": "0"}, "1 partition or more"),
+        ("producer", {"partitions": "0"}, "at least 1 partition"),
         ("ledgers", {"managedLedgerMaxEntriesPerLedger": "0"}, "not above 0"),
-        ("ledgers", {"minorCompactionThreshold": "0.9"}, "above the major one"),
-        ("ledgers", {"directories": "0"}, "1 ledger directory or more"),
+        ("ledgers", {"minorCompactionThreshold": "0.9"}, "above that of major"),
+        ("ledgers", {"directories": "0"}, "at least 1 ledger directory"),
         ("retention", {"written": "-1"}, "negative"),
         ("lookups", {"pace": "0"}, "not above 0"),
     ],

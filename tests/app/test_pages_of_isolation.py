@@ -123,13 +123,13 @@ def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, flee
     ("change", "words"),
     [
         ("set isolation x {NOBODY}", "Neither primary"),
-        ("set isolation x {STRANDED}", "without any broker"),
+        ("set isolation x {STRANDED}", "no eligible broker"),
         ("set isolation x {OVERLAP}", "matched by isolation policy first-third"),
         ("set isolation x {REGEX}", "Unclosed group near index 1"),
         ("set isolation x {SCOPE}", "unload_scope is"),
         ('set failure_domain zone-z {"brokers":["10.9.9.9:8080"]}', "is registered"),
-        ('set failure_domain zone-z {"brokers":["BROKER"]}', "is in failure domain"),
-        ("set anti_affinity acme/nowhere apart", "no namespace"),
+        ('set failure_domain zone-z {"brokers":["BROKER"]}', "is already in failure domain"),
+        ("set anti_affinity acme/nowhere apart", "does not exist"),
         ("set isolaton x {}", "isolation"),
     ],
 )

@@ -85,7 +85,7 @@ def test_balanced_cluster_says_why_there_is_nothing_to_do(site):
 def test_unhealthy_cluster_says_that_repair_comes_first(site):
     parts = [*even_rows()[:3], part_row(2, 3, None, [])]
     app = opened(site, snapshot_of(whole(parts), taken_at=now()))
-    assert "server repairs first" in tab(app, "Why")
+    assert "server repairs them" in tab(app, "Why")
 
 
 def test_partitions_that_were_not_read_are_said_and_nothing_is_guessed(site):

@@ -129,7 +129,7 @@ def test_cluster_page_opens_with_the_clusters_name_health_and_balance(site):
     figures = figures_of(app)
     assert figures["Partitions healthy"] == "1 / 11"
     assert figures["Nodes alive"] == "3 / 4"
-    assert "db4:34801 is down" in texts(app)
+    assert "down: db4:34801" in texts(app)
 
 
 @pytest.mark.parametrize("tab", cluster_model.TABS)

@@ -193,7 +193,7 @@ def test_what_is_no_number_does_not_leave_its_form(site, fleet):
 
 def test_a_limit_that_is_so_already_is_told_and_taken_out(site, fleet):
     app = site.open("policies", change=['set resource_group gold {"publishRateInMsgs": 1000}'])
-    assert "is so already" in texts(app)
+    assert "already has this value" in texts(app)
     _press(app, "Clear")
     assert not app.query_params.get(state.CHANGE)
     assert "No changes." in texts(app)
@@ -226,7 +226,7 @@ def test_quotas_are_shown_and_reset(site, fleet):
     assert_calm(app)
     _field(app, f"resource_quota_{bundle}_msgRateIn").set_value("50")
     said = _added(app)
-    assert "takes the quota" in said
+    assert "uses the quota" in said
     assert "pulsar-admin resource-quotas set" in said
 
 
@@ -266,6 +266,6 @@ def test_what_cannot_be_calculated_is_said(site, fleet):
     app = site.open("policies", view="calculator", limit="-2", period="0")
     assert_calm(app)
     said = texts(app)
-    assert "goes from -1" in said
+    assert "the range is -1" in said
     app = site.open("policies", view="calculator", steps="5:1,2;5:1")
     assert "another 1" in texts(app)

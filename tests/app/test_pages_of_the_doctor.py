@@ -56,8 +56,8 @@ def test_findings_are_one_table_and_the_side_panel_has_consequence_and_fix(site,
     assert "Smoothing ignores the newest usage" in set(table["finding"])
     app = explained(site, "frozen_usage", HISTORY)
     said = texts(app)
-    assert "newest usage weighs" in said
-    assert "stays what it" in said
+    assert "newest usage has" in said
+    assert "keeps its first" in said
     assert f"{HISTORY}=0.9" in [one.value for one in app.code]
     app = explained(site, "no_limit", NIC)
     assert f"{NAMES[1]} reports no limit for inbound bandwidth" in texts(app)
@@ -125,7 +125,7 @@ def test_conflicts_come_first_then_what_differs_and_the_first_is_explained(site,
     assert table.set_index("key").loc[HISTORY, "finding"] == "Smoothing ignores the newest usage"
     assert set(table["key"][: states.count("▲ conflict")]) >= {HISTORY, "maxUnloadPercentage"}
     app = site.open("settings", setting=HISTORY)
-    assert any("newest usage weighs" in one.value for one in app.warning)
+    assert any("newest usage has" in one.value for one in app.warning)
     app.button(key="_conflict_fix_0").click().run()
     assert app.multiselect(key=state.SET).value == [f"{HISTORY}=0.9"]
 

@@ -136,7 +136,7 @@ def test_the_headline_and_the_sentence_each_name_their_source_and_moment(site, f
 
 def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
     at_s = now().timestamp() + 600
-    unknown = "the second at which the leader begins its rounds cannot be known until then"
+    unknown = "the start of the leader's rounds is estimated"
     one = msgspec.structs.replace(
         predicted(fleet, at_s), strategy="TransferShedder", has_shares=False, warnings=(unknown,)
     )

@@ -165,7 +165,7 @@ def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, flee
     assert "next round" in texts(app)
     app = site.open("bundle", bundle=bundle, view="Automatic split")
     assert_calm(app)
-    assert "It is not split by itself" in texts(app)
+    assert "It is not split automatically" in texts(app)
 
 
 def verdicts(app):

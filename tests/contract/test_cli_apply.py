@@ -193,7 +193,7 @@ def test_detached_run_waits_for_a_worker_which_carries_it_out(
         code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "again"))
         assert (code, body["error"]["code"]) == (1, "already_applied")
         other = plan.parent / "other.json"
-        again = sealed(replace(load_plan(plan, STEPS), reason="another plan"))
+        again = sealed(replace(load_plan(plan, STEPS), reason="new plan"))
         other.write_bytes(access.plan_file(services.load_config(None, ()), again))
         second = apply_words(fleet, other, "--reason", "again: all moved already")
         code, body = answer(capsys, *second)  # followed now: a worker serves the cluster

@@ -104,11 +104,14 @@ def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     assert PegasusFacts(after).columns.nodes_with("drained") == [node]
     assert PegasusFacts(captured(config)).columns.nodes_with("drained") == [node]
     assert run(["pegasus", "health", NAME, "--config", str(config)]) == 0
-    assert f"{node} holds no replicas: it was drained" in " ".join(capsys.readouterr().out.split())
+    assert f"{node} has no replicas: it was drained" in " ".join(capsys.readouterr().out.split())
     plan = config.parent / "lively.json"
     words = ("level", NAME, "set", "lively", "--plan", str(plan), "--reason", "a test")
     run(["pegasus", *words, "--config", str(config), "--json"])
-    assert f"{node} is drained: at level lively the balancer fills it" in capsys.readouterr().out
+    assert (
+        f"{node} is drained: at level lively the balancer moves replicas to it"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.slow
@@ -205,11 +208,11 @@ def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
     plain = json.loads(told.out)["plan"]
     assert [step["kind"] for step in plain["steps"]] == ["set_meta_level"]
     (counted,) = [one for one in plain["diagnostics"] if one["code"] == "undo_leaves_moved"]
-    assert "the undo does not move them back" in counted["sentence"]
+    assert "The undo does not revert them" in counted["sentence"]
     assert "not moved back: Replicas that the balancer moved at lively" in told.err
 
     back = applied(capsys, config, "undo", done["run_id"])
-    assert any("the undo does not move them back" in one for one in back["not_brought_back"])
+    assert any("The undo does not revert them" in one for one in back["not_brought_back"])
     assert captured(config).settings["level.stored"] == "400"
     stayed = elsewhere(config, before)
     assert stayed
@@ -220,7 +223,7 @@ def test_lively_back_to_steady_says_how_many_replicas_stay_and_moves_them_back(
     still = elsewhere(config, before)
     assert still < stayed
     if still:
-        assert any("more could be moved back" in one for one in again["not_brought_back"])
+        assert any("more can be reverted" in one for one in again["not_brought_back"])
 
 
 Placement = dict[str, tuple[str, frozenset[str]]]

@@ -19,7 +19,7 @@ from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.maintenance import drain_plan, offline_plan
 from core.pegasus.plan.undo import UndoContext, undo_plan
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
@@ -226,7 +226,7 @@ def test_a_second_proposal_for_the_same_partition_is_of_somebody_else_is_refused
 
 def leaving(site: PegasusSite, node: str, limit: int = 400) -> ProposeMany:
     items = [
-        Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
+        PartitionProposal(partition=Partition.of(config, table), target=config.secondaries[0])
         for table, config in site.every()
         if config.primary == node
     ]

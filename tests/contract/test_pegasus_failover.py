@@ -66,7 +66,7 @@ def refilled(ground: Ground, node: str, run: Run) -> Callable[[], None]:
 def check_empty(ground: Ground, node: str, view: RunView) -> None:
     assert view.state == "DONE", view.sentence
     assert view.purpose is not None
-    assert describe_purpose(view.purpose) == f"Purpose: {node} holds no replicas. Holds: yes."
+    assert describe_purpose(view.purpose) == f"Purpose: {node} has no replicas. Holds: yes."
     assert held(ground, node) == 0
 
 

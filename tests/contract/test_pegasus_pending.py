@@ -17,7 +17,7 @@ from core.actions.events import Record, RunClaimed, RunEnded, StepEnded, StepSta
 from core.actions.model import StepResult
 from core.pegasus.proposal import Proposal
 from core.pegasus.server_settings import ADD_LIMIT
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.partition import Partition
@@ -93,9 +93,9 @@ def test_of_a_batch_only_the_partition_that_became_pending_since_is_left_out(
     one = to_the(site, 0)
     node = one.source
     items = [
-        Proposed(partition=msgspec.structs.replace(one.partition), target=one.target),
+        PartitionProposal(partition=msgspec.structs.replace(one.partition), target=one.target),
         *(
-            Proposed(partition=other.partition, target=other.target)
+            PartitionProposal(partition=other.partition, target=other.target)
             for other in (
                 move(table, config, "move_pri", node, config.secondaries[0])
                 for table, config in site.every()
@@ -131,7 +131,7 @@ def test_what_the_lost_leader_had_queued_is_lost_and_what_its_successor_has_is_d
     sandbox.look(lambda state: setattr(state.settings, "assign_delay_ms", 600_000))
     found = [(table, one) for table, one in site.every() if one.primary == site.some()[1].primary]
     items = tuple(
-        Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
+        PartitionProposal(partition=Partition.of(config, table), target=config.secondaries[0])
         for table, config in found[:4]
     )
     step = ProposeMany(node=str(found[0][1].primary), verb="move_pri", items=items)
@@ -169,7 +169,7 @@ def test_a_batch_that_is_executed_again_counts_what_has_left_to_another_node(
     moved = ProposeMany(
         node=node,
         verb="move_pri",
-        items=(Proposed(partition=Partition.of(config, table), target=named),),
+        items=(PartitionProposal(partition=Partition.of(config, table), target=named),),
     )
     acted = site.act(move(table, config, "move_pri", node, other))
     assert acted.result is not None

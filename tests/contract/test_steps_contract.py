@@ -77,7 +77,7 @@ def bounds_of(pulsar: PulsarUnderTest, namespace: str) -> list[int]:
         SplitSpec(algorithm="range_equally_divide", is_unloaded=True),
         SplitSpec(algorithm=SPECIFIED, positions=(1,)),
     ],
-    ids=["in place", "and unloaded", "at given positions"],
+    ids=["in place", "and unloaded", "at specified positions"],
 )
 def test_a_bundle_is_split_and_its_parts_are_owned(
     pulsar: PulsarUnderTest, site: ApplySite, wish: SplitSpec

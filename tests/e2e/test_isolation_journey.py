@@ -107,7 +107,7 @@ def test_a_namespace_gets_its_own_brokers_and_everything_goes_back(product, tab)
     page.get_by_role("button", name="Undo…").click(timeout=SNAPSHOT_S)
     heading(tab, "Undo")
     expect(page.get_by_role("heading", name="Not reverted")).to_be_visible(timeout=SNAPSHOT_S)
-    stays = "Bundles that moved under the policy stay where they are until they are unloaded."
+    stays = "Bundles that moved under the policy stay until they are unloaded."
     expect(page.get_by_text(stays)).to_be_visible()
     counted = page.get_by_text(re.compile(r"Since the run began .* UTC\) \d+ other bundles? moved"))
     expect(counted).to_be_visible()

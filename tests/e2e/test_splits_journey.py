@@ -30,9 +30,9 @@ def bundle_of_several_topics(product):
 def test_a_bundle_is_split_and_the_split_is_verified(product, tab):
     bundle = bundle_of_several_topics(product)
     page = tab.open("splits?" + urlencode({"bundle": bundle}))
-    expect(page.get_by_text("fetch the topics to see")).to_be_visible(timeout=SNAPSHOT_S)
+    expect(page.get_by_text("fetch the topics for")).to_be_visible(timeout=SNAPSHOT_S)
     page.get_by_role("button", name="Fetch topics").click()
-    expect(page.get_by_text("fetch the topics to see")).to_be_hidden(timeout=BROKER_S)
+    expect(page.get_by_text("fetch the topics for")).to_be_hidden(timeout=BROKER_S)
     expect(page.get_by_text(re.compile(r"\d+ topics?\. "))).to_be_visible(timeout=BROKER_S)
 
     page.get_by_role("button", name="Apply plan…").click(timeout=SNAPSHOT_S)

@@ -14,7 +14,7 @@ import pytest
 from mutations import mutate
 
 from core.pulsar.snapshot.zkdump import import_zk_dump
-from core.pulsar.snapshot.znodes import Assembled, Readings, assemble
+from core.pulsar.snapshot.znodes import Readings, SnapshotTables, assemble
 from core.pulsar.snapshot.znodes.readings import BROKER_AVERAGES, BROKERS, BUNDLE_DATA, OWNERSHIP
 from core.schemas import PULSAR_TABLES, conform
 from core.snapshot.problems import ProblemLog
@@ -126,7 +126,7 @@ def run(count: int, seed: int) -> None:
         readings = deepcopy(base)
         place = damage_one(readings, rng)
         problems = ProblemLog()
-        made: Assembled = assemble(readings, problems)
+        made: SnapshotTables = assemble(readings, problems)
         for name, table in made.tables.items():
             conform(table, PULSAR_TABLES[name], name=name)
         lost = losses(whole.tables, made.tables)

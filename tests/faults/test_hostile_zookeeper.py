@@ -16,7 +16,7 @@ from connectors.config.model import ClusterConfig
 from connectors.pulsar.collect import PulsarCollector
 from connectors.transport.deadline import unless
 from connectors.zookeeper.client import ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, ReadOperation
 from connectors.zookeeper.session import ZooKeeperSession
 from core.errors import GivenUpError, RemoteError
 
@@ -27,7 +27,10 @@ WITHIN_S = 8.0
 """Within which a capture ends there; without bounds some took 11 s, and some had no end."""
 PEAK_MIB = 600.0
 """What one capture may take at its peak: four answers on their way, and read_limits.capture_mib."""
-READS = [Read(GET_CHILDREN, "/a"), *(Read(GET_DATA, f"/a/{number}") for number in range(5_000))]
+READS = [
+    ReadOperation(GET_CHILDREN, "/a"),
+    *(ReadOperation(GET_DATA, f"/a/{number}") for number in range(5_000)),
+]
 
 
 def config_of(address: str, **changes: object) -> ClusterConfig:
@@ -38,7 +41,7 @@ def config_of(address: str, **changes: object) -> ClusterConfig:
     )
 
 
-def capture(config: ClusterConfig, reads: list[Read] = READS) -> RemoteError | None:
+def capture(config: ClusterConfig, reads: list[ReadOperation] = READS) -> RemoteError | None:
     """Read as a capture does; return why it broke off."""
     reader = ZooKeeperReader(config)
     try:

@@ -179,7 +179,7 @@ def test_the_next_round_follows_from_the_topics_and_says_what_cannot_be_known(
 ) -> None:
     observed.wait(lambda: observed.forecast.is_current)
     assert "3 brokers of 3 published no load" in observed.warnings
-    assert "cannot be known" in observed.warnings
+    assert "is estimated" in observed.warnings
     observed.cluster.publish()
     observed.wait(lambda: "published no load" not in observed.warnings)
     prediction = observed.forecast.next_round
@@ -209,7 +209,7 @@ def test_the_first_transfer_shows_the_time_of_the_rounds(observed: Observed) -> 
 def test_states_from_before_watching_show_no_round(observed: Observed) -> None:
     observed.cluster.publish(age_s=3600.0)
     observed.wait(lambda: observed.forecast.is_current and "no load" not in observed.warnings)
-    assert "cannot be known" in observed.warnings
+    assert "is estimated" in observed.warnings
 
 
 def test_topics_that_fail_are_named_and_read_again(observed: Observed) -> None:

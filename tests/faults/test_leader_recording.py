@@ -194,6 +194,6 @@ def test_no_file_is_left_behind_where_nothing_could_be_read(tmp_path: Path) -> N
 def test_an_existing_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("mine")
     config = ClusterConfig(name="none", zookeeper="127.0.0.1:1")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         LeaderRecording(config, tmp_path / "r.jsonl").run(threading.Event())
     assert (tmp_path / "r.jsonl").read_text() == "mine"

@@ -16,7 +16,7 @@ from core.actions.model import FINAL_STEPS, RunId
 from core.actions.runs import RunView
 from core.errors import RemoteError
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.partition import Partition
@@ -151,7 +151,7 @@ def test_what_may_still_come_is_unknown_until_it_is_seen(
     sandbox: PegasusSandbox, site: PegasusSite, how: str
 ) -> None:
     one = some_move(site)
-    item = Proposed(partition=one.partition, target=one.target)
+    item = PartitionProposal(partition=one.partition, target=one.target)
     many = ProposeMany(node=one.source, verb="move_pri", items=(item,))
     step = many if how == "many" else one
     action = site.action(step)
@@ -186,7 +186,7 @@ def test_a_lost_reply_in_a_batch_stops_what_is_not_sent_and_the_rest_is_settled_
     node = site.some()[1].primary
     led = [(table, config) for table, config in site.every() if config.primary == node][:3]
     items = [
-        Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
+        PartitionProposal(partition=Partition.of(config, table), target=config.secondaries[0])
         for table, config in led
     ]
     step = ProposeMany(node=str(node), verb="move_pri", items=tuple(items))

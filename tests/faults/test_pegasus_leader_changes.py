@@ -19,7 +19,7 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ProposalContext
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.partition import Partition
 
@@ -69,7 +69,7 @@ def some_step(site: PegasusSite, how: str):
     one = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
     if how == "one":
         return one
-    item = Proposed(partition=one.partition, target=one.target)
+    item = PartitionProposal(partition=one.partition, target=one.target)
     return ProposeMany(node=one.source, verb="move_pri", items=(item,))
 
 

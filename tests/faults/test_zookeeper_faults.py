@@ -32,7 +32,7 @@ from connectors.pulsar.check import check_cluster
 from connectors.pulsar.collect import PulsarCollector
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import BROKE_CONNECTION, ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read, request_of
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, ReadOperation, request_of
 from core.errors import RemoteError, UnreachableError
 
 pytestmark = pytest.mark.zookeeper
@@ -155,7 +155,7 @@ def test_broker_that_leaves_between_listing_and_reading_is_no_row(cluster: Recor
     reader = ZooKeeperReader(cluster.config())
     reader.begin(1_000, 30)
     paths = [f"/loadbalance/brokers/{BROKER}", "/loadbalance/brokers/10.0.0.1:8080"]
-    here, gone = reader.read([Read(GET_DATA, path) for path in paths])
+    here, gone = reader.read([ReadOperation(GET_DATA, path) for path in paths])
     reader.close()
     assert here.error == 0
     assert gone.value is None
@@ -206,9 +206,9 @@ def test_old_server_without_multi_read_is_read_one_by_one(cluster: RecordedClust
     reader = ZooKeeperReader(cluster.config())
     reader.begin(10_000, 30)
     reads = [
-        Read(GET_CHILDREN, "/loadbalance/brokers"),
-        Read(GET_DATA, f"/loadbalance/brokers/{BROKER}"),
-        Read(GET_DATA, "/nothing"),
+        ReadOperation(GET_CHILDREN, "/loadbalance/brokers"),
+        ReadOperation(GET_DATA, f"/loadbalance/brokers/{BROKER}"),
+        ReadOperation(GET_DATA, "/nothing"),
     ]
     fast = reader.read(reads)
     reader.forget_multi_read()
@@ -338,7 +338,9 @@ def test_znode_that_breaks_the_connection_is_found_and_the_others_are_read(
     reader = ZooKeeperReader(cluster.config(zookeeper=f"{proxy.address}/{cluster.name}"))
     try:
         reader.begin(1_000, 60)
-        answers = reader.read([Read(GET_DATA, f"/big/n{number:02d}") for number in range(20)])
+        answers = reader.read(
+            [ReadOperation(GET_DATA, f"/big/n{number:02d}") for number in range(20)]
+        )
     finally:
         reader.close()
         proxy.cut()
@@ -426,7 +428,7 @@ def test_hung_server_is_named_in_time_and_read_again_when_it_goes_on(tmp_path: P
 
 def test_answers_that_are_not_in_the_protocol_are_never_more_than_a_value_error() -> None:
     rng = random.Random(3)
-    request = request_of([Read(GET_DATA, "/a")], "")
+    request = request_of([ReadOperation(GET_DATA, "/a")], "")
     good = bytes.fromhex("000000040000000000000000027b7d") + bytes(68)
     good += bytes.fromhex("ffffffff01ffffffff")
     assert request.deserialize(good, 0)[0].value == b"{}"
@@ -439,7 +441,7 @@ def test_answer_of_fewer_reads_than_were_asked_is_refused_whole() -> None:
     nothing = bytes.fromhex("ffffffff01ffffffff")
     assert request_of([], "").deserialize(nothing, 0) == []
     with pytest.raises(ValueError, match="0 answers to 1 reads"):
-        request_of([Read(GET_DATA, "/a")], "").deserialize(nothing, 0)
+        request_of([ReadOperation(GET_DATA, "/a")], "").deserialize(nothing, 0)
 
 
 def test_owners_below_a_tenant_that_cannot_be_listed_are_unknown_not_nobody(

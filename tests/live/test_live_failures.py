@@ -98,7 +98,7 @@ def test_killed_leader_is_unreachable_until_another_one_leads(
     assert [finding.subject for finding in silent] == [dead]
     assert "is the leader" in silent[0].text
     wait_until(
-        "another broker leads",
+        "another broker becomes the leader",
         lambda: truth.leader() not in (None, dead),
         within_s=_GONE_WITHIN_S,
     )
@@ -142,7 +142,7 @@ def test_one_collector_follows_a_broker_that_goes_and_comes_back(
     try:
         assert gone in rows_by(collector.collect().brokers, "broker")
         modular.stop_broker(stopped)
-        assert collector.changed.wait(30), "the watch tells that a broker went"
+        assert collector.changed.wait(30), "the watch tells that a broker left"
         wait_until("it left the registry", lambda: gone not in truth.registered(), within_s=30)
         assert gone not in rows_by(collector.collect().brokers, "broker")
         modular.start_broker(stopped)

@@ -103,7 +103,7 @@ def _view(fleet: Fleet) -> tuple[LoadView, Any, PlacementMemory]:
 def _takes_turns_twice(fleet: Fleet, placement: Placement) -> bool:
     """Whether two turns of one counter make the pick: then one turn settles the other."""
     return fleet.strategy == "RoundRobinBrokerSelector" and any(
-        "one more pick" in note for note in placement.notes
+        "another broker is selected" in note for note in placement.notes
     )
 
 

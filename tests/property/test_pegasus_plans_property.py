@@ -11,7 +11,7 @@ from pegasus_snapshots import generated
 from pegasus_stage import Stage
 from sampled import examples
 
-from core.pegasus.even.measures import MEASURES, Measured
+from core.pegasus.even.measures import MEASURES, WeightedSnapshot
 from core.pegasus.even.planner import EvenGoal, even_out
 from core.pegasus.plan.build import balance_plan
 from core.pegasus.plan.maintenance import drain_plan, migrate_plan, rolling_update_plan
@@ -106,7 +106,7 @@ def test_a_rolling_update_of_every_node_ends_with_every_replica_where_it_was(sna
 @settings(max_examples=examples(40), deadline=None)
 @given(CLUSTERS, st.sampled_from(MEASURES))
 def test_our_own_balance_is_a_plan_that_ends_where_it_says(snapshot, measure):
-    measured = Measured.of(PegasusFacts(snapshot))
+    measured = WeightedSnapshot.of(PegasusFacts(snapshot))
     found = even_out(measured.view, measured.weights(measure), EvenGoal())
     if not found.steps:
         return

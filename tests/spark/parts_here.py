@@ -70,7 +70,7 @@ def each_part(_spark: Any, parts: Sequence[Any], reader: Any, kernel: Any, schem
 
 
 def each_group(pieces: Frame, kernel: Any, _schema: Any) -> Frame:
-    kernel = sent(scan.Joined(kernel))
+    kernel = sent(scan.JoinedKernel(kernel))
     whole = pa.concat_tables(pieces.tables)
     groups = pc.unique(whole["group"]).to_pylist()
     return Frame(tuple(kernel(whole.filter(pc.equal(whole["group"], one))) for one in groups))

@@ -66,7 +66,7 @@ def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
 
 def judged_there(verdict: Verdict) -> Verdict:
     """A verdict without the sessions of bundles, which no process holds all of."""
-    lacks = {"serving": "ownership sessions are judged on snapshots in memory only"}
+    lacks = {"serving": "ownership sessions are evaluated only for snapshots in memory"}
     areas = (replace(one, unexamined=lacks.get(one.name, one.unexamined)) for one in verdict.areas)
     return replace(verdict, areas=tuple(areas))
 

@@ -297,5 +297,7 @@ def test_a_broker_that_is_not_there_is_told_as_in_a_process(tasks_here, tmp_path
 
 def test_transfers_of_a_cluster_that_publishes_nothing_are_refused(tmp_path):
     cluster = large(None, make_snapshot(brokers=4, bundles=40, seed=4), tmp_path)
-    with pytest.raises(InputError, match="TransferShedder goes by what brokers of the extensible"):
+    with pytest.raises(
+        InputError, match="TransferShedder uses data that brokers of the extensible"
+    ):
         large_simulation(cluster, Run(shedding="TransferShedder"))

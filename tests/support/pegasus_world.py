@@ -29,7 +29,7 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ProposalContext
 from core.pegasus.reconfigure import projected_configs
 from core.pegasus.steps.base import PegasusStep
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
@@ -243,7 +243,7 @@ def move(gpid: str, source: str, target: str, how: str = "move_pri") -> MoveRepl
 def batch(node: str, **targets: str) -> ProposeMany:
     """``p1=N2``: partition 2.1 goes to N2."""
     items = tuple(
-        Proposed(partition=partition(f"2.{name[1:]}"), target=target)
+        PartitionProposal(partition=partition(f"2.{name[1:]}"), target=target)
         for name, target in targets.items()
     )
     return ProposeMany(node=node, verb="move_pri", items=items)

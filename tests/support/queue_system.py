@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from connectors.check import CheckResult
-from connectors.worker.limits import Limited
+from connectors.worker.limits import LimitedCluster
 from core.actions.approval import NO_APPROVAL, ApprovalRules
 from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
@@ -364,7 +364,7 @@ class QueueCluster:
         self.settings[key] = value or ""
 
 
-class OpenQueues(Limited):
+class OpenQueues(LimitedCluster):
     """The cluster with the limits of its configuration."""
 
     def __init__(self, cluster: QueueCluster, config, limits) -> None:

@@ -97,7 +97,7 @@ def test_a_lost_hint_is_said_and_the_next_move_offered() -> None:
     world.faults[SECOND] = Faults(lands_on=BROKERS[1])
     assert world.work() == "DONE"
     assert _codes(world) == ["landed", "landed_elsewhere", "landed"]
-    assert "; 1 landed elsewhere than requested." in world.view.sentence
+    assert "; 1 moved elsewhere than requested." in world.view.sentence
     assert [(s.bundle, s.owner) for s in world.view.next_moves] == [(SECOND, BROKERS[1])]
 
 

@@ -19,7 +19,7 @@ from core.errors import InputError, PlanError
 from core.plan.model import Diagnostic, Plan, sealed
 
 FIRST = MOVABLE[0]
-ERROR = Diagnostic(severity="error", code="x", sentence="It is split.", hint="Name the parts.")
+ERROR = Diagnostic(severity="error", code="x", sentence="It is split.", hint="Specify the parts.")
 
 
 def _session(world: World, *, claimed: bool = True) -> Session:

@@ -186,7 +186,7 @@ def test_taking_back_restores_settings_and_says_that_splits_stay() -> None:
     assert [item.code for item in plan.by_severity("warning")] == ["undo_split"]
     assert plan.complete is False
     world.settings[THRESHOLD] = "30"
-    with pytest.raises(PlanConflictError, match="Nothing of run"):
+    with pytest.raises(PlanConflictError, match="cannot be undone"):
         undo_plan(view, plan_context(world))
     world.settings[THRESHOLD] = "12"
     with pytest.raises(PlanConflictError, match="never merged again"):

@@ -116,7 +116,7 @@ def test_the_rest_begins_after_the_first_step_was_observed() -> None:
 @pytest.mark.parametrize(
     ("factors", "said"),
     [
-        ((1.0, 4.0), "at least"),  # its clients did not come back
+        ((1.0, 4.0), "at least"),  # its clients did is not back
         ((0.0, 1.0), "at most"),  # it is busier than any was to be
     ],
 )

@@ -45,7 +45,7 @@ def test_the_best_one_comes_with_moves_returned_bundles_and_deviation():
     assert best is not None
     figures = best["converged_moves"], best["converged_returned"], best["converged_deviation"]
     assert figures == (7, 2, 0.1)
-    assert "7 moves, 2 of them back" in changes[0]["why"]
+    assert "7 moves, 2 returned" in changes[0]["why"]
     assert changes[0]["verdict"] == "recommended"
     assert "On the last recorded minute: deviation 90% to 10%, 7 moves" in words
 
@@ -58,7 +58,7 @@ def test_one_that_does_not_converge_is_passed_over_and_the_reason_is_given():
     assert best is not None
     assert best["candidate"] == "c3"
     assert {row["candidate"] for row in changes} == {"c3"}
-    assert "c2: Not recommended: simulated, it does not converge" in words
+    assert "c2: Not recommended: the simulation does not converge" in words
 
 
 def test_nothing_is_recommended_where_none_can_be_simulated():

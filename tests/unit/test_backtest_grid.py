@@ -40,7 +40,7 @@ THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
         ('{"placement": ["LeastUsed"]}', UnknownNameError, "No placement strategy"),
         ('{"settings": []}', InputError, "`settings` of the grid is a list"),
         ('{"settings": {"loadBalancerBrokerThreshold": [1]}}', UnknownNameError, "Did you mean"),
-        (f'{{"settings": {{"{THRESHOLD}": ["much"]}}}}', InputError, "takes a whole number"),
+        (f'{{"settings": {{"{THRESHOLD}": ["much"]}}}}', InputError, "must be a whole number"),
         (
             '{"settings": {"loadBalancerLoadSheddingStrategy": ["x"]}}',
             InputError,
@@ -167,7 +167,7 @@ def test_a_minute_that_was_missed_is_no_gap(usual_s):
     [
         ({THRESHOLD: [-50]}, "below 0"),
         ({THRESHOLD: [10, 101]}, "above 100"),
-        ({"defaultNamespaceBundleSplitAlgorithm": ["by_magic"]}, "no split algorithm"),
+        ({"defaultNamespaceBundleSplitAlgorithm": ["by_magic"]}, "not a split algorithm"),
     ],
     ids=str,
 )

@@ -391,7 +391,7 @@ def test_optimizer_is_ranked_and_described_but_no_setting_is_recommended_for_it(
     assert best["shedding"] == "AvgShedder"
     assert recommended(runs, rows, *terms, "c1").num_rows == 0
     said = describe_advice(runs, rows, *terms)
-    assert "Plans of the Optimizer, applied by hand: deviation p95 10% with 1.0 unloads" in said
+    assert "Optimizer plans, applied manually: deviation p95 10% with 1.0 unloads" in said
 
 
 def test_without_the_recorded_settings_played_again_nothing_is_recommended():

@@ -52,7 +52,7 @@ def test_the_quota_of_the_contract(capsys):
             "less than or equal to 1000000",
         ),
         ("advise partitions a/b/c --partitions 3 --bundles 4 --plan p", 2, "assumes"),
-        ("advise retention --throughput 1 --minutes=-5", 1, "-1 for no end"),
+        ("advise retention --throughput 1 --minutes=-5", 1, "-1 for unlimited"),
         ("advise bundles --topics 5", 2, "--brokers"),
         ("advise bundles --brokers 3 --namespace a/b", 2, "--snapshot"),
         ("advise compaction --live 2", 1, "between 0 and 1"),

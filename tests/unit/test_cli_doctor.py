@@ -38,7 +38,7 @@ def test_findings_come_with_consequence_and_commands(capsys, kept):
     code, out, _ = run(capsys, "doctor", kept)
     assert code == 0
     assert "frozen_usage" not in out
-    assert "usage that shedding" in out
+    assert "usage for shedding" in out
     assert f"trimtab set fleet {HISTORY}=0.9 --plan plan.json" in out
     assert "broker.conf: lowerBoundarySheddingEnabled=false" in out
     assert f"{BROKER}" in out.partition("differences")[2]

@@ -71,7 +71,7 @@ def test_demand_is_played_over_time(capsys):
         ("quota --limit 5", 2, "--usage"),
         ("quota --steps 1:2", 2, "--limit"),
         ("quota --limit 5.5 --steps 1:2", 1, "whole number"),
-        ("quota --limit 5 --steps 1:-2", 1, "from 0 on"),
+        ("quota --limit 5 --steps 1:-2", 1, "of 0 or more"),
         ("quota --limit nan --steps 1:2", 2, "not a finite number"),
         ("quota --limit 5 --steps 1:2 --period 0", 1, "whole seconds"),
     ],

@@ -97,15 +97,15 @@ def test_a_wrong_release_is_one_sentence_with_the_lines(
     assert run(["shed", snapshot_of("4.2.4"), "--release", "6.0"]) == 2
     told = capsys.readouterr().err
     assert told == (
-        "trimtab: There is no release line '6.0'. Use one of 2.8, 2.9, 2.10, 2.11, 3.0, 3.1, 3.2, "
-        "3.3, 4.0, 4.1, 4.2, 5.0, or a version of a line such as 4.0.8.\n"
+        "trimtab: Release line '6.0' does not exist. Use one of 2.8, 2.9, 2.10, 2.11, 3.0, 3.1, "
+        "3.2, 3.3, 4.0, 4.1, 4.2, 5.0, or a version of a line such as 4.0.8.\n"
     )
 
 
 def test_a_sandbox_of_a_wrong_release_is_the_same_bad_usage(capsys) -> None:
     assert run(["sandbox", "--release", "6.0"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("trimtab: There is no release line '6.0'. Use one of 2.8, 2.9, ")
+    assert told.startswith("trimtab: Release line '6.0' does not exist. Use one of 2.8, 2.9, ")
 
 
 def test_the_header_names_an_unknown_release() -> None:

@@ -83,4 +83,4 @@ def test_a_drained_broker_is_a_note_and_no_part_of_the_mean():
 def test_a_diagnosis_names_a_drained_broker():
     snapshot = with_emptied(after(), BEFORE)
     found = diagnose(snapshot, DiagnoseRequest(), progress=NoProgress())
-    assert f"Drained, and not compared: {DRAINED}." in found.notes
+    assert f"Drained and excluded: {DRAINED}." in found.notes

@@ -61,7 +61,10 @@ def modular(strategy, levels=LEVELS, bundles=10, **overrides):
 
 @pytest.mark.parametrize(
     ("threshold", "said", "distance"),
-    [(3, "rounds in a row 1 round, 4 needed", 3), (0, "rounds in a row 1 round, 1 needed", 0)],
+    [
+        (3, "consecutive rounds 1 round, 4 needed", 3),
+        (0, "consecutive rounds 1 round, 1 needed", 0),
+    ],
 )
 def test_hit_gate_of_the_extensible_manager_counts_the_round_that_acts(threshold, said, distance):
     whole = transfer(FIVE, **{HITS: threshold}).of_cluster[0]
@@ -74,10 +77,9 @@ def test_hit_gate_of_the_extensible_manager_counts_the_round_that_acts(threshold
 
 def test_even_cluster_is_told_the_nearest_condition_and_not_the_count_of_rounds():
     reason = transfer(CALM).of_broker("3:80")
-    assert "rounds in a" not in reason.otherwise
+    assert "consecutive" not in reason.otherwise
     assert reason.otherwise == (
-        "The load would have to become less even: spread of usage (std) 8.2% is 16.8 points under "
-        "25%."
+        "The load must become more uneven: spread of usage (std) 8.2% is 16.8 points below 25%."
     )
 
 
@@ -123,7 +125,7 @@ def test_brokers_outside_the_pairs_are_told_their_place():
     assert "only the busiest" in gate.sentence
     assert "1 broker" in gate.sentence
     assert "of the busiest" in found.of_broker("3:80").otherwise
-    assert "takes from 5:80" in found.of_broker("1:80").sentence
+    assert "receives from 5:80" in found.of_broker("1:80").sentence
     gives = found.of_broker("5:80")
     assert gives.sheds
     assert [gate.is_open for gate in gives.gates if not gate.is_alternative] == [True] * 4
@@ -203,7 +205,7 @@ def test_the_pages_simulate_two_settings_to_convergence(tmp_path):
     save_snapshot(snapshot, tmp_path / "s")
     stored = CachedSnapshot(snapshot.manifest.taken_at, snapshot.snapshot_id, tmp_path / "s")
     words = explanations.otherwise((stored, frozenset(), "a:8080"))
-    assert "Two settings do it: " in words
+    assert "Two settings change this: " in words
     assert "Simulated: deviation" in words or "Not recommended" in words
 
 
@@ -212,7 +214,7 @@ def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
     points = list(found.turning_points("a:8080"))
     assert points == []
     told = found.otherwise("a:8080", points)
-    assert "Two settings do" in told
+    assert "Two settings change" in told
     assert "loadBalancerBrokerThresholdShedderPercentage at " in told
     assert "loadBalancerBundleUnloadMinThroughputThreshold at " in told
     assert found.otherwise("a:8080", [object()]) == found.of_broker("a:8080").otherwise

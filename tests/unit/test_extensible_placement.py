@@ -174,4 +174,4 @@ def test_without_published_loads_the_answer_names_the_remedy() -> None:
 def test_another_strategy_is_refused_with_the_reason() -> None:
     found = ask(THREE, {"a:1": 0.5}, strategy="LeastLongTermMessageRate")
     assert found.is_known is False
-    assert "no other class" in found.why
+    assert "only LeastResourceUsageWithWeight" in found.why

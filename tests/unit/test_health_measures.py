@@ -155,11 +155,11 @@ def test_without_brokers_everything_is_unknown() -> None:
         ((), "No broker is known"),
         ((NAN, NAN), "None of the 2 brokers reports"),
         ((0.0, 0.0), "carry no traffic at all"),
-        ((5.0,), "nothing to balance"),
-        ((10.0, 10.0, 10.0, 10.0), "1 of 4 brokers carries 25% of the traffic; balanced"),
+        ((5.0,), "balancing does not apply"),
+        ((10.0, 10.0, 10.0, 10.0), "25% of the traffic on 1 broker of 4; balanced"),
         (
             (10.0, 10.0, 10.0, 90.0),
-            "1 of 4 brokers carries 75% of the traffic; b3:8080 is 200%",
+            "75% of the traffic on 1 broker of 4; b3:8080 is 200%",
         ),
         ((10.0, NAN, 10.0, 10.0), "; the balance is unknown: 1 broker without a known value"),
     ],
@@ -171,7 +171,7 @@ def test_the_answer_is_one_sentence_for_every_state(values, words) -> None:
 
 
 def test_the_busiest_quarter_is_named() -> None:
-    assert top_share_sentence(spread(*range(1, 13))) == "3 of 12 brokers carry 42.3% of the traffic"
+    assert top_share_sentence(spread(*range(1, 13))) == "42.3% of the traffic on 3 brokers of 12"
 
 
 def test_values_are_written_with_their_unit() -> None:

@@ -198,7 +198,7 @@ def test_waiting_and_failing_lookups_and_a_restless_balancer_are_found() -> None
     found = {finding.code: finding for finding in assess(snapshot)}
     assert found["lookups_pending"].subject == BROKERS[0]
     assert found["lookups_fail"].subject == BROKERS[1]
-    assert "120 unloads an hour" in found["many_unloads"].sentence
+    assert "120 unloads/h" in found["many_unloads"].sentence
 
 
 def test_a_bundle_exposed_by_a_broker_that_does_not_own_it_is_found_unless_it_just_moved() -> None:

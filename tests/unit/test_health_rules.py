@@ -104,7 +104,7 @@ def test_a_sound_fleet_has_no_finding_and_is_ok() -> None:
     findings = assess(sound())
     assert findings == ()
     assert overall_state(findings) == "ok"
-    assert findings_sentence(findings) == "nothing to report"
+    assert findings_sentence(findings) == "no findings"
 
 
 def moved_to_one(snapshot: PulsarSnapshot) -> PulsarSnapshot:
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
             edited(s, "brokers", {b: {"cpu_usage": 320.0 + 240.0 * (b == B0)} for b in BROKERS}),
             (None, "loadBalancerLoadPlacementStrategy", LEAST_USAGE, "dynamic"),
         ),
-        r"No broker is 10 points below the mean usage of 47\.5%: .* 1 above 57\.5% included",
+        r"No broker is 10 points below the mean usage of 47\.5%: .* including 1 above 57\.5%",
     ),
     "traffic_deviation": (
         "warning",
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "hot_bundle": (
         "warning",
         lambda s: edited(s, "bundles", {FIRST: {"msg_throughput_in": 9e6}}),
-        "alone carries 10 MB/s, more than a whole broker should",
+        "alone carries 10 MB/s, more than the limit of a broker",
     ),
     "single_bundle_namespace": (
         "warning",
@@ -234,12 +234,12 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "no_leader": (
         "warning",
         lambda s: with_manifest(s, leader=None),
-        "None of the 4 brokers is known to lead",
+        "None of the 4 brokers is known to be the leader",
     ),
     "leader_gone": (
         "warning",
         lambda s: with_manifest(s, leader="gone:8080"),
-        "gone:8080 is not among the live brokers",
+        "gone:8080 is not among the active brokers",
     ),
     "mixed_versions": (
         "info",
@@ -269,12 +269,12 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "isolation_port_in_regex": (
         "warning",
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1:8080"))),
-        "must not name a port",
+        "must not contain a port",
     ),
     "isolation_view_misleads": (
         "info",
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1"))),
-        "works for 1 broker by the host",
+        "matches 1 broker by host",
     ),
     "isolation_unreadable": (
         "warning",
@@ -284,7 +284,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "isolation_violated": (
         "warning",
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1"))),
-        "3 bundles of acme/mail on 3 brokers should not be there",
+        "3 bundles of acme/mail on 3 brokers violate",
     ),
     "anti_affinity_shared_broker": (
         "info",
@@ -309,7 +309,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "setting_not_effective": (
         "warning",
         lambda s: with_settings(s, (None, "minUnloadMessage", "abc", "dynamic")),
-        "minUnloadMessage holds 'abc'",
+        "minUnloadMessage is 'abc'",
     ),
     "setting_without_effect": (
         "warning",

@@ -105,7 +105,7 @@ def test_moves_of_a_run_are_not_the_leaders_and_its_rounds_are_not_judged() -> N
         ),
     )
     assert found.rounds["verdict"].to_pylist() == ["not_judged", "only_predicted", "nothing"]
-    assert "run of Trimtab" in found.rounds["why"][0].as_py()
+    assert "Trimtab run" in found.rounds["why"][0].as_py()
     assert found.moves_by_others == 1
 
 

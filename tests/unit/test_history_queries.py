@@ -15,7 +15,7 @@ from core.history.queries.events import EventQueries
 from core.history.queries.query import (
     MAX_COLUMNS,
     HistoryQueries,
-    Recorded,
+    MinuteRange,
     event_step_of,
     step_of,
 )
@@ -350,7 +350,7 @@ def test_file_addresses_become_paths():
 )
 def test_minutes_are_drawn_in_stretches_that_are_never_empty(minutes, every_s, step_s):
     at = np.arange(minutes, dtype=np.int64) * every_s * 1000
-    recorded_minutes = Recorded(at, [""] * minutes)
+    recorded_minutes = MinuteRange(at, [""] * minutes)
     step = step_of(recorded_minutes)
     assert step == step_s * 1000
     if step:
@@ -365,6 +365,6 @@ def test_events_of_any_period_stand_in_few_stretches():
 
 
 def test_newest_minute_at_or_before_a_moment_is_found():
-    minutes = Recorded(np.array([1_000, 2_000], np.int64), ["a", "b"])
+    minutes = MinuteRange(np.array([1_000, 2_000], np.int64), ["a", "b"])
     moments = [datetime.fromtimestamp(s, UTC) for s in (0.5, 1, 1.5, 3)]
     assert [minutes.row_at(moment) for moment in moments] == [None, 0, 0, 1]

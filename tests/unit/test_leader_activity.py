@@ -138,14 +138,14 @@ def test_no_setting_is_cleared_where_shedding_is_off(load) -> None:
 def test_rounds_that_would_have_shed_nothing_are_not_counted(load) -> None:
     (one,) = found(load(averages=420, bundles=420, elected=430, hot=False))
     assert one.evidence["rounds_missed"] == 0
-    assert one.consequence == "No setting is to blame."
+    assert one.consequence == "No setting causes this."
 
 
 def test_a_dump_without_times_is_not_examined(load) -> None:
     snapshot = load(averages=None, bundles=None)
     assert not found(snapshot)
     activity = leader_activity(snapshot, effective_settings(snapshot))
-    assert activity.unexamined == "when the leader wrote its averages last is not in this dump"
+    assert activity.unexamined == "this dump does not have the time of the leader's last averages"
 
 
 def test_no_leader_is_a_finding_of_its_own(load) -> None:

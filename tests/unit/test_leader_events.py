@@ -81,6 +81,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_recording_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "held.jsonl").write_text("mine")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         RecordingWriter(tmp_path / "held.jsonl")
     assert (tmp_path / "held.jsonl").read_text() == "mine"

@@ -152,7 +152,7 @@ CASES = {
     "an ordinary fleet": (Broker(ODD), "alive"),
     "a quiet broker reports at its longest interval": (Broker(ODD, age_min=15), "alive"),
     "an old report with a living session": (Broker(ODD, age_min=55), "alive, reports stopped"),
-    "days old, and its session lives": (Broker(ODD, age_min=9000), "alive, reports stopped"),
+    "days old, and its session is valid": (Broker(ODD, age_min=9000), "alive, reports stopped"),
     "a clock a little ahead": (Broker(ODD, age_min=-0.2), "alive"),
     "no session, report 5 h old": (Broker(ODD, session=0, age_min=300), "dead"),
     "no session, no bundles": (Broker(ODD, session=0, age_min=45, bundles=0), "dead"),

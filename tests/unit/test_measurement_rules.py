@@ -111,7 +111,7 @@ def test_messages_count_where_the_cards_report_less():
         if one.code == "nic_limit_suspicious"
     ]
     assert len(found) == 2
-    assert "its messages make 320% of it" in found[0].sentence
+    assert "its messages use 320% of it" in found[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_no_unload_is_advised_for_a_broker_overloaded_by_other_work():
             *({"name": f"b-{at}:8080", "cpu": 30} for at in range(3)),
         ]
     )
-    assert "look at what runs on its host" in only(snapshot, "broker_overloaded").hint
+    assert "check the processes on its host" in only(snapshot, "broker_overloaded").hint
 
 
 def test_no_core_carries_that_much():

@@ -24,7 +24,7 @@ def test_a_name_is_near_by_what_is_its_own(name: str, hint: str) -> None:
 
 def test_of_many_names_that_are_not_near_no_number_is_given() -> None:
     known = [f"acme/ns{at:02}" for at in range(40)]
-    assert UnknownNameError.of("namespace", "zzz", known).hint == "No name is similar."
+    assert UnknownNameError.of("namespace", "zzz", known).hint == "No similar name."
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,7 @@ OF_PULSAR: dict[str, dict[str, Callable[[Pulsar], Any]]] = {
         "Brokers": lambda one: one.brokers["Traffic"].value,
         "Fleet": lambda one: one.fleet["Traffic"].value,
     },
-    "highest usage": {
+    "max usage": {
         "Brokers": lambda one: one.brokers["Highest usage"].value,
         "Fleet": lambda one: one.fleet["Highest usage"].value,
         "health --json": lambda one: format_ratio(one.health["measures"]["usage"]["max"]),
@@ -585,7 +585,7 @@ def test_an_option_that_overrides_the_target_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = Pulsar(fleet_of(target=0.35), tmp_path, capsys)
-    assert "for this question" not in one.told("health", str(one.directory))
+    assert "Temporary target" not in one.told("health", str(one.directory))
     said = one.told("health", str(one.directory), "--target", "tight")
     assert "for this question by target tight" in said
     assert "own target is traffic within 35% of the mean" in said

@@ -87,7 +87,7 @@ def test_optimize_with_nothing_to_do_is_done_and_writes_nothing(trimtab, fleet, 
 def test_optimize_tells_people_the_goal_the_bound_and_the_curve(trimtab, fleet) -> None:
     code, out, _ = trimtab("optimize", fleet)
     assert code == 0
-    assert out.startswith("The goal is reached: ")
+    assert out.startswith("Goal reached: ")
     assert "Lower bound of the moved traffic" in out
     assert "after moves" in out
 

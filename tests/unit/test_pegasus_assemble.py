@@ -86,7 +86,7 @@ def test_a_table_in_a_bulk_load_is_not_balanced():
 def test_what_is_missing_is_named():
     nodes, tables = answers()
     first = next(iter(tables))
-    with pytest.raises(IncompleteSnapshotError, match="63 of them were read"):
+    with pytest.raises(IncompleteSnapshotError, match="63 were read"):
         view_of_answers(nodes, {first: tables[first][1:]}, {})
     with pytest.raises(IncompleteSnapshotError, match="localhost:34804"):
         view_of_answers(nodes[:3], tables, {})

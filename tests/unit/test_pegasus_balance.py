@@ -252,8 +252,8 @@ def test_every_plan_has_a_reason_with_both_counts():
     for done in balance_until_done(view, options).rounds:
         for plan in done.plans:
             sentence = reason_of(done.before, plan)
-            assert f"holds {plan.source_count} " in sentence
-            assert f"holds {plan.target_count}" in sentence
+            assert f"has {plan.source_count} " in sentence
+            assert f"has {plan.target_count}" in sentence
             assert BALLOT_STEPS[plan.kind] in {2, 4}
 
 

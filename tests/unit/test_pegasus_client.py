@@ -367,15 +367,15 @@ def test_a_move_of_a_primary_is_built_and_sent():
 @pytest.mark.parametrize(
     ("kind", "source", "target", "words"),
     [
-        (PlanKind.MOVE_PRIMARY, at(34801), at(34804), "holds no secondary of it"),
+        (PlanKind.MOVE_PRIMARY, at(34801), at(34804), "has no secondary of it"),
         (PlanKind.MOVE_PRIMARY, at(34802), at(34803), "is not its primary"),
         (PlanKind.MOVE_PRIMARY, at(34801), "127.0.0.1:34803", "not the registered name"),
         (PlanKind.MOVE_PRIMARY, at(34801), "", "not the registered name"),
-        (PlanKind.MOVE_PRIMARY, at(34801), at(34801), "is both ends"),
+        (PlanKind.MOVE_PRIMARY, at(34801), at(34801), "is both source and target"),
         (PlanKind.COPY_PRIMARY, at(34801), at(34805), "is not alive"),
-        (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is a secondary of it already"),
-        (PlanKind.COPY_SECONDARY, at(34804), at(34802), "holds no secondary of it"),
-        (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is the primary of it already"),
+        (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is already a secondary of it"),
+        (PlanKind.COPY_SECONDARY, at(34804), at(34802), "has no secondary of it"),
+        (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is already the primary of it"),
     ],
 )
 def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words):
@@ -388,12 +388,12 @@ def test_a_dangerous_move_is_refused_with_its_reason(kind, source, target, words
     ("change", "name", "words"),
     [
         (ConfigType.ASSIGN_PRIMARY, at(34804), "only when every replica was lost"),
-        (ConfigType.ADD_SECONDARY, at(34801), "is the primary of it already"),
+        (ConfigType.ADD_SECONDARY, at(34801), "is already the primary of it"),
         (ConfigType.ADD_SECONDARY, at(34804), "no replica of it is missing"),
         (ConfigType.DOWNGRADE_TO_INACTIVE, at(34801), "is its primary"),
         (ConfigType.REMOVE, at(34804), "does not serve it"),
-        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "by hand is refused"),
-        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "by hand is refused"),
+        (ConfigType.UPGRADE_TO_SECONDARY, at(34804), "is not supported as a manual change"),
+        (ConfigType.UPGRADE_TO_PRIMARY, at(34802), "is not supported as a manual change"),
     ],
 )
 def test_a_dangerous_change_is_refused_with_its_reason(change, name, words):
@@ -406,7 +406,7 @@ def test_the_only_secondary_is_not_taken_away_and_a_stranger_not_made_primary():
     with pytest.raises(GuardRefusedError, match="only secondary"):
         propose_change(SIGHT, lone, ConfigType.REMOVE, at(34802))
     lost = PartitionConfig(4, 0, 3, 3, None, (), (at(34802), at(34803)))
-    with pytest.raises(GuardRefusedError, match="not known to have held it"):
+    with pytest.raises(GuardRefusedError, match="not known to have had it"):
         propose_change(SIGHT, lost, ConfigType.ASSIGN_PRIMARY, at(34804))
     assert propose_change(SIGHT, lost, ConfigType.ASSIGN_PRIMARY, at(34803)).kind is None
 

@@ -52,7 +52,7 @@ def test_ill_partitions_are_named_by_their_worst_state(members, code, severity):
     findings = found(whole(parts(members), settings=BALANCED))
     assert findings[code].severity == severity
     assert findings[code].subject == "temp"
-    assert "4 partitions 1" in findings[code].sentence
+    assert "(of 4 partitions)" in findings[code].sentence
     assert "not_balanced" not in findings
     assert "balance_unknown" not in findings
 
@@ -81,7 +81,7 @@ def test_a_dead_node_is_an_error():
         ("500", "freezed", "level_low", "set to lively, but too few nodes are alive"),
         ("200", "blind", "level_low", "blind is effective"),
         ("400", None, "level_unknown", "did not report"),
-        ("777", None, "level_unknown", "the stored one is 777"),
+        ("777", None, "level_unknown", "the stored level is 777"),
     ],
 )
 def test_a_level_at_which_nothing_is_repaired_is_named(stored, effective, code, said):

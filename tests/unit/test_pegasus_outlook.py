@@ -59,7 +59,7 @@ def test_too_few_replicas_for_writes_are_no_case_for_waiting():
     one = look(part_row(1, 0, NODES[0], last_drops=[NODES[3]]), dead=[NODES[3]])
     assert one.is_sure
     assert one.cure.action.type is ConfigType.ADD_SECONDARY
-    assert one.cure.reason.startswith("Writes need 2 replicas and it has 1")
+    assert one.cure.reason.startswith("Writes need 2 replicas; it has 1")
 
 
 def test_partition_without_primary_promotes_a_living_secondary():
@@ -79,7 +79,7 @@ def test_nothing_is_sent_while_the_level_in_force_is_freezed():
         settings={"level.stored": "500", "level.effective": "freezed"},
     )
     assert one.cure.action is None
-    assert one.cure.reason.endswith("Nothing of it is done at level freezed.")
+    assert one.cure.reason.endswith("Not executed at level freezed.")
 
 
 def test_lost_partition_is_recommended_the_member_that_committed_most():
@@ -110,7 +110,7 @@ def test_lost_partition_whose_members_are_not_back_has_nobody():
     )
     assert one.choice.node is None
     assert one.cure.action is None
-    assert "not come back" in one.cure.reason
+    assert "is not back" in one.cure.reason
 
 
 def test_lost_partition_without_a_diagnosis_says_that_it_has_none():

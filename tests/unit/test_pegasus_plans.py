@@ -141,9 +141,9 @@ class TestMoves:
     @pytest.mark.parametrize(
         ("asked", "word"),
         [
-            (RequestedMove("2.0", "move_pri", NODES[0], NODES[2]), "holds no secondary"),
+            (RequestedMove("2.0", "move_pri", NODES[0], NODES[2]), "has no secondary"),
             (RequestedMove("2.0", "move_pri", NODES[1], NODES[3]), "is not its primary"),
-            (RequestedMove("2.0", "copy_pri", NODES[0], NODES[1]), "kill that server"),
+            (RequestedMove("2.0", "copy_pri", NODES[0], NODES[1]), "crash that server"),
             (RequestedMove("2.0", "copy_sec", NODES[1], "db9:34801"), "not the registered name"),
             (RequestedMove("2.9", "move_pri", NODES[0], NODES[1]), "No partition named"),
             (RequestedMove("2.0", "move_pri", "10.0.0.1:34801", NODES[1]), "registered name"),
@@ -342,7 +342,7 @@ class TestPreview:
         found = preview_pegasus(snapshot, plan)
         [step] = found.steps
         [part] = step.partitions
-        assert found.sentence == "Copies 1 replica. 10 MB is copied in all."
+        assert found.sentence == "Copies 1 replica. 10 MB is copied in total."
         assert step.lines == ("balance -g 2.0 -p copy_pri -f db1:34801 -t db3:34801",)
         assert (part.primary_before, part.primary_after) == (NODES[0], NODES[2])
         config = PegasusFacts(snapshot).partitions[2][0]

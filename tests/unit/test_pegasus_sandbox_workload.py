@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from connectors.sandbox.pegasus.cluster import STEADY, Rhythm, rhythms
+from connectors.sandbox.pegasus.cluster import STEADY, TrafficPattern, rhythms
 
 SECONDS = np.arange(-60.0, 7_200.0, 5.0)
 
 
-def rates(rhythm: Rhythm) -> np.ndarray:
+def rates(rhythm: TrafficPattern) -> np.ndarray:
     return np.diff([rhythm.until(float(one)) for one in SECONDS]) / 5.0
 
 
@@ -27,7 +27,9 @@ def test_some_tables_have_bursts_that_end():
     bursting = [one for one in rhythms(6, 7) if one.burst]
     assert len(bursting) == 2
     for rhythm in bursting:
-        is_high = rates(Rhythm(burst=rhythm.burst, burst_every_s=rhythm.burst_every_s)) > 1.5
+        is_high = (
+            rates(TrafficPattern(burst=rhythm.burst, burst_every_s=rhythm.burst_every_s)) > 1.5
+        )
         assert 0.05 < is_high.mean() < 0.3
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import Members, PartitionObservation, seen_of
 from connectors.pegasus.acting.proposing import copy_timeout_s
-from connectors.pegasus.acting.verdict import Wanted, judge, wanted_of_change, wanted_of_move
+from connectors.pegasus.acting.verdict import TargetRoles, judge, wanted_of_change, wanted_of_move
 from core.actions.model import Observation
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
@@ -74,7 +74,7 @@ def test_the_partition_tells_what_became_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [MOVE, COPY_PRIMARY, COPY_SECONDARY, TAKE_OUT])
-def test_on_the_way_nothing_is_said_and_at_its_end_it_is_done(wanted: Wanted) -> None:
+def test_on_the_way_nothing_is_said_and_at_its_end_it_is_done(wanted: TargetRoles) -> None:
     *way, end = projected_configs(BEFORE, wanted.actions)
     assert {judge(wanted, BEFORE, config).state for config in way} == {"waiting"}
     assert judge(wanted, BEFORE, end).state == "done"
@@ -101,7 +101,7 @@ def test_single_changes_are_done_where_their_action_leads(
 
 def test_what_was_seen_comes_back_out_of_the_journal() -> None:
     planned = Partition.of(BEFORE, "temp")
-    seen = Seen({BEFORE.gpid: Members.of(BEFORE)}, "m1:1 since then")
+    seen = PartitionObservation({BEFORE.gpid: Members.of(BEFORE)}, "m1:1 since then")
     kept = Observation(exists=True, value=seen.text())
     assert seen_of(kept, [planned]) == seen
     assert seen_of(kept, [planned]).items[BEFORE.gpid].config(planned) == BEFORE

@@ -239,7 +239,7 @@ class TestPlayed:
         content = whole(parts, tables=[table_row(2, "temp", 1)])
         content["nodes"] = [{"node": name, "is_alive": True} for name in NODES_OF_SIX]
         plan = drain_plan(snapshot_of(content), NODES_OF_SIX[:3], TERMS)
-        assert "to the guardian" in plan.by_severity("error")[0].sentence
+        assert "the guardian's choice" in plan.by_severity("error")[0].sentence
         assert drain_plan(snapshot_of(content), NODES_OF_SIX[:2], TERMS).applyable
 
     def test_a_rolling_update_ends_with_every_replica_where_it_was(self):
@@ -291,7 +291,7 @@ class TestRefusals:
         parts = [part_row(2, 0, NODES[0], [], max_replica_count=1)]
         content = whole(parts, tables=[table_row(2, "temp", 1, max_replica_count=1)])
         plan = migrate_plan(snapshot_of(content), NODES[0], TERMS)
-        assert "could lead 2.0" in plan.by_severity("error")[0].sentence
+        assert "become primary of 2.0" in plan.by_severity("error")[0].sentence
 
     @pytest.mark.parametrize("name", ["migrate", "drain", "offline", "rolling update"])
     def test_a_table_that_was_not_read_stops_whatever_empties_a_node(self, name):

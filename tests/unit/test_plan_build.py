@@ -130,7 +130,7 @@ def test_an_unknown_namespace_is_named(fleet) -> None:
 def test_what_is_no_bundle_name_is_told_its_form(fleet) -> None:
     plan = planned(fleet, "rubbish")
     assert codes(plan) == ["unknown_bundle"]
-    assert plan.diagnostics[0].sentence == "'rubbish' is not a bundle's name."
+    assert plan.diagnostics[0].sentence == "'rubbish' is not a bundle name."
     assert "tenant/namespace/0x" in plan.diagnostics[0].hint
 
 
@@ -184,7 +184,7 @@ def test_a_destination_that_no_name_is_near_offers_the_coolest_brokers(fleet, ho
     view = LoadView.of(fleet, settings)
     coolest = [view.brokers[row] for row in view.usage.argsort()[:3]]
     hint = planned(fleet, hottest, destination="nobody").diagnostics[0].hint
-    assert hint.startswith(f"Choose a live broker; the coolest: {coolest[0]} (")
+    assert hint.startswith(f"Choose an active broker; the least busy: {coolest[0]} (")
     assert all(name in hint for name in coolest)
     assert "Did you mean" not in hint
 
@@ -192,7 +192,7 @@ def test_a_destination_that_no_name_is_near_offers_the_coolest_brokers(fleet, ho
 def test_a_destination_that_has_left_is_not_taken_for_a_slip(fleet, hottest) -> None:
     back = planned(without(fleet, "brokers", IDLE), hottest, destination=IDLE, undoes="a-run")
     assert back.diagnostics[0].code == "destination_unknown"
-    assert back.diagnostics[0].hint.startswith("Choose a live broker")
+    assert back.diagnostics[0].hint.startswith("Choose an active broker")
 
 
 def test_a_destination_without_a_report_is_refused(fleet, hottest) -> None:
@@ -383,7 +383,7 @@ def test_a_destination_with_many_topics_is_a_warning(fleet, hottest) -> None:
 def test_a_broker_that_a_plan_empties_may_get_bundles_again(fleet) -> None:
     warned = planned(fleet, *owned_by(fleet, HOT))
     assert "broker_emptied" in codes(warned)
-    assert f"{HOT} ends with the least load of all brokers" in sentence(warned, "broker_emptied")
+    assert f"{HOT} ends with the lowest load of all brokers" in sentence(warned, "broker_emptied")
     elsewhere = planned(fleet, *owned_by(fleet, HOT), destination=COOL)
     assert "broker_emptied" not in codes(elsewhere)
     assert "broker_emptied" not in codes(planned(fleet, *owned_by(fleet, HOT)[:2]))

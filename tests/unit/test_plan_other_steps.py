@@ -119,7 +119,7 @@ def test_a_bundle_of_one_topic_is_never_cut() -> None:
     counts[names.index(BUNDLE)] = 1
     plan = split(fleet=with_column(FLEET, "bundles", "topic_count", counts))
     assert codes(plan, "error") == ["split_cannot_help"]
-    assert "no two topics" in plan.diagnostics[0].sentence
+    assert "not have two topics" in plan.diagnostics[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_excluded_namespaces_are_not_cut() -> None:
 
 def test_many_bundles_and_positions_do_not_go_together() -> None:
     wish = SplitSpec(algorithm=SPECIFIED, positions=(1,))
-    with pytest.raises(InputError, match="Positions are given for 2 bundles"):
+    with pytest.raises(InputError, match="Positions are specified for 2 bundles"):
         build_split_plan(FLEET, [BUNDLE, "other"], wish, TERMS)
-    with pytest.raises(InputError, match="No bundle was named"):
+    with pytest.raises(InputError, match="No bundle is specified"):
         build_split_plan(FLEET, [], WHOLE, TERMS)
     with pytest.raises(UnknownNameError, match="split algorithm"):
         split(SplitSpec(algorithm="range_equaly_divide"))
@@ -245,7 +245,7 @@ def test_an_unknown_key_names_its_neighbours() -> None:
     with pytest.raises(UnknownNameError) as caught:
         change(loadBalancerSheddingEnbled="true")
     assert "loadBalancerSheddingEnabled" in caught.value.hint
-    with pytest.raises(InputError, match="No setting was named"):
+    with pytest.raises(InputError, match="No setting is specified"):
         change()
 
 
@@ -266,7 +266,7 @@ def test_a_setting_says_what_the_brokers_follow_until_now() -> None:
     key = "loadBalancerBrokerThresholdShedderPercentage"
     file = with_settings(FLEET, (None, key, "25", "file"))
     (step,) = build_setting_plan(file, {key: "17"}, TERMS).steps
-    assert step.describe() == f"Set {key} to 17 (until now 25, not set dynamically)"
+    assert step.describe() == f"Set {key} to 17 (currently 25, not set dynamically)"
 
 
 def test_a_setting_of_which_it_is_unknown_is_written_as_before_that_was_noted() -> None:
@@ -356,7 +356,7 @@ MOVE = UnloadBundle(bundle="acme/x/0x00000000_0x80000000", owner="b1:8080", dest
             "Splitting acme/x/0x00000000_0x80000000 on b1:8080",
             "whether acme/x/0x00000000_0x80000000 was split",
         ),
-        (SET, "Set aKey to 2 3 (until now 1)", "Setting aKey to 2 3", "whether aKey was changed"),
+        (SET, "Set aKey to 2 3 (currently 1)", "Setting aKey to 2 3", "whether aKey was changed"),
         (
             UNSET,
             "Remove aKey, which is 1 dynamically",

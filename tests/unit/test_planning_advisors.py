@@ -34,8 +34,8 @@ from core.planning.advisors.retention import (
     life_of_message,
 )
 from core.planning.advisors.shares import must_report, share_course, shares, upstream_share
+from core.planning.advisors.split_plan import partitions_needed, plan_cuts
 from core.planning.advisors.stalls import routed_stall, stall_curve
-from core.planning.advisors.surgery import partitions_needed, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import find_bundle_index, initial_boundaries, topic_hash
 from core.pulsar.settings import EffectiveSettings
@@ -284,16 +284,16 @@ def test_what_becomes_of_an_entry_log(live: float, action: str):
 @pytest.mark.parametrize(
     ("rule", "consumed", "quota", "words"),
     [
-        ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "longer than"),
+        ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "exceeds"),
         ({"retention_minutes": 600, "retention_megabytes": -1, "ttl_s": 3600}, 5, -1, "skips data"),
-        ({"retention_minutes": 60}, 5, -1, "size of 0 keeps nothing"),
-        ({"retention_megabytes": 60}, 5, -1, "time of 0 keeps nothing"),
-        ({"ttl_s": 600}, 30, -1, "before it has read them"),
+        ({"retention_minutes": 60}, 5, -1, "size of 0 retains nothing"),
+        ({"retention_megabytes": 60}, 5, -1, "time of 0 retains nothing"),
+        ({"ttl_s": 600}, 30, -1, "before they are read"),
         ({"ttl_s": 60}, 0.5, -1, "6.0 times"),
-        ({}, None, -1, "without end."),
+        ({}, None, -1, "without limit"),
         ({}, None, 100, "until the backlog quota"),
-        ({}, 60, 100, "over the backlog quota"),
-        ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "above the retention"),
+        ({}, 60, 100, "more than the backlog quota"),
+        ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "exceeds the retention"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(rule, consumed, quota, words):
@@ -339,22 +339,22 @@ def test_more_partitions_make_the_fullest_bundle_a_smaller_share():
 def test_cuts_leave_no_bundle_with_more_than_wanted_and_none_is_spent_in_vain():
     hashes = partition_hashes(TOPIC, 30)
     for wanted in (1, 2, 3):
-        surgery = plan_cuts(initial_boundaries(16), hashes, wanted=wanted, max_bundles=128)
-        needed = np.ceil(surgery.before.per_bundle / wanted) - 1
-        assert surgery.is_enough
-        assert len(surgery.cuts) == np.maximum(needed, 0).sum()
+        split_plan = plan_cuts(initial_boundaries(16), hashes, wanted=wanted, max_bundles=128)
+        needed = np.ceil(split_plan.before.per_bundle / wanted) - 1
+        assert split_plan.is_enough
+        assert len(split_plan.cuts) == np.maximum(needed, 0).sum()
 
 
 def test_a_full_namespace_is_cut_as_far_as_it_goes_and_the_verdict_says_what_would_help():
     hashes = partition_hashes(TOPIC, 60)
-    surgery = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=22)
-    assert 0 < len(surgery.cuts) <= 6
-    assert surgery.after.worst < surgery.before.worst
-    assert "More partitions" in surgery.verdict
-    assert surgery.needed > surgery.room == 6
+    split_plan = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=22)
+    assert 0 < len(split_plan.cuts) <= 6
+    assert split_plan.after.worst < split_plan.before.worst
+    assert "More partitions" in split_plan.verdict
+    assert split_plan.needed > split_plan.room == 6
     full = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=16)
     assert not full.cuts
-    assert "Only more partitions" in full.verdict
+    assert "Add partitions" in full.verdict
 
 
 @given(
@@ -368,18 +368,18 @@ def test_partitions_are_all_counted_and_the_surgeon_never_makes_it_worse(
     partitions, bundles, wanted, room, number
 ):
     hashes = partition_hashes(f"persistent://acme/orders/t{number}", partitions)
-    surgery = plan_cuts(
+    split_plan = plan_cuts(
         initial_boundaries(bundles), hashes, wanted=wanted, max_bundles=bundles + room
     )
-    for spread in (surgery.before, surgery.after):
+    for spread in (split_plan.before, split_plan.after):
         assert spread.per_bundle.sum() == partitions
         assert sum(count * times for count, times in spread.histogram.items()) == partitions
-    assert surgery.after.worst <= surgery.before.worst
-    assert len(surgery.cuts) <= room
-    assert not surgery.cuts or surgery.after.worst < surgery.before.worst
-    assert surgery.is_enough or surgery.needed > room
-    assert surgery.after.per_bundle.size == bundles + len(surgery.cuts)
-    assert sum(map(len, surgery.positions.values())) == len(surgery.cuts)
+    assert split_plan.after.worst <= split_plan.before.worst
+    assert len(split_plan.cuts) <= room
+    assert not split_plan.cuts or split_plan.after.worst < split_plan.before.worst
+    assert split_plan.is_enough or split_plan.needed > room
+    assert split_plan.after.per_bundle.size == bundles + len(split_plan.cuts)
+    assert sum(map(len, split_plan.positions.values())) == len(split_plan.cuts)
 
 
 def test_the_hot_topic_of_the_vivo_report_has_four_of_30_partitions_in_one_of_180_bundles():
@@ -399,8 +399,8 @@ def test_no_split_helps_where_one_partition_is_more_than_a_bundle_may_carry():
 
 
 def test_positions_of_a_bundle_are_one_request_and_lie_within_it():
-    surgery = plan_cuts(initial_boundaries(4), partition_hashes(TOPIC, 30), wanted=2)
-    for name, positions in surgery.positions.items():
+    split_plan = plan_cuts(initial_boundaries(4), partition_hashes(TOPIC, 30), wanted=2)
+    for name, positions in split_plan.positions.items():
         lower, upper = parse_range(name)
         assert all(lower < position < upper for position in positions)
         assert list(positions) == sorted(positions)
@@ -480,5 +480,5 @@ def test_a_retention_that_is_no_number_is_refused(bad: float):
 
 
 def test_more_bundles_than_can_be_looked_at_are_refused():
-    with pytest.raises(InputError, match="5000000000 bundles"):
+    with pytest.raises(InputError, match="5000000000 is not a valid"):
         even_boundaries(5_000_000_000)

@@ -169,7 +169,7 @@ def test_what_is_sent_to_other_clusters_is_not_in_snapshots():
         ("replicator", 5.0, "unknown"),
         ("replicator", -1.0, "unlimited"),
     ]
-    assert "other clusters" in found[0].why
+    assert "replication rates" in found[0].why
 
 
 def test_tenants_are_summed_against_their_limits():

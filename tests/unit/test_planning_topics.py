@@ -171,7 +171,7 @@ def test_a_file_without_topics_or_of_no_known_form_is_refused(tmp_path):
         with pytest.raises(InputError):
             parts_of(tmp_path / name)
     (tmp_path / "bad.csv").write_text("topic,msg_rate_in\na,fast\n")
-    with pytest.raises(InputError, match="rates that are numbers"):
+    with pytest.raises(InputError, match="numeric rates"):
         read_part(parts_of(tmp_path / "bad.csv")[0])
 
 

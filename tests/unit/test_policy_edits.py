@@ -29,24 +29,27 @@ def fleet() -> PulsarSnapshot:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ('set resource_group g {"publishRateInMsgs": -5}', "goes from -1 to 2,147,483,647"),
-        ('set resource_group g {"publishRateInMsgs": 99999999999}', "goes from -1"),
-        ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "goes from -1"),
+        ('set resource_group g {"publishRateInMsgs": -5}', "the range is -1 to 2,147,483,647"),
+        ('set resource_group g {"publishRateInMsgs": 99999999999}', "the range is -1"),
+        ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "the range is -1"),
         ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
         ('set resource_group g {"publishRateInMsg": 5}', "No field named 'publishRateInMsg'"),
-        ("set resource_group g h i", "is JSON"),
+        ("set resource_group g h i", "must be JSON"),
         ('set resource_group g {"publishRateInMsgs": true}', "True; it must be a whole number"),
-        (f'set dispatch_rate {MAIL} {{"relativeToPublishRate": 1}}', "1; it is true or false"),
-        ('set resource_quota default {"msgRateIn": true}', "True; it is a number from 0"),
+        (f'set dispatch_rate {MAIL} {{"relativeToPublishRate": 1}}', "1; it must be true or false"),
+        ('set resource_quota default {"msgRateIn": true}', "True; it must be a number from 0"),
         (f'set resource_quota default {{"msgRateIn": {10**400}}}', "a number from 0"),
-        ('set resource_quota default {"dynamic": 7}', "7; it is true or false"),
-        ("delete publish_rate acme/nowhere", "no namespace"),
-        ('set publish_rate acme/nowhere {"publishThrottlingRateInMsg": 5}', "no namespace"),
+        ('set resource_quota default {"dynamic": 7}', "7; it must be true or false"),
+        ("delete publish_rate acme/nowhere", "does not exist"),
+        ('set publish_rate acme/nowhere {"publishThrottlingRateInMsg": 5}', "does not exist"),
         (f"set namespace_resource_group {MAIL} gould", "no resource group 'gould'"),
         ('set resource_quota acme/mail/0x0_0x1 {"msgRateIn": 1}', "no bundle"),
         (f"set resource_quota default {json.dumps({'msgRateIn': -1})}", "a number from 0"),
         (f"set resource_quota default {json.dumps({'msgRateIn': 1e300})}", "a number from 0"),
-        ('set publish_rate pulsar/10.1.0.1:8080 {"publishThrottlingRateInMsg": 5}', "themselves"),
+        (
+            'set publish_rate pulsar/10.1.0.1:8080 {"publishThrottlingRateInMsg": 5}',
+            "system namespace",
+        ),
         ("nonsense", "not a valid policy change"),
         ("set isolation .. {}", "'..' in it changes the path"),
         ("delete failure_domain .", "'.' in it changes the path"),
@@ -70,25 +73,25 @@ def test_what_is_not_set_cannot_be_removed(fleet):
         fleet, [DesiredPolicy("resource_group", "gold", None)], PlanOptions(now=NOON)
     )
     told = [one.sentence for one in plan.diagnostics if one.code == "already_set"]
-    assert told == ["There is no resource group gold: nothing is to be removed."]
+    assert told == ["The resource group gold does not exist: nothing to remove."]
     assert not plan.steps
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"limit": "-2"}, "it goes from -1"),
-        ({"limit": "1e30"}, "it goes from -1"),
+        ({"limit": "-2"}, "the range is -1"),
+        ({"limit": "1e30"}, "the range is -1"),
         ({"limit": "nan"}, "finite number"),
-        ({"usage": "1,x"}, "no list of numbers"),
-        ({"usage": "1,-3"}, "from 0 on"),
-        ({"usage": "inf"}, "from 0 on"),
-        ({"steps": "x:1,2"}, "no number of periods"),
+        ({"usage": "1,x"}, "not a list of numbers"),
+        ({"usage": "1,-3"}, "of 0 or more"),
+        ({"usage": "inf"}, "of 0 or more"),
+        ({"steps": "x:1,2"}, "not a number of periods"),
         ({"steps": "5:1,2;5:1"}, "another 1"),
         ({"steps": "9999999:1"}, "periods"),
         ({"steps": ""}, "No step"),
         ({"period": "0"}, "whole seconds"),
-        ({"tolerance": "-1"}, "from 0 on"),
+        ({"tolerance": "-1"}, "of 0 or more"),
     ],
 )
 def test_what_cannot_be_calculated_is_refused_in_one_sentence(wrong, words):
@@ -149,7 +152,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
     plan = build_policy_plan(fleet, desired, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
     told = limit_effects(fleet, effective_settings(fleet), policy_changes(plan.steps))
-    assert any("slowed down" in one for one in told)
+    assert any("throttled" in one for one in told)
     assert any("do not apply" in one for one in told)
     assert any("no client is" in one for one in told)
     assert len(presenter.difference(policy_changes(plan.steps))) == 4 + 1 + 2
@@ -161,7 +164,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
 def test_zero_is_said_to_be_no_limit(fleet):
     policy = DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
     plan = build_policy_plan(fleet, [policy], PlanOptions(now=NOON))
-    assert "brokers take" in plan.by_severity("warning")[0].sentence
+    assert "brokers treat" in plan.by_severity("warning")[0].sentence
 
 
 def test_steps_of_demand_are_repeated_and_bounded():

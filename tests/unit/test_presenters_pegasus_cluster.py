@@ -164,8 +164,8 @@ def one_node_down():
 def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     facts = facts_of(one_node_down())
     assert facts.verdict().sentence == (
-        "db4:34801 is down and 2 of 3 partitions are unhealthy: the balancer waits until every "
-        "partition is healthy."
+        "2 of 3 partitions unhealthy (down: db4:34801): the balancer waits until every partition "
+        "is healthy."
     )
     said = answer(facts)
     assert "2 of 3 partitions unhealthy" in said
@@ -200,7 +200,9 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
     plan = level_plan(facts.snapshot, "lively", PlanOptions(now=datetime.now(UTC)))
     refills = [one.sentence for one in plan.diagnostics if one.code == "fills_set_aside"]
     assert len(refills) == 2
-    assert "db4:34801 is drained: at level lively the balancer fills it again." in refills
+    assert (
+        "db4:34801 is drained: at level lively the balancer moves replicas to it again."
+    ) in refills
 
 
 def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():

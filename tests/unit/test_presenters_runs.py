@@ -29,7 +29,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.runs import fold
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
 from core.pulsar.steps.setting import SetDynamicSetting
@@ -110,7 +110,7 @@ def impact_plan(*steps, **expected):
 def drained(partitions):
     """The steps of a drain: one node, emptied in a batch."""
     items = tuple(
-        Proposed(
+        PartitionProposal(
             partition=Partition(
                 gpid=f"2.{at}", table="t", ballot=1, max_replica_count=3, primary="n1:1"
             ),
@@ -157,7 +157,7 @@ def test_the_name_is_asked_for_by_impact(plan, environment, why):
 def test_a_level_below_steady_is_confirmed_by_name_even_for_a_while(level, is_restored, is_typed):
     step = SetMetaLevel(before="steady", level=level, is_restored=is_restored)
     why = applying.must_type_name(impact_plan(step), "demo")
-    assert (why == f"at level {level} nothing is repaired any more") is is_typed
+    assert (why == f"at level {level} nothing is repaired") is is_typed
     assert (why is None) is not is_typed
 
 
@@ -187,7 +187,7 @@ def test_more_than_four_brokers_are_confirmed_by_name():
 def test_setting_the_leader_going_is_confirmed_by_name(changed, is_typed):
     step = SetDynamicSetting(key="loadBalancerSheddingEnabled", **changed)
     why = applying.must_type_name(impact_plan(step), "demo")
-    assert (why == "the leader sheds bundles by itself from then on") is is_typed
+    assert (why == "the leader then sheds bundles automatically") is is_typed
     assert (why is None) is not is_typed
 
 
@@ -263,7 +263,7 @@ def test_figures_of_a_run_are_state_steps_time_and_rate():
     assert (shown["State"].value, shown["State"].status) == ("failed", "bad")
     assert (shown["Done"].value, shown["Done"].note) == (
         "2 of 3",
-        "1 landed elsewhere than requested",
+        "1 moved elsewhere than requested",
     )
     assert shown["Done"].status == "warning"
     assert (shown["Failed"].value, shown["Failed"].note) == ("1", "1 unknown")

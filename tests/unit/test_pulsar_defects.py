@@ -30,7 +30,11 @@ from core.pulsar.releases import Release, version_number
         (LEADER_FOLLOWS, "4.0.0", "this release has the fix"),
         (REGISTRATION_STAYS, "3.1.2", "fixed in 3.3.5 and 4.0.3 (this is 3.1.2)"),
         (REGISTRATION_STAYS, "3.0.10", "this release has the fix"),
-        (UNLOAD_STOPS, None, "fixed in 2.10.6, 2.11.3, 3.0.2 and 3.1.2; no broker has a version"),
+        (
+            UNLOAD_STOPS,
+            None,
+            "fixed in 2.10.6, 2.11.3, 3.0.2 and 3.1.2; no broker reports a version",
+        ),
     ],
 )
 def test_words_name_the_fix_of_the_line(code: str, version: str | None, words: str) -> None:

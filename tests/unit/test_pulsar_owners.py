@@ -15,7 +15,7 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_settings, without
 
 from core.errors import UnknownNameError
-from core.planning.drill.broker_failure import broker_death
+from core.planning.drill.broker_failure import broker_failure_effects
 from core.pulsar import owners
 from core.pulsar.leaders import LeaderChange, change_costs, leader_history
 from core.pulsar.owner_spread import expected_used, spread_of, spread_sentence
@@ -70,7 +70,7 @@ def test_everything_in_a_sound_fleet_is_held() -> None:
 def test_owner_that_is_not_registered_leaves_orphans() -> None:
     gone = unheard(fleet(), brokers()[0])
     assert state_of(gone, bundle_of(0)) == owners.ORPHANED
-    assert "orphaned: owned" in found_in(gone).sentence
+    assert "orphaned: the owner" in found_in(gone).sentence
     assert "orphaned_bundles" in codes(gone)
     first = found_in(gone).wrong.to_pylist()[0]
     assert first["owner"] == brokers()[0]
@@ -224,11 +224,11 @@ def test_leaders_are_told_from_the_znode_and_the_record() -> None:
         ("a", None, start + timedelta(hours=5)),
     ]
     assert history.per_day == pytest.approx(1.0)
-    assert "2 changes in the 2 d that are recorded, 1.0 a day" in history.sentence
+    assert "2 changes in the recorded 2 d, 1.0 a day" in history.sentence
     unseen = leader_history("d", NOON, changes, (start, NOON))
     assert [one.broker for one in unseen.leads] == ["d", "c", "b", "a"]
     alone = leader_history("a", None, [], None)
-    assert alone.sentence == "a leads. Nothing is recorded of earlier ones."
+    assert alone.sentence == "a is the leader. Earlier leaders are not recorded."
     assert leader_history(None, None, [], None).leads == ()
 
 
@@ -239,7 +239,7 @@ def test_cost_of_a_new_leader_follows_the_strategy() -> None:
     costs = " ".join(change_costs(effective_settings(snapshot), "modular"))
     assert "ThresholdShedder's smoothed usage" in costs
     other = with_settings(fleet(), (None, name, f"{package}.OverloadShedder", "file"))
-    assert "keeps nothing" in " ".join(change_costs(effective_settings(other), "modular"))
+    assert "keeps no state" in " ".join(change_costs(effective_settings(other), "modular"))
     assert "channel" in " ".join(change_costs(effective_settings(other), "extensible"))
 
 
@@ -247,7 +247,7 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
     settings = effective_settings(fleet())
     leader = fleet().manifest.leader
     assert leader is not None
-    death = broker_death(fleet(), settings, leader)
+    death = broker_failure_effects(fleet(), settings, leader)
     assert death.session_s == 30.0
     assert death.landing.num_rows == death.failure["bundles"] == len(owned_by(fleet(), leader))
     assert leader not in death.landing["to"].to_pylist()
@@ -256,18 +256,18 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
     starts = [moment.from_s for moment in death.moments]
     assert starts == sorted(starts)
     with pytest.raises(UnknownNameError, match="no-such"):
-        broker_death(fleet(), settings, "no-such:8080")
+        broker_failure_effects(fleet(), settings, "no-such:8080")
 
 
 def test_session_time_out_in_force_is_taken_by_either_name() -> None:
     key = "zooKeeperSessionTimeoutMillis"
     short = with_settings(fleet(), (None, key, "8000", "file"))
-    death = broker_death(short, effective_settings(short), brokers()[0])
+    death = broker_failure_effects(short, effective_settings(short), brokers()[0])
     assert (death.session_s, death.session_key) == (8.0, key)
     assert not any("sendTimeout" in moment.detail for moment in death.moments)
 
 
 def test_extensible_manager_takes_over_without_lookups() -> None:
     snapshot = extensible_snapshot({"a:1": (0.5, [10.0, 20.0]), "b:1": (0.2, [5.0])})
-    death = broker_death(snapshot, effective_settings(snapshot), "a:1")
+    death = broker_failure_effects(snapshot, effective_settings(snapshot), "a:1")
     assert any("overrides their owner" in moment.detail for moment in death.moments)

@@ -183,7 +183,7 @@ def test_an_overloaded_pick_is_made_again_among_all_that_the_policies_allow() ->
     placement = _place(snapshot, names[0], strategy=LEAST_RATE)
     assert placement.candidates == ("b:1",)
     assert placement.distribution == {"a:1": 0.5, "c:1": 0.5}
-    assert any("one more pick" in note for note in placement.notes)
+    assert any("another broker is selected" in note for note in placement.notes)
 
 
 def test_when_all_are_overloaded_all_are_equally_likely() -> None:
@@ -223,7 +223,7 @@ def test_isolation_names_the_policy_that_rules_a_broker_out() -> None:
     inside = _place(snapshot, ONE)
     assert inside.distribution == {"a:1": 1.0}
     assert "secondary of isolation" in (inside.ruled_out["b:1"])
-    assert "name host c" in inside.ruled_out["c:1"]
+    assert "match host c" in inside.ruled_out["c:1"]
     outside = _place(snapshot, bundles[1]["bundle"])
     assert outside.distribution == {"b:1": 0.5, "c:1": 0.5}
     assert "isolation policy 'pay'" in outside.ruled_out["a:1"]
@@ -280,7 +280,7 @@ def test_later_versions_are_preferred_only_while_every_version_can_be_read() -> 
     brokers.append(_broker("c:1", 1.0, version=None))
     restored = _place(_snapshot(brokers, [_bundle(ONE, None)]), ONE, overrides=prefer)
     assert len(restored.distribution) == 3
-    assert any("switched BrokerVersionFilter off" in note for note in restored.notes)
+    assert any("disabled BrokerVersionFilter" in note for note in restored.notes)
 
 
 def test_versions_rank_as_semantic_versions_do() -> None:
@@ -456,7 +456,7 @@ def test_only_the_given_candidates_take_part() -> None:
     snapshot = _snapshot([_broker("a:1", 1.0), _broker("b:1", 1.0)], [_bundle(ONE, None)])
     placement = _place(snapshot, ONE, candidates=["b:1"], with_filters=False)
     assert placement.distribution == {"b:1": 1.0}
-    assert placement.ruled_out == {"a:1": "candidates: not among those given"}
+    assert placement.ruled_out == {"a:1": "candidates: not among those specified"}
 
 
 def test_a_broker_without_a_readable_report_gets_nothing() -> None:
@@ -564,7 +564,7 @@ def test_the_leader_counts_what_is_reported_now_and_not_what_was_stored_before_a
     snapshot = _snapshot(brokers, [moved, kept, _bundle(ONE, None)])
     placement = _place(snapshot, ONE)
     assert placement.distribution == {"a:1": 1.0}
-    assert any("present bundles" in note for note in placement.notes)
+    assert any("current bundles" in note for note in placement.notes)
 
 
 def test_stored_rates_hold_where_the_bundles_tell_less() -> None:

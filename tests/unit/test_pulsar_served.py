@@ -100,7 +100,7 @@ def test_without_a_time_of_change_an_unload_may_be_under_way() -> None:
     problem = finding(disabled(None), "refused_bundles")
     assert problem is not None
     assert (problem.severity, problem.since) == ("warning", None)
-    assert problem.hint.startswith("An unload may be under way: look again")
+    assert problem.hint.startswith("An unload may be in progress: check again")
     assert served(disabled(None)).age_s is None
 
 
@@ -213,13 +213,11 @@ def test_a_broker_that_is_only_an_owner_is_known() -> None:
     lost = without(fleet(), "brokers", owner())
     words = unregistered_words(lost, effective_settings(lost), owner())
     assert words.startswith(f"{owner()} is alive, not registered")
-    assert "owner on record of" in words
+    assert "recorded owner of" in words
     assert not unregistered_words(lost, effective_settings(lost), "b-77:8080")
     coming = unit("Assigning", 5_000, broker="b-88:8080")
     words = unregistered_words(coming, effective_settings(coming), "b-88:8080")
-    assert (
-        words == "b-88:8080 is not registered; 1 bundle on the way to it. Its usage is not known."
-    )
+    assert words == "b-88:8080 is not registered; 1 bundle in transfer to it. Its usage is unknown."
 
 
 @pytest.mark.parametrize("unknown", [("leader",), ("broker",), ("leader", "broker")])

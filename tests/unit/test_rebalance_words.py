@@ -39,7 +39,7 @@ def spread(*values: float) -> Spread:
     ],
 )
 def test_the_farthest_broker_is_the_one_farthest_above_or_below_the_mean(values, expected):
-    found = rebalance_plan.farthest(spread(*values))
+    found = rebalance_plan.worst_deviation(spread(*values))
     assert found == (None if expected is None else (pytest.approx(expected[0]), expected[1]))
 
 
@@ -60,9 +60,9 @@ def test_the_plan_speaks_of_the_farthest_broker_and_who_takes_the_bundles():
 @pytest.mark.parametrize(
     ("unit", "value", "words"),
     [
-        ("times", 302_393_412.0, "more than 1,000 times, far over 4.00 times"),
-        ("percent", 3e10, "more than 100,000%, far over 4%"),
-        ("times", 6.5, "6.50 times is 2.50 times over 4.00 times"),
+        ("times", 302_393_412.0, "more than 1,000 times, far above 4.00 times"),
+        ("percent", 3e10, "more than 100,000%, far above 4%"),
+        ("times", 6.5, "6.50 times is 2.50 times above 4.00 times"),
     ],
 )
 def test_a_value_divided_by_next_to_nothing_is_said_in_words(unit, value, words):

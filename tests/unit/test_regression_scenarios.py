@@ -53,7 +53,7 @@ def test_a_bundle_that_would_return_to_its_broker_is_never_unloaded_and_the_answ
         assert {move.broker for move in done.decision.moves} == {HOT}
         assert not done.moves
         assert set(done.skipped) == picked
-        assert all("give it back" in why for why in done.skipped.values())
+        assert all("return it" in why for why in done.skipped.values())
 
 
 def test_placement_by_the_measure_that_shedding_goes_by_lets_it_leave() -> None:
@@ -105,7 +105,7 @@ def test_a_plan_made_before_a_split_is_refused_after_it_and_names_the_parts() ->
     assert not again.applyable
     (found,) = [item for item in again.diagnostics if item.code == "bundle_split"]
     assert all(half in found.sentence for half in halves)
-    assert found.hint == "Name the parts."
+    assert found.hint == "Specify the parts."
     assert build_unload_plan(after, halves, now=now).applyable
 
 

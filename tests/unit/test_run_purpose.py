@@ -19,7 +19,7 @@ from core.actions.views import RunView
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.purpose import lacking, purpose_of
 from core.pegasus.steps.base import PegasusStep
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.partition import Partition
@@ -73,7 +73,7 @@ def limit_for_the_run() -> SetServerSetting:
 DOWN = ProposeMany(
     node=N4,
     verb="DOWNGRADE_TO_INACTIVE",
-    items=tuple(Proposed(partition=item.partition) for item in EMPTY.items),
+    items=tuple(PartitionProposal(partition=item.partition) for item in EMPTY.items),
 )
 
 
@@ -81,10 +81,10 @@ DOWN = ProposeMany(
     ("steps", "purpose"),
     [
         ((EMPTY, GONE), f"{N1} has no primaries"),
-        ((EMPTY, GONE, DOWN, wait("no_replicas", N1)), f"{N1} holds no replicas"),
+        ((EMPTY, GONE, DOWN, wait("no_replicas", N1)), f"{N1} has no replicas"),
         (
             (EMPTY, GONE, DOWN, wait("no_replicas", N1), wait("gone", N1)),
-            f"{N1} holds no replicas and is not alive",
+            f"{N1} has no replicas and is not alive",
         ),
         (
             (EMPTY, GONE, wait("running", N1), wait("no_replicas", N1), wait("restarted", N1)),
@@ -95,13 +95,13 @@ DOWN = ProposeMany(
         ((move("2.1", N4, N3, "copy_sec"),), f"{N3} has the secondary of 2.1"),
         ((EMPTY,), "4 partitions have the replicas that the plan moves"),
         ((EMPTY, GONE, move("2.1", N2, N1)), "4 partitions have the replicas that the plan moves"),
-        ((change("REMOVE", N2),), f"{N2} was taken out of 2.1"),
+        ((change("REMOVE", N2),), f"{N2} was removed from 2.1"),
         ((change("ADD_SECONDARY", N3),), f"{N3} has the secondary of 2.1"),
         ((SetMetaLevel(before="steady", level="lively"),), "meta level is lively"),
         ((SetMetaLevel(before="steady", level="lively", is_restored=True),), ""),
         ((LASTING,), f"{LASTING.key} is 7"),
         ((EMPTY, GONE, LASTING), f"{N1} has no primaries"),
-        ((wait("balanced"),), "nothing is left to balance"),
+        ((wait("balanced"),), "the balancer has nothing to do"),
         ((wait("healthy"),), ""),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_came_back_is_moved_off_again() -> None:
     assert world.sent_steps == [0, 0]
     assert {config.primary for config in world.configs.values()} == {N2, N3}
     first, second = world.events(StepReopened)
-    assert first.sentence == f"1 partition is on {N1} again (2.1)."
+    assert first.sentence == f"{N1} has 1 partition again (2.1)."
     assert describe_event(second).what == "Step 2 reopened: Step 1 is executed again."
 
 
@@ -172,7 +172,7 @@ def test_it_is_tried_a_few_times_and_then_reported() -> None:
     assert view.state == "FAILED"
     assert [step.attempt for step in view.steps] == [MAX_ATTEMPTS, MAX_ATTEMPTS, 1]
     assert view.sentence.startswith(
-        f"Not achieved: {N1} has no primaries. 1 primary is still on {N1}."
+        f"Not achieved: {N1} has no primaries. {N1} still has 1 primary."
     )
 
 
@@ -185,13 +185,15 @@ def test_a_partition_that_is_new_on_the_node_is_named() -> None:
     view = run(world, EMPTY, GONE)
     assert view.state == "FAILED"
     assert view.purpose is not None
-    assert view.purpose.sentence == f"1 primary is still on {N1}."
+    assert view.purpose.sentence == f"{N1} still has 1 primary."
 
 
 def test_a_batch_of_a_table_that_was_dropped_leaves_the_rest_to_be_done() -> None:
     world = PegasusWorld()
     other = Partition.of(replace(world.configs["2.0"], app_id=9), "dropped")
-    lost = ProposeMany(node=N1, verb="move_pri", items=(Proposed(partition=other, target=N2),))
+    lost = ProposeMany(
+        node=N1, verb="move_pri", items=(PartitionProposal(partition=other, target=N2),)
+    )
     view = run(world, lost, EMPTY, GONE)
     assert [step.state for step in view.steps] == ["SKIPPED", "DONE", "DONE"], view.sentence
     assert view.state == "DONE"
@@ -201,7 +203,7 @@ def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
     world = PegasusWorld()
     view = run(world, move("2.1", N1, N2), move("2.2", N1, N3))
     snapshot = snapshot_of(whole([part_row(2, 2, N3, [N1, N4])]))
-    assert lacking(view, snapshot) == "Partition 2.1 is not there."
+    assert lacking(view, snapshot) == "Partition 2.1 does not exist."
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_a_partition_that_was_to_move_and_was_dropped_is_named() -> None:
     [
         ((EMPTY, GONE), ""),
         ((EMPTY, GONE, wait("gone", N1)), ""),
-        ((EMPTY, GONE, wait("restarted", N1)), f"{N1} was not seen to restart."),
+        ((EMPTY, GONE, wait("restarted", N1)), f"No restart of {N1} was observed."),
     ],
 )
 def test_a_node_that_the_cluster_has_forgotten_holds_nothing(
@@ -230,7 +232,7 @@ def test_a_child_of_a_split_is_on_the_node_once_it_has_registered() -> None:
     assert lacking(world.view, snapshot_of(whole([*parents, child]))) == ""
     registered = part_row(2, 4, N1, [N3, N4])
     found = lacking(world.view, snapshot_of(whole([*parents, registered])))
-    assert found == f"1 primary is still on {N1}."
+    assert found == f"{N1} still has 1 primary."
 
 
 def test_a_run_that_did_little_and_was_skipped_for_the_rest_is_not_done() -> None:
@@ -297,7 +299,9 @@ def test_a_stop_during_the_last_check_is_a_stop_where_the_purpose_does_not_hold(
     view = run(world, EMPTY, GONE)
     assert view.state == "STOPPED"
     assert not world.events(StepReopened)
-    assert view.sentence.startswith(f"Not achieved: {N1} has no primaries. 1 primary is still on")
+    assert view.sentence.startswith(
+        f"Not achieved: {N1} has no primaries. {N1} still has 1 primary"
+    )
     assert view.sentence.endswith(" bob stopped the run at 12:00:20 UTC.")
 
 

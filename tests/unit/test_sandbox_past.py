@@ -33,7 +33,7 @@ from core.actions.runs import fold
 from core.errors import OpsError
 from core.history.store.batch import BatchRecorder
 from core.history.store.store import HistoryLocation, HistoryStore
-from core.history.store.writer import Recorded, Recorder
+from core.history.store.writer import Recorder, RecordResult
 from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
@@ -307,7 +307,7 @@ def test_parts_of_a_batch_have_their_own_events(tmp_path: Path) -> None:
     assert kinds[1] == expected > 0
 
 
-def _recorded(store: HistoryStore, snapshots: list[PulsarSnapshot]) -> list[Recorded]:
+def _recorded(store: HistoryStore, snapshots: list[PulsarSnapshot]) -> list[RecordResult]:
     recorder = Recorder(store, snapshots[0].manifest.cluster)
     return [recorder.record(snapshot) for snapshot in snapshots]
 

@@ -127,7 +127,7 @@ def test_an_excluded_namespace_is_skipped_from_4_2_on() -> None:
 def test_isolation_that_leaves_no_other_broker_keeps_the_bundle_and_says_why() -> None:
     (done,) = _rounds(replace(_hot(), isolation=_isolation(["a"])))
     assert not done.moves
-    assert done.skipped == {FIRST: "isolation policy 'orders' leaves no broker but a:8080"}
+    assert done.skipped == {FIRST: "isolation policy 'orders' allows no broker but a:8080"}
 
 
 def test_releases_before_2_11_unload_a_bundle_that_no_other_broker_may_own() -> None:
@@ -183,12 +183,12 @@ def test_a_bundle_that_placement_gives_back_is_not_unloaded() -> None:
     )
     (back,) = _rounds(calm, strategy="ThresholdShedder")
     assert not back.moves
-    assert "give it back" in back.skipped[FIRST]
+    assert "return it" in back.skipped[FIRST]
     (old,) = _rounds(replace(calm, release="3.0.1"), strategy="ThresholdShedder")
     assert [move.bundle for move in old.moves] == list(old.destinations)
     assert old.destinations[FIRST] == {"a:8080": 1.0}
-    assert any("names no destination" in note for note in old.decision.notes)
-    assert not any("names no destination" in note for note in back.decision.notes)
+    assert any("selects no destination" in note for note in old.decision.notes)
+    assert not any("selects no destination" in note for note in back.decision.notes)
 
 
 @pytest.mark.parametrize(("placement", "asked"), [("AvgShedder", "the plan"), (None, "")])
@@ -231,5 +231,5 @@ def test_2_11_0_leaves_the_system_namespace_alone_and_says_so() -> None:
         view=kept.view(), settings=kept.settings(), settings_of=lambda _: kept.settings()
     )
     reason = explained.of_bundle(first)
-    assert "release leaves pulsar/system" in reason.sentence
-    assert reason.otherwise.startswith("The brokers would need 2.11.1 or later.")
+    assert "release excludes pulsar/system" in reason.sentence
+    assert reason.otherwise.startswith("The brokers need 2.11.1 or later.")

@@ -38,7 +38,7 @@ def test_a_file_that_is_no_snapshot_is_named_as_what_it_is(
 def test_a_dump_of_lines_without_a_znode_is_not_read_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(DUMP.read_bytes() + b"a\n" * 20_000)
-    with pytest.raises(InputError, match=r"More than 10,000 lines up to file line [0-9]+ hold no"):
+    with pytest.raises(InputError, match=r"More than 10,000 lines up to file line [0-9]+ have no"):
         import_zk_dump(file, "x", NOW)
 
 
@@ -47,10 +47,10 @@ def test_a_dump_of_lines_without_a_znode_is_not_read_to_its_end(tmp_path: Path) 
     [
         (b"", "is an empty file"),
         (b"hello there\n", "line 1: It is not JSON"),
-        (b'{"path": "\xd3"}', "line 1: It is not text in UTF-8"),
+        (b'{"path": "\xd3"}', "line 1: It is not UTF-8 text"),
         (b'{"path": "/loadbal', "line 1: It is not JSON: Input data was truncated"),
         (b'{"a": 1}\n', "line 1: It is not a JSON object"),
-        (b'{"path": "/other"}\n', "holds no znode of Pulsar's load balancing"),
+        (b'{"path": "/other"}\n', "has no znode of Pulsar's load balancing"),
     ],
 )
 def test_a_dump_without_a_znode_names_its_first_fault(

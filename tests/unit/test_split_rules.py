@@ -162,7 +162,7 @@ def with_topics(shares: list[float], rate: float = 40_000) -> PulsarSnapshot:
 def test_a_topic_among_many_carries_its_bundle_where_topics_are_read():
     found = only(with_topics([0.9, 0.05, 0.05]), "topic_carries_bundle")
     assert found.severity == "warning"
-    assert "persistent://t/n/x-0 makes 90% of it" in found.sentence
+    assert "persistent://t/n/x-0 causes 90% of it" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_the_limit_of_throughput_and_topics_is_named_as_well():
 
     assert "400 MB/s, over the split threshold of 105 MB/s" in said(mb_in=200)
     assert "5,000 topics, over the split threshold of 1,000" in said(topics=5_000, mb_in=1)
-    assert "more than the 1,000 sessions" in said(consumers=3_000, mb_in=1)
+    assert "more sessions than the split threshold of 1,000" in said(consumers=3_000, mb_in=1)
 
 
 @pytest.mark.parametrize(

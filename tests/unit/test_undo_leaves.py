@@ -84,7 +84,7 @@ def test_lively_back_to_steady_counts_the_replicas_that_stay() -> None:
     left = not_brought_back(plan)
     assert any("moved at lively stay" in one for one in left)
     (counted,) = [item for item in plan.diagnostics if item.code == MOVED]
-    assert "3 primaries moved and 1 replica was copied to other nodes" in counted.sentence
+    assert "3 primaries moved and 1 replica copied to other nodes" in counted.sentence
     assert f"{start.manifest.taken_at:%H:%M:%S} UTC" in counted.sentence
     assert "--with-moves" in counted.hint
     assert plan.complete  # the level goes back; what moved was no step
@@ -131,7 +131,7 @@ def test_a_plan_has_no_more_moves_back_than_it_may() -> None:
     plan = undone(world, view, start, max_moves=2)
     assert [step.kind for step in plan.steps].count("move_replica") == 2
     (more,) = [item for item in plan.diagnostics if item.code == "undo_too_many"]
-    assert "2 partitions more could be moved back" in more.sentence
+    assert "2 partitions more can be reverted" in more.sentence
 
 
 def test_without_a_snapshot_of_the_beginning_it_says_that_it_does_not_know() -> None:
@@ -206,7 +206,7 @@ def test_what_moved_is_counted_in_words() -> None:
     one = Former("2.0", N1, frozenset({N1}), has_other_primary=True, joined=0)
     two = Former("2.1", N1, frozenset({N1}), has_other_primary=False, joined=2)
     assert describe_moved([one]) == "1 primary moved"
-    assert describe_moved([two]) == "2 replicas were copied to other nodes"
+    assert describe_moved([two]) == "2 replicas copied to other nodes"
     assert describe_moved([two._replace(joined=0)]) == "1 partition lost a replica"
 
 
@@ -220,10 +220,10 @@ def test_what_moved_is_counted_in_words() -> None:
         (SetMetaLevel(before="lively", level="steady"), "not queued again"),
         (SetServerSetting(key=FLOW, value="true", before="false"), "stay where they are"),
         (move("2.0", N1, N3), "look it up again"),
-        (move("2.0", N1, N2, "copy_sec"), "a second time"),
+        (move("2.0", N1, N2, "copy_sec"), "again"),
         (batch(N1, p0=N3), "look these up again"),
         (AwaitState(state="restarted", node=N1), "not undone"),
-        (setting_of(), "stay so"),
+        (setting_of(), "are not reverted"),
         *(
             (SetPolicy(policy=kind, name="acme/orders", value="{}"), "stay")
             for kind in POLICY_KINDS

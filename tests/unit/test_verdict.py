@@ -55,7 +55,7 @@ def test_a_cluster_without_brokers_is_examined_in_no_area():
 @pytest.mark.parametrize(
     ("area", "change", "words"),
     [
-        ("load", {"msg_throughput_in": None}, "1 of 2 brokers gave no load report"),
+        ("load", {"msg_throughput_in": None}, "1 of 2 brokers have no load report"),
         (
             "addresses",
             {"service_url": None, "service_url_tls": None},
@@ -119,7 +119,7 @@ def test_a_disabled_znode_counts_in_a_dump_without_times(tmp_path):
     dump.write_text("\n".join(plain))
     (one,) = verdict_of(import_zk_dump(dump, "c", LATER)).problems
     assert (one.code, one.severity) == ("refused_bundles", "warning")
-    assert one.hint.startswith("An unload may be under way: look again in a minute.")
+    assert one.hint.startswith("An unload may be in progress: check again in a minute.")
 
 
 def test_owners_of_the_extensible_manager_count_as_examined_once_its_channel_was_read():
@@ -167,7 +167,7 @@ def test_commands_about_a_part_name_what_is_open_elsewhere(command, tmp_path, ca
     assert run([command, str(tmp_path / "s")]) == 0
     shown = capsys.readouterr().out
     assert f"\n{body['elsewhere']}\n" in shown
-    assert "could not be judged" not in shown or body.get("unjudged")
+    assert "could not be evaluated" not in shown or body.get("unjudged")
 
 
 def test_partitions_that_were_not_read_are_named():

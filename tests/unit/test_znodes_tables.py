@@ -181,7 +181,7 @@ def test_quoted_values_are_understood(tmp_path: Path) -> None:
 
 
 def test_file_without_znodes_of_pulsar_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no znode"):
+    with pytest.raises(InputError, match="has no znode"):
         import_zk_dump(dump(tmp_path, {"path": "/x", "value": 1}), "x", NOW)
     with pytest.raises(InputError, match="cannot be read"):
         import_zk_dump(tmp_path / "absent", "x", NOW)

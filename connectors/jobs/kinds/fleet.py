@@ -38,11 +38,11 @@ _PROBLEM_TABLE: Final = "Clusters without a result, with the reason."
 
 
 class FleetScope(Strict):
-    """Which clusters, when, and by which engine.
+    """Clusters, time and engine of a job.
 
     Attributes:
-        clusters: Names; ``None``: every configured cluster of the right kind.
-        at: A past minute of the history; ``None``: the newest snapshots.
+        clusters: Names; ``None`` for every configured cluster of the right kind.
+        at: A past minute of the history; ``None`` for the newest snapshots.
         engine: ``local``: one cluster after the other; ``spark``: all at once, and a very large
             one spread over tasks.
     """
@@ -60,7 +60,7 @@ class FleetScope(Strict):
 
 
 class PoolScope(FleetScope):
-    """Which clusters, and by how many processes.
+    """Clusters and number of processes of a job.
 
     Attributes:
         workers: Processes that share the work on this machine; 0: one a core. Spark has its own.
@@ -70,12 +70,12 @@ class PoolScope(FleetScope):
 
 
 def sources_of(context: JobContext, scope: FleetScope, kind: str | None) -> Mapping[str, Source]:
-    """Return where the snapshots of the clusters are.
+    """Return the snapshot locations of the clusters.
 
     Args:
         context: Configuration and history.
         scope: Which clusters, and when.
-        kind: Of which system; ``None``: of any.
+        kind: Of which system; ``None`` for any.
     Raises:
         UnknownNameError: A cluster that is not configured.
         IncompleteSnapshotError: None of them has a snapshot.
@@ -158,7 +158,7 @@ def counted_answer(found: Answers, first: str, said: str, tables: Mapping[str, s
 
 
 def unanswered(problems: pa.Table) -> str:
-    """Return how many clusters could not be answered for, and why, the first of them by name."""
+    """Return the number of clusters without a result and the reason, with the first name."""
     if not problems.num_rows:
         return ""
     first = problems.slice(0, 1).to_pylist()[0]

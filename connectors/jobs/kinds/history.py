@@ -23,9 +23,9 @@ class RecordJob(Strict):
     """Scope of the jobs on the recorded history.
 
     Attributes:
-        clusters: Names; ``None``: all that were recorded.
-        start: Not before it, UTC; ``None``: from the beginning.
-        end: Not after it, UTC; ``None``: to the end.
+        clusters: Names; ``None`` for all that were recorded.
+        start: Not before it, UTC; ``None`` for the beginning.
+        end: Not after it, UTC; ``None`` for the end.
         engine: ``local``: a day after the other; ``spark``: days side by side.
     """
 
@@ -48,7 +48,7 @@ class RecordJob(Strict):
         return self
 
     def scope(self, minute_s: float) -> RecordScope:
-        """Return which part of the history is read."""
+        """Return the part of the history to read."""
         clusters = tuple(self.clusters or ())
         return RecordScope(clusters=clusters, start=self.start, end=self.end, minute_s=minute_s)
 

@@ -35,7 +35,7 @@ from core.units import pluralize
 
 
 class TopicsScope(FleetScope):
-    """Where the topics of a file land; the file must be where the job runs.
+    """Topic file of a job; it must be on the job's machine.
 
     Attributes:
         file: Whole path on the machine of the job server: .parquet, .csv, or one JSON a line in

@@ -29,7 +29,7 @@ _LOCK: Final = 7_461_218_001
 
 
 def revision_of(connection: sa.Connection) -> str | None:
-    """Return the revision of the tables; ``None``: there are none, else a number as a text."""
+    """Return the revision of the tables; ``None`` if there are none, else a number as a text."""
     known = inspect(connection)
     if known.has_table(REVISION.name):
         found = connection.execute(sa.select(REVISION.c.version_num)).scalars().all()

@@ -13,7 +13,7 @@ from connectors.pegasus.actions.wait import CLOSING_DELAY, ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient
-from connectors.worker.limits import Limited
+from connectors.worker.limits import LimitedCluster
 from core.actions.ports import Action
 from core.errors import InvariantError, ProtocolError, UnreachableError
 from core.pegasus.answers import NodeEntry
@@ -27,7 +27,7 @@ from core.units import is_whole
 T = TypeVar("T")
 
 
-class PegasusCluster(Limited):
+class PegasusCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
@@ -35,7 +35,7 @@ class PegasusCluster(Limited):
         limits: Returns it with the limits that hold at that moment; by default they never change.
         pending: Partitions that are not proposed for; by default none is known.
         readings_apart_s: Seconds between two readings that say that nothing is left to balance;
-            ``None``: three ticks of the meta server.
+            ``None`` for three ticks of the meta server.
     """
 
     system = PEGASUS
@@ -121,7 +121,7 @@ class PegasusCluster(Limited):
         return self.settings.value(key)
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a setting of servers; ``None``: to its default.
+        """Set a setting of servers; ``None`` to reset it.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown.
@@ -145,7 +145,7 @@ class ReplicasOpen:
         self._max_bytes = max_bytes
 
     def of(self, node: NodeEntry) -> int:
-        """Return how many replicas a node serves, opens or closes.
+        """Return the number of replicas that a node serves, opens or closes.
 
         Asked by its name, else by its address.
 
@@ -155,7 +155,7 @@ class ReplicasOpen:
         return self._ask(node, self._count)
 
     def closing_delay_s(self, node: NodeEntry) -> float:
-        """Return how long a node keeps a replica in memory that it has closed by itself, seconds.
+        """Return the time that a node keeps a replica it has closed itself in memory, s.
 
         Raises:
             RemoteError: It cannot be reached, or does not report.

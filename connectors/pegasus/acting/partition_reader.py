@@ -29,7 +29,7 @@ class Members(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         ballot: Grows with every change.
-        primary: Registered name; ``None``: it has none.
+        primary: Registered name; ``None`` if it has none.
         secondaries: Registered names.
         last_drops: Nodes that left, the latest last.
     """
@@ -58,8 +58,8 @@ class Members(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an observation of partitions holds as its value.
+class PartitionObservation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Observation of partitions.
 
     Attributes:
         items: By gpid; a partition that is gone is not there.
@@ -74,14 +74,14 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def seen_of(observation: Observation, planned: Iterable[Partition]) -> Seen:
-    """Return what was seen; where that is not on record, what the plan says was there."""
+def seen_of(observation: Observation, planned: Iterable[Partition]) -> PartitionObservation:
+    """Return the observation, else the state in the plan."""
     if observation.value is not None:
         try:
-            return msgspec.json.decode(observation.value, type=Seen)
+            return msgspec.json.decode(observation.value, type=PartitionObservation)
         except msgspec.MsgspecError:  # not written by us: the plan's own word is the next best
             pass
-    return Seen({one.gpid: Members.of(one.config()) for one in planned})
+    return PartitionObservation({one.gpid: Members.of(one.config()) for one in planned})
 
 
 class PartitionReader:
@@ -144,12 +144,12 @@ class PartitionReader:
         return {node.name: node for node in self._client.fetch_nodes()}
 
     def cluster(self) -> ProposalContext:
-        """Return what proposals are checked against, just read."""
+        """Return the context of proposal checks, just read."""
         info = self._client.fetch_cluster_info()
         return ProposalContext(self.nodes(), parse_level(info.level_word), self._pending())
 
     def reign(self) -> str:
-        """Return who leads and since when that process runs: ``host:port since TIME``."""
+        """Return the leader and its start time: ``host:port since TIME``."""
         reign = self._reported_reign()
         if reign != self._reign:
             self._reign, self._reign_seen_s = reign, self._now_s()
@@ -184,7 +184,7 @@ class PartitionReader:
             self._elsewhere.update((gpid, reign) for gpid in gpids)
 
     def is_lost(self, gpid: str, reign: str) -> bool:
-        """Return whether what was queued under an earlier reign can certainly not come any more.
+        """Return whether proposals of an earlier leader can certainly no longer be executed.
 
         Args:
             gpid: Partition.

@@ -9,10 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
-from connectors.pegasus.acting.partition_reader import Members, PartitionReader, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import (
+    Members,
+    PartitionObservation,
+    PartitionReader,
+    seen_of,
+)
 from connectors.pegasus.acting.verdict import (
+    TargetRoles,
     Verdict,
-    Wanted,
     judge,
 )
 from core.actions.model import Observation, Refusal, StepResult
@@ -23,7 +28,7 @@ from core.pegasus.steps.partition import Partition
 
 
 class ProposalPort(Protocol):
-    """What proposals need of the cluster."""
+    """Cluster interface of proposals."""
 
     @property
     def reader(self) -> PartitionReader:
@@ -49,7 +54,7 @@ _PLAN_AGAIN: Final = "Take a fresh snapshot and plan again."
 
 
 def copy_timeout_s(size_mb: float | None) -> float:
-    """Return how long a copy of that size is waited for."""
+    """Return the timeout of a copy of that size."""
     return max(COPY_WITHIN_S, (size_mb or 0.0) / _SLOW_MB_PER_S + ROLES_WITHIN_S)
 
 
@@ -67,7 +72,7 @@ def not_sent(exc: GuardRefusedError, operation: str) -> ConflictError:
 
 
 class PartitionAction(ABC):
-    """What all proposals for one partition have in common.
+    """Common base of proposals for one partition.
 
     Args:
         partition: As it was when the plan was made.
@@ -88,15 +93,15 @@ class PartitionAction(ABC):
     @property
     @abstractmethod
     def timeout_s(self) -> float:
-        """How long the effect may take."""
+        """Max time until the effect."""
 
     @abstractmethod
-    def _wanted(self, before: PartitionConfig) -> Wanted:
-        """Return what is proposed, in roles."""
+    def _wanted(self, before: PartitionConfig) -> TargetRoles:
+        """Return the proposed roles."""
 
     @abstractmethod
     def _has_role(self, now: PartitionConfig) -> bool:
-        """Return whether those that the plan names still have the roles it names."""
+        """Return whether the planned nodes still have the planned roles."""
 
     @abstractmethod
     def _built(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
@@ -104,7 +109,7 @@ class PartitionAction(ABC):
 
     @abstractmethod
     def _done(self) -> str:
-        """Return what has been done, one sentence."""
+        """Return the result, one sentence."""
 
     # -- the action -----------------------------------------------------------------------------
 
@@ -123,11 +128,11 @@ class PartitionAction(ABC):
             exists=True,
             holder=found.primary,
             token=str(found.ballot),
-            value=Seen({planned.gpid: Members.of(found)}, self._reign).text(),
+            value=PartitionObservation({planned.gpid: Members.of(found)}, self._reign).text(),
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the partition may not be changed as planned."""
+        """Return the reason the partition cannot be changed as planned."""
         now, planned = self._config, self._partition.config()
         if not seen.exists or now is None:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_AGAIN)
@@ -200,7 +205,7 @@ class PartitionAction(ABC):
     # -- how ------------------------------------------------------------------------------------
 
     def _judged(self, before: Observation) -> Verdict | None:
-        """Return what became of it; ``None``: the partition is gone."""
+        """Return the verdict, or ``None`` if the partition no longer exists."""
         if self._config is None:
             return None
         planned = self._partition
@@ -223,7 +228,7 @@ class PartitionAction(ABC):
         )
 
     def _is_lost(self, before: Observation, now: Observation) -> bool:
-        """Return whether it was lost with its leader, and nothing of it can come any more."""
+        """Return whether it was lost with its leader and can no longer be executed."""
         planned = self._partition
         reign = seen_of(before, [planned]).reign
         return now.holder is not None and self._reader.is_lost(planned.gpid, reign)

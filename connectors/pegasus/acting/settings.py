@@ -76,7 +76,7 @@ class ServerSettings:
         return json.dumps(known, sort_keys=True) if known and server == EVERY_NODE else None
 
     def set_value(self, name: str, value: str | None) -> None:
-        """Change a setting; ``None``: back to the server's default, where there is such a thing.
+        """Change a setting; ``None`` resets it to the server's default, if it has one.
 
         Raises:
             RemoteError: It was refused, or its outcome is unknown. With some of many nodes set and
@@ -126,7 +126,7 @@ class ServerSettings:
         return read_answer(setting.key, self._client.send_command(setting.key, *words))
 
     def tick_s(self) -> float | None:
-        """Return how often the meta server looks at its partitions; ``None``: it does not say.
+        """Return the meta server's check interval, or ``None`` if not reported.
 
         Raises:
             RemoteError: It cannot be reached.
@@ -213,7 +213,7 @@ class ServerSettings:
 
 
 def is_same(name: str, one: str | None, other: str | None) -> bool:
-    """Return whether two values of a setting mean the same: lists without order, words by case."""
+    """Return whether two values of a setting mean the same, regardless of order and case."""
     if one is None or other is None:
         return one is other
     key = name.partition("@")[0]
@@ -300,7 +300,7 @@ def _by_node(value: str | None) -> dict[str, str] | None:
 
 
 def _failure(name: str, addressed: int, failures: Mapping[str, RemoteError]) -> RemoteError:
-    """Return what to raise when servers failed: their own error, unless others have done it."""
+    """Return the exception for failed servers: their own error, unless others succeeded."""
     first = next(iter(failures.values()))
     if len(failures) == addressed:
         return next((one for one in failures.values() if one.outcome == "unknown"), first)

@@ -19,8 +19,8 @@ State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a proposal is for, in roles.
+class TargetRoles:
+    """Target roles of a proposal.
 
     Attributes:
         actions: What is proposed.
@@ -37,7 +37,7 @@ class Wanted:
     is_copy: bool = False
 
     def is_reached(self, now: PartitionConfig) -> bool:
-        """Return whether the roles are as wanted, whatever else has changed."""
+        """Return whether the roles are as requested, regardless of other changes."""
         if self.is_primary and now.primary != self.destination:
             return False
         if (
@@ -52,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of it.
+    """Outcome of a proposal.
 
     Attributes:
         state: ``done``; ``elsewhere``: the primary stepped down and another node was chosen;
@@ -65,7 +65,7 @@ class Verdict:
     sentence: str
 
 
-def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verdict:
+def judge(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> Verdict:
     """Return the result of a proposal.
 
     Args:
@@ -88,15 +88,15 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
     return Verdict("waiting", sentence)
 
 
-def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
-    """Return whether the destination of a move is no longer a member: it cannot be the primary."""
+def _has_stepped_back(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> bool:
+    """Return whether the destination of a move left the partition and cannot be primary."""
     if not wanted.is_primary or wanted.is_copy or wanted.destination in now.members:
         return False
     return now.primary is not None and now.ballot >= before.ballot + 2
 
 
-def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
-    """Return whether a secondary that was taken away is there again: it is the last one then."""
+def _has_returned(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> bool:
+    """Return whether a removed secondary was added again as the last one."""
     return (
         wanted.destination is None
         and now.ballot >= before.ballot + 2
@@ -106,9 +106,11 @@ def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig)
     )
 
 
-def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target: str) -> Wanted:
-    """Return what a move or a copy is for."""
-    return Wanted(
+def wanted_of_move(
+    kind: PlanKind, before: PartitionConfig, source: str, target: str
+) -> TargetRoles:
+    """Return the target roles of a move or a copy."""
+    return TargetRoles(
         actions=move_actions(kind, before.primary or source, source, target),
         source=source,
         destination=target,
@@ -117,12 +119,12 @@ def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target:
     )
 
 
-def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> Wanted:
-    """Return what a single change is for."""
+def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> TargetRoles:
+    """Return the target roles of a single change."""
     is_primary = change is ConfigType.ASSIGN_PRIMARY
     is_taking = is_primary or change is ConfigType.ADD_SECONDARY
     target = node if is_primary else before.primary or node
-    return Wanted(
+    return TargetRoles(
         actions=(ProposalAction(change, target, node),),
         source=None if is_taking else node,
         destination=node if is_taking else None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.pegasus.acting.partition_reader import Members, Seen, seen_of
+from connectors.pegasus.acting.partition_reader import Members, PartitionObservation, seen_of
 from connectors.pegasus.acting.proposing import (
     LOOKS_A_REIGN,
     ROLES_WITHIN_S,
@@ -21,8 +21,8 @@ from connectors.pegasus.acting.proposing import (
 )
 from connectors.pegasus.acting.verdict import (
     State,
+    TargetRoles,
     Verdict,
-    Wanted,
     judge,
     wanted_of_change,
     wanted_of_move,
@@ -33,7 +33,7 @@ from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import Proposal, ProposalContext
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 
 _EACH_S: Final = 0.5
 _MAX_NAMED: Final = 6
@@ -78,11 +78,11 @@ class BatchAction:
             exists=bool(items),
             holder=self._step.node,
             token=str(ballots),
-            value=Seen(items, self._reign).text(),
+            value=PartitionObservation(items, self._reign).text(),
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why nothing may be proposed; single partitions that do not fit are left out.
+        """Return the reason nothing can be proposed; single unfit partitions are skipped.
 
         The partitions of a table that was dropped are on no node any more.
         """
@@ -176,19 +176,21 @@ class BatchAction:
 
     # -- one of them ----------------------------------------------------------------------------
 
-    def _wanted(self, item: Proposed, before: PartitionConfig) -> Wanted:
+    def _wanted(self, item: PartitionProposal, before: PartitionConfig) -> TargetRoles:
         node = self._step.node
         if self._step.verb == "move_pri":
             return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
         return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
 
     def _has_left(self, config: PartitionConfig) -> bool:
-        """Return whether the node has given up its role, to whatever node."""
+        """Return whether the node has lost its role, to any node."""
         if self._step.verb == "move_pri" and config.primary is None:
             return False  # it may be chosen again
         return not self._step.is_undone(config)
 
-    def _check(self, context: ProposalContext, item: Proposed, now: PartitionConfig) -> None:
+    def _check(
+        self, context: ProposalContext, item: PartitionProposal, now: PartitionConfig
+    ) -> None:
         gpid, node = item.partition.gpid, self._step.node
         is_move = self._step.verb == "move_pri"
         if (now.primary != node) if is_move else (node not in now.secondaries):
@@ -211,7 +213,7 @@ class BatchAction:
             self._left[gpid] = f"it was not proposed after {exc.message}"
 
     def _verdicts(self, before: Observation) -> dict[str, Verdict]:
-        """Return what became of each by gpid; what is not there any more has left the node."""
+        """Return the verdict of each by gpid; dropped partitions have left the node."""
         was = seen_of(before, [item.partition for item in self._step.items]).items
         found: dict[str, Verdict] = {}
         for item in self._step.items:

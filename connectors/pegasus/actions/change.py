@@ -11,7 +11,7 @@ from connectors.pegasus.acting.proposing import (
     PartitionAction,
     ProposalPort,
 )
-from connectors.pegasus.acting.verdict import Wanted, wanted_of_change
+from connectors.pegasus.acting.verdict import TargetRoles, wanted_of_change
 from core.pegasus.balance.model import ConfigType
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Proposal, ProposalContext
@@ -36,7 +36,7 @@ class ChangeAction(PartitionAction):
         """A minute for roles, longer for an addition, which copies."""
         return COPY_WITHIN_S if self._change is ConfigType.ADD_SECONDARY else ROLES_WITHIN_S
 
-    def _wanted(self, before: PartitionConfig) -> Wanted:
+    def _wanted(self, before: PartitionConfig) -> TargetRoles:
         return wanted_of_change(self._change, before, self._step.node)
 
     def _has_role(self, now: PartitionConfig) -> bool:

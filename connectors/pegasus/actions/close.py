@@ -30,7 +30,7 @@ _RETRY_S: Final = 2.0
 
 
 class ClosePort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     @property
     def reader(self) -> PartitionReader:
@@ -101,7 +101,7 @@ class CloseAction:
         return str(answer.get("start_time", "")) if isinstance(answer, Mapping) else ""
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why nothing may be closed."""
+        """Return the reason nothing can be closed."""
         step = self._step
         if not seen.exists:
             return Refusal(code="node_gone", sentence=seen.detail, hint="Nothing to do.")
@@ -146,7 +146,7 @@ class CloseAction:
         self._flush()
 
     def _unexplained(self) -> RemoteError | None:
-        """Return what is wrong with replicas that the server does not have, if anything is.
+        """Return the problem of replicas that the server does not have, if any.
 
         Raises:
             RemoteError: The partitions cannot be read.

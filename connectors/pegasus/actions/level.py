@@ -18,7 +18,7 @@ from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 
 
 class LevelPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     @property
     def settings(self) -> ServerSettings:
@@ -52,7 +52,7 @@ class LevelAction:
         return Observation(exists=True, value=self._cluster.settings.value(LEVEL_KEY))
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why it may not be set as planned."""
+        """Return the reason it cannot be set as planned."""
         step = self._step
         try:
             parse_level(step.level)
@@ -68,7 +68,7 @@ class LevelAction:
         self._is_answered = True
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return that it is set, ``None`` while it is not."""
+        """Return the success, or ``None`` while it is not set."""
         step = self._step
         if now.value != step.level or self._is_ambiguous(before):
             return None
@@ -105,7 +105,7 @@ class LevelAction:
         return self._rule.failed(before, now, hint=PLAN_AGAIN)
 
     def _is_ambiguous(self, before: Observation) -> bool:
-        """Whether the level says nothing of the request: it is to clear what is pending."""
+        """Whether the level does not show the effect of a request that discards proposals."""
         return before.value == self._step.level and self._clears and not self._is_answered
 
     @property

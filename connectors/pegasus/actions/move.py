@@ -11,7 +11,7 @@ from connectors.pegasus.acting.proposing import (
     ProposalPort,
     copy_timeout_s,
 )
-from connectors.pegasus.acting.verdict import Wanted, wanted_of_move
+from connectors.pegasus.acting.verdict import TargetRoles, wanted_of_move
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import MOVE_KINDS, Proposal, ProposalContext
 from core.pegasus.steps.move import MoveReplica
@@ -36,7 +36,7 @@ class MoveAction(PartitionAction):
             return ROLES_WITHIN_S
         return copy_timeout_s(self._step.size_mb)
 
-    def _wanted(self, before: PartitionConfig) -> Wanted:
+    def _wanted(self, before: PartitionConfig) -> TargetRoles:
         step = self._step
         return wanted_of_move(MOVE_KINDS[step.move], before, step.source, step.target)
 

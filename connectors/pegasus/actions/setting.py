@@ -24,7 +24,7 @@ _RISKY: Final = frozenset(
 
 
 class SettingPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     @property
     def settings(self) -> ServerSettings:
@@ -32,7 +32,7 @@ class SettingPort(Protocol):
         ...
 
     def facts(self) -> PegasusFacts:
-        """Read the cluster, for values that would do harm to it as it is now."""
+        """Read the cluster, for values that would harm its current state."""
         ...
 
 
@@ -58,14 +58,14 @@ class SettingAction:
         return Observation(exists=True, value=self._cluster.settings.value(self._step.subject))
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why it may not be changed as planned."""
+        """Return the reason it cannot be changed as planned."""
         refusal = self._rule.check_unset(seen.value)
         if refusal is None and self._step.before is not None:
             refusal = self._rule.check_unchanged(seen.value)
         return refusal or self._harm()
 
     def _harm(self) -> Refusal | None:
-        """Return what the value would do to the cluster as it is now."""
+        """Return the harm of the value for the current cluster."""
         step = self._step
         if step.key not in _RISKY:
             return None
@@ -81,7 +81,7 @@ class SettingAction:
         self._is_answered = True
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return that it is set, ``None`` while it is not."""
+        """Return the success, or ``None`` while it is not set."""
         step = self._step
         is_default = step.value == DEFAULT and self._is_answered
         if not is_default and not self._is_same(now.value, step.value):

@@ -35,7 +35,7 @@ Info = Callable[[], ClusterInfo]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProbe:
-    """What a wait asks.
+    """Cluster queries of a wait.
 
     Attributes:
         reader: Look at the cluster.
@@ -53,11 +53,11 @@ class ClusterProbe:
 
 
 class WaitPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     @property
     def senses(self) -> ClusterProbe:
-        """Whom to ask."""
+        """Cluster to query."""
         ...
 
     @property
@@ -118,7 +118,7 @@ class AwaitAction:
         }
 
     def look(self) -> Observation:
-        """Return how far it is; the detail is empty when the state is reached.
+        """Return the progress; the detail is empty when the state is reached.
 
         The value is when the node's process was started, where the wait asks for that.
         """
@@ -128,7 +128,7 @@ class AwaitAction:
         return Observation(exists=True, holder=self._step.node, value=self._start, detail=lacking)
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return what is still lacking."""
+        """Return the missing condition."""
         if self._step.state == "restarted" and self._step.started_at is None:
             return Refusal(
                 code="start_unknown",
@@ -147,7 +147,7 @@ class AwaitAction:
         """Send nothing."""
 
     def result(self, before: Observation, now: Observation) -> StepResult:
-        """Return that it is reached, unless it was begun because its time was up."""
+        """Return that it is reached, unless the attempt started after its timeout."""
         if before.detail and now.detail:  # who began it had no time to say so
             give_up = gone_on if self._step.wait.is_optional else not_reached
             return give_up(self._step.wait, now.detail, now)
@@ -268,7 +268,7 @@ class AwaitAction:
         return _APART_S if tick_s is None else _TICKS_APART * tick_s
 
     def _not_calm(self) -> str:
-        """Return why the count says that it is not balanced, or says nothing at all."""
+        """Return the reason the count does not show a balanced cluster."""
         info = self._info()
         if info.level_word != "lively":
             return f"The effective level is {info.level_word}: balancing starts at lively."

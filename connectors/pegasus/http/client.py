@@ -149,7 +149,7 @@ class HttpClient:
     # -- meta servers ---------------------------------------------------------------------------
 
     def fetch_cluster(self) -> ClusterInfo:
-        """Return what the leader reports of its cluster.
+        """Return the leader's report on its cluster.
 
         With a stored level outside the five this request kills the leader: read the level by
         remote procedure call first.
@@ -185,7 +185,7 @@ class HttpClient:
         return {index: one.data_version for index, one in found.items()}
 
     def fetch_compactions(self, app_id: int) -> dict[str, int]:
-        """Return how many manual compactions of a table are idle, running, queuing, finished."""
+        """Return the manual compactions of a table: idle, running, queuing, finished."""
         kind = dict[str, dict[str, int]]
         found = self._decoded("/replica/manual_compaction", kind, {"app_id": str(app_id)})
         return dict(found.get("status", {}))
@@ -244,7 +244,7 @@ class HttpClient:
         return answer.status, answer.body, answer.headers.get("Location", "")
 
     def _next(self, url: str, location: str, path: str) -> str:
-        """Return where the server that does not lead sends to: the leader, same path."""
+        """Return the redirect target of a non-leading server: the leader, same path."""
         try:
             parts = urlsplit(urljoin(url, location))
         except ValueError:

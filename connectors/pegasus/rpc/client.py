@@ -355,7 +355,7 @@ class MetaClient:
             raise GivenUpError.at(self._endpoint(), operation, "not_sent") from exc
 
     def _candidates(self, named: Sequence[str] = ()) -> Iterator[str | None]:
-        """Give addresses to try, without end; ``None``: all were tried, wait a little."""
+        """Give addresses to try, without end; ``None`` to wait after all were tried."""
         leader = self._leader
         if leader is not None and leader.is_open and not named:
             yield leader.address
@@ -405,7 +405,7 @@ class ServerClient:
     Args:
         address: ``host:port``.
         timeout_s: For one question.
-        connect_s: For a connection; ``None``: as long as for a question.
+        connect_s: For a connection; ``None`` for the request timeout.
         max_bytes: Of the longest reply that is read.
     """
 
@@ -441,7 +441,7 @@ class ServerClient:
         return parse.parsed(parse.parse_disks, result, endpoint=endpoint, operation=operation)
 
     def fetch_replicas(self, node: NodeEntry) -> list[ReplicaEntry]:
-        """Return every replica of a replica server as it is now, those it has closed included."""
+        """Return every current replica of a replica server, including closed ones."""
         body = idl.QueryReplicaInfoRequest(
             node1=RpcAddress() if node.address is None else RpcAddress.of(node.address),
             hp_node1=HostPort.of(node.name),
@@ -476,7 +476,7 @@ class ServerClient:
 def _results(
     replies: Sequence[Reply], connection: Connection, operation: str
 ) -> tuple[bool, list[Any]]:
-    """Return whether the server leads, and the results; an error of the server is raised."""
+    """Return whether the server leads, and the results; a server error is raised."""
     results: list[Any] = []
     for reply in replies:
         error = layer_error(reply) or _app_error(reply)

@@ -91,7 +91,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be used."""
+        """Whether it is usable."""
         return self._broken is None
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back.
+    """Reply to a request.
 
     Attributes:
         name: The call's code, with ``_ACK``.
@@ -132,7 +132,7 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def reply_length(start: bytes, max_bytes: int = MAX_BYTES) -> int:
-    """Return how many bytes a reply has, out of its first four.
+    """Return the length of a reply, from its first four bytes.
 
     Raises:
         WireError: Less than a reply can have, or more than ``max_bytes``.
@@ -181,7 +181,7 @@ def decode_reply(frame: bytes, *, max_bytes: int = MAX_BYTES, ends_at: float = m
 
 
 def _result(protocol: Any, kind: type[Struct] | None, *, field: int | None) -> Any:
-    """Read the one field of a message, then its stop; ``field`` ``None``: any number will do."""
+    """Read the one field of a message, then its stop; ``field`` ``None`` accepts any number."""
     wanted = TType.STRING if kind is None else TType.STRUCT
     _, found, number = protocol.readFieldBegin()
     if found != wanted or (field is not None and number != field):

@@ -289,7 +289,7 @@ class Call:
     Attributes:
         name: Its code.
         request: What it takes.
-        response: What it gives; ``None``: a bare text.
+        response: What it gives; ``None`` for a bare text.
         is_read: A repeated request does no harm.
     """
 

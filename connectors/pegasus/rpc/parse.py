@@ -309,7 +309,7 @@ def _gpids(by_table: Mapping[int, list[Gpid]] | None) -> frozenset[tuple[int, in
 
 
 def parse_command_answer(text: str) -> Any:
-    """Return what a remote command answered: parsed when it is JSON, else the text."""
+    """Return the answer of a remote command: parsed if it is JSON, else the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -33,7 +33,7 @@ class WireError(Exception):
 
 @dataclass
 class Budget:
-    """What bytes may become: an empty struct is one byte on the wire, and hundreds in memory.
+    """Memory budget of decoded bytes: an empty struct is one byte, but hundreds in memory.
 
     Attributes:
         left_bytes: What may still be taken.
@@ -201,7 +201,7 @@ class RpcAddress:
 
     @property
     def text(self) -> str | None:
-        """``1.2.3.4:34801``, ``None`` for no node."""
+        """``1.2.3.4:34801``, ``None`` if no node."""
         if self.value & 3 != _IPV4:
             return None
         return f"{ipaddress.IPv4Address(self.value >> 32)}:{(self.value >> 16) & 0xFFFF}"
@@ -235,7 +235,7 @@ class HostPort:
 
     @property
     def text(self) -> str | None:
-        """``db1:34801``, ``None`` for no node."""
+        """``db1:34801``, ``None`` if no node."""
         return f"{self.host}:{self.port}" if self.host else None
 
 
@@ -366,7 +366,7 @@ class _Source:
         return taken
 
     def left(self) -> int:
-        """Return how many are left."""
+        """Return the number of remaining bytes."""
         return len(self._content) - self._at
 
 
@@ -375,7 +375,7 @@ def reader(content: bytes, budget: Budget | None = None) -> tuple[Any, Callable[
 
     Args:
         content: The bytes.
-        budget: What they may become; ``None``: anything.
+        budget: What they may become; ``None`` for anything.
     """
     source = _Source(content)
     limits = {"string_length_limit": len(content), "container_length_limit": len(content)}

@@ -35,13 +35,13 @@ _MAX_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleState:
-    """What was seen of a bundle at one moment.
+    """Observed state of a bundle at one moment.
 
     Attributes:
         exists: It is one of its namespace's bundles.
         parts: Bundles that cover its range instead; empty when it exists or its namespace does not.
         holder: Broker id of the owner; ``None`` if it is unassigned.
-        token: Changes with every change of hands; ``None``: the cluster shows no such thing.
+        token: Changes with every change of hands; ``None`` if the cluster shows no such thing.
         is_destination_there: Whether the step's destination is a live broker; also when it has
             none.
         is_owner_there: Whether the step's owner still is a live broker.
@@ -75,7 +75,7 @@ class BundleReader(Protocol):
     """Looks at bundles of one cluster."""
 
     def look(self, step: BundleStep) -> BundleState:
-        """Return what is to be seen of a step's bundle.
+        """Return the state of a step's bundle.
 
         Raises:
             RemoteError: It cannot be seen.
@@ -84,7 +84,7 @@ class BundleReader(Protocol):
 
 
 class OwnersAnswer:
-    """Who owns a bundle, as the brokers themselves answer.
+    """Owner of a bundle, by the brokers' answers.
 
     Args:
         client: Sends the requests.
@@ -134,7 +134,7 @@ class OwnersAnswer:
         return None
 
     def still_serves(self, broker: str, bundle: str) -> bool:
-        """Return whether a broker answers that it owns the bundle and is not giving it up.
+        """Return whether a broker reports that it owns the bundle and keeps it.
 
         A broker that is closing a bundle still lists it, as one that is not active any more.
 
@@ -180,7 +180,7 @@ class ZnodeBundleReader:
     Args:
         session: Reads.
         addresses: Which broker an address belongs to.
-        owners: Reads them from the brokers; ``None``: from the ownership znodes.
+        owners: Reads them from the brokers; ``None`` to use the ownership znodes.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class ZnodeBundleReader:
         self._owns = owners
 
     def look(self, step: BundleStep) -> BundleState:
-        """Return what is to be seen of a step's bundle."""
+        """Return the state of a step's bundle."""
         namespace = namespace_of(step.bundle)
         destination = step.destination or step.owner
         owner, local, whole, target, source = self._session.read(
@@ -255,7 +255,7 @@ class AdminBundleReader:
         self._bases = bases
 
     def look(self, step: BundleStep) -> BundleState:
-        """Return what is to be seen of a step's bundle."""
+        """Return the state of a step's bundle."""
         namespace = namespace_of(step.bundle)
         live = msgspec.json.decode(self._body(f"{ADMIN}/brokers"), type=list[str])
         self._addresses.learn(live)
@@ -300,7 +300,7 @@ def _boundaries(namespace: str, *, local: Node | None, whole: Node | None) -> li
 
 
 def _covered(bundle: str, namespace: str, bounds: list[int] | None) -> tuple[bool, tuple[str, ...]]:
-    """Return whether it is a bundle, and which bundles cover its range when it is not."""
+    """Return whether it is a bundle, and else the bundles that cover its range."""
     lower, upper = _range(bundle)
     if bounds is None:
         return False, ()

@@ -22,7 +22,7 @@ from connectors.pulsar.admin.capture import ADMIN
 from connectors.pulsar.admin.client import AdminAnswer, AdminClient
 from connectors.pulsar.collect import PulsarCollector
 from connectors.transport.deadline import Pool, within
-from connectors.worker.limits import Limited
+from connectors.worker.limits import LimitedCluster
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
 from core.errors import (
@@ -53,7 +53,7 @@ _ANSWERS_OF_ALL: Final = 2
 """How many times as long as one answer a question may take, however many brokers are tried."""
 
 
-class PulsarCluster(Limited):
+class PulsarCluster(LimitedCluster):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
@@ -118,7 +118,7 @@ class PulsarCluster(Limited):
         )
 
     def reader(self, owners_answer: OwnersAnswer) -> BundleReader:
-        """Return what looks at bundles."""
+        """Return the reader of bundle states."""
         is_modular = self.load_manager() == "modular"  # the cluster's facts are known from here on
         if self._session is None:
             return AdminBundleReader(self._client, self._addresses, owners_answer, self._bases)
@@ -192,7 +192,7 @@ class PulsarCluster(Limited):
     # -- policies -------------------------------------------------------------------------------
 
     def policy(self, change: PolicyChange) -> str | None:
-        """Return a policy as it is now; ``None``: it is not set.
+        """Return the current policy, or ``None`` if not set.
 
         Raises:
             RemoteError: It cannot be read.
@@ -274,7 +274,7 @@ class PulsarCluster(Limited):
         self._send_to_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
-        """Return what sends the request to a broker, given its address."""
+        """Return the function that sends the request to a broker address."""
         request = setting_request(key, value)
         return partial(self._client.request, request.method, path=f"{ADMIN}/{request.path}")
 
@@ -284,7 +284,7 @@ class PulsarCluster(Limited):
         return self._addresses.brokers()
 
     def running(self, key: str, brokers: Collection[str]) -> Mapping[str, str | None]:
-        """Return what those brokers run; ``None``: one does not answer or has no such setting."""
+        """Return the brokers' running values, or ``None`` if one lacks it."""
         if not brokers:
             return {}
         with within(self._all_s), Pool(min(self._config.rest_fan_out, len(brokers))) as pool:
@@ -364,7 +364,7 @@ class PulsarCluster(Limited):
 
 
 def body_of(request: AdminRequest) -> bytes | None:
-    """Return the body of a request as it is sent."""
+    """Return the body of a request."""
     return None if request.body is None else request.body.encode()
 
 
@@ -374,7 +374,7 @@ AdminCall = Callable[[str, str, bytes | None], AdminAnswer]
 
 
 def read_policy(change: PolicyChange, call: AdminCall) -> str | None:
-    """Return a policy in its one form; ``None``: it is not set.
+    """Return a policy in its normalized form, or ``None`` if not set.
 
     Raises:
         RemoteError: It cannot be read.
@@ -412,7 +412,7 @@ def _read(kind: PolicyKind, path: str, call: AdminCall) -> str | None:
 
 
 def _unquoted(text: str) -> str:
-    """Return a name that is answered as JSON or as it is."""
+    """Return a name that is returned as JSON or as text."""
     try:
         return msgspec.json.decode(text, type=str)
     except (msgspec.DecodeError, RecursionError):

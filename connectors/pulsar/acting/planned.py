@@ -24,7 +24,7 @@ def describe_loaded(before: Observation) -> str:
 
 
 def lookup_hint(bundle: str) -> str:
-    """Return how an unassigned bundle with topics gets an owner: Trimtab only looks."""
+    """Return the hint to assign an unassigned bundle with topics: Trimtab is read-only here."""
     namespace, _, bounds = bundle.rpartition("/")
     return (
         "Check its clients. To assign it, look up one of its topics: `pulsar-admin topics list "
@@ -35,7 +35,7 @@ def lookup_hint(bundle: str) -> str:
 def not_as_planned(
     step: BundleStep, seen: Observation, state: BundleState | None, idle: str = ""
 ) -> Refusal | None:
-    """Return why a bundle is not where the plan found it; ``None``: it is.
+    """Return the reason a bundle left its planned owner, or ``None``.
 
     Args:
         step: What was planned.

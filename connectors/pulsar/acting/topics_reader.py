@@ -26,7 +26,7 @@ _TOPICS: Final = f"{ADMIN}/broker-stats/topics"
 
 
 class LoadedTopics(NamedTuple):
-    """What is loaded of a bundle; ``None``: unknown.
+    """Loaded topics of a bundle; ``None`` if unknown.
 
     Attributes:
         topics: Loaded topics.
@@ -45,11 +45,11 @@ class TopicsReader(Protocol):
     """Reads the topics of bundles."""
 
     def loaded(self, bundle: str, owner: str) -> LoadedTopics:
-        """Return what its owner has loaded of a bundle."""
+        """Return the topics that its owner has loaded."""
         ...
 
     def has_topics(self, bundle: str) -> bool | None:
-        """Return whether a topic of the bundle exists, loaded or not; ``None``: unknown."""
+        """Return whether a topic of the bundle exists, or ``None`` if unknown."""
         ...
 
 
@@ -76,7 +76,7 @@ class RestTopicsReader:
         self._body = body
 
     def loaded(self, bundle: str, owner: str) -> LoadedTopics:
-        """Return what its owner has loaded of a bundle."""
+        """Return the topics that its owner has loaded."""
         url = self._addresses.find(owner)
         try:
             if url is not None:
@@ -99,7 +99,7 @@ class RestTopicsReader:
         return LoadedTopics(table.num_rows, clients)
 
     def has_topics(self, bundle: str) -> bool | None:
-        """Return whether a persistent topic of the bundle exists; ``None``: unknown."""
+        """Return whether a persistent topic of the bundle exists, or ``None`` if unknown."""
         path = f"{ADMIN}/persistent{quoted(*namespace_of(bundle).split('/'))}"
         try:
             body = self._body(f"{path}?bundle={bundle.rpartition('/')[2]}")
@@ -114,7 +114,7 @@ _CLIENTS: Final = ("producer_count", "consumer_count")
 
 
 def _reported(snapshot: PulsarSnapshot, bundle: str) -> LoadedTopics:
-    """Return what the load reports of a snapshot have about a bundle."""
+    """Return a bundle's entry in the load reports of a snapshot."""
     table = snapshot.bundles
     row = pc.index(table["bundle"], bundle).as_py()
     if row < 0:

@@ -17,10 +17,10 @@ from core.pulsar.steps.policy import NOT_THERE, SetPolicy
 
 
 class PolicyPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     def policy(self, change: PolicyChange) -> str | None:
-        """Return a policy as it is now; ``None``: it is not set."""
+        """Return the current policy, or ``None`` if not set."""
         ...
 
     def send_to_any(self, request: AdminRequest) -> None:
@@ -52,7 +52,7 @@ class PolicyAction:
         return Observation(exists=True, value=self._cluster.policy(self._step.policy_change))
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why it may not be changed as planned."""
+        """Return the reason it cannot be changed as planned."""
         return self._rule.check(seen.value)
 
     def send(self) -> None:
@@ -60,7 +60,7 @@ class PolicyAction:
         self._cluster.send_to_any(self._step.request())
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return that it is as wanted, ``None`` while it is not."""
+        """Return the success, or ``None`` while it is not as requested."""
         step = self._step
         if not self._rule.is_same(now.value, step.value):
             return None

@@ -23,7 +23,7 @@ _MAX_NAMED: Final = 4
 
 
 class SettingPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     def dynamic_setting(self, key: str) -> str | None:
         """Return the dynamic value of a setting, ``None`` when it has none."""
@@ -38,7 +38,7 @@ class SettingPort(Protocol):
         ...
 
     def running(self, key: str, brokers: Collection[str]) -> Mapping[str, str | None]:
-        """Return what those brokers run; ``None``: one does not answer."""
+        """Return the brokers' running values, or ``None`` if one does not answer."""
         ...
 
 
@@ -81,7 +81,7 @@ class SettingAction:
         return Observation(exists=True, value=value, detail=self._describe_behind())
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the setting may not be changed as planned."""
+        """Return the reason the setting cannot be changed as planned."""
         return self._rule.check(seen.value)
 
     def send(self) -> None:
@@ -89,7 +89,7 @@ class SettingAction:
         self._cluster.send_to_any(self._step.request())
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return that it is set, ``None`` while it is not or some broker is behind."""
+        """Return the success, or ``None`` while it is not set or a broker is behind."""
         if not self._is_wanted(now.value) or self._behind:
             return None
         return self._set(before, now)

@@ -35,14 +35,14 @@ was over before the first look leaves no trace of itself."""
 
 
 class SplitPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     def owners(self) -> OwnersAnswer:
         """Return the reader of what brokers own."""
         ...
 
     def reader(self, owners: OwnersAnswer) -> BundleReader:
-        """Return what looks at bundles."""
+        """Return the reader of bundle states."""
         ...
 
     def topics(self) -> TopicsReader:
@@ -128,7 +128,7 @@ class SplitAction:
         return Observation(exists=False, detail=detail)
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the bundle may not be split as planned."""
+        """Return the reason the bundle cannot be split as planned."""
         idle = "A split would first assign it to an arbitrary broker."
         return not_as_planned(self._step, seen, self._seen, idle)
 
@@ -164,7 +164,7 @@ class SplitAction:
         return self._unassigned(before, now, unserved) if unserved else self._split(now)
 
     def _is_idle(self, part: str, before: Observation) -> bool:
-        """Return whether nothing asks for an unassigned part; a loaded topic would assign it."""
+        """Return whether an unassigned part is unused; a loaded topic would assign it."""
         return before.topics == 0 or self._topics.has_topics(part) is False
 
     def _follow(self, before: Observation) -> None:

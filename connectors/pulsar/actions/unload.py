@@ -37,14 +37,14 @@ Serves = Callable[[str, str], bool]
 
 
 class UnloadPort(Protocol):
-    """What it needs of the cluster."""
+    """Its cluster interface."""
 
     def owners(self) -> OwnersAnswer:
         """Return the reader of what brokers own."""
         ...
 
     def reader(self, owners: OwnersAnswer) -> BundleReader:
-        """Return what looks at bundles."""
+        """Return the reader of bundle states."""
         ...
 
     def topics(self) -> TopicsReader:
@@ -135,7 +135,7 @@ class UnloadAction:
         )
 
     def check_precondition(self, seen: Observation) -> Refusal | None:
-        """Return why the bundle may not be unloaded as planned."""
+        """Return the reason the bundle cannot be unloaded as planned."""
         refusal = not_as_planned(self._step, seen, self._seen, "Nothing to unload.")
         if refusal is not None or seen.holder is None:
             return refusal
@@ -159,7 +159,7 @@ class UnloadAction:
         return None if step.destination is None else self._not_there(step.destination)
 
     def _not_there(self, destination: str) -> Refusal | None:
-        """Return that a registered destination gives no answer: the bundle would be lost on it."""
+        """Return the refusal of a registered destination that does not answer."""
         try:
             self._serves(destination, self._step.bundle)
         except (UnreachableError, RemoteTimeoutError) as exc:
@@ -180,7 +180,7 @@ class UnloadAction:
         self._is_answered = True
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
-        """Return where the bundle landed, ``None`` while it has not."""
+        """Return the new owner's result, or ``None`` while there is none."""
         if not now.exists:
             return self._split_meanwhile(now)
         if now.holder is None:
@@ -216,7 +216,7 @@ class UnloadAction:
         return self._unknown(now, f"{holder} is still unloading it.")
 
     def _is_served(self, now: Observation) -> bool:
-        """Return whether the new owner answers that it serves the bundle.
+        """Return whether the new owner reports that it serves the bundle.
 
         Ownership in ZooKeeper outlives its broker until the session ends. A broker that refuses
         the question lives, and of one that cannot be asked only ownership is known; where there is
@@ -308,7 +308,7 @@ class UnloadAction:
         )
 
     def _is_idle(self, before: Observation) -> bool:
-        """Return whether nothing asks for an unassigned bundle; a loaded topic would assign it."""
+        """Return whether an unassigned bundle is unused; a loaded topic would assign it."""
         if before.topics is not None:
             return before.topics == 0
         return self._topics.has_topics(self._step.bundle) is False

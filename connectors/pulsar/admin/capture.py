@@ -51,7 +51,7 @@ _NO_SUCH_OPERATION: Final = "UnsupportedOperation"
 
 @dataclass(slots=True)
 class RestFacts:
-    """What the brokers answered.
+    """Answers of the brokers.
 
     Attributes:
         runtime: Broker id -> running settings, those of the catalogue and who the broker is.
@@ -62,7 +62,7 @@ class RestFacts:
     silent: dict[str, RemoteError] = field(default_factory=dict)
 
     def is_late(self, broker: str) -> bool:
-        """Return whether a broker did not answer in time: it is not asked again in this capture."""
+        """Return whether a broker timed out: it is not queried again in this capture."""
         return _is_late(self.silent.get(broker))
 
     def setting(self, key: str) -> str | None:
@@ -417,7 +417,7 @@ class RestCapture:
             )
 
     def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
-        """Return what the lists at these paths hold together."""
+        """Return the combined lists at these paths."""
         answers, silent = self.request_each(
             paths, lambda path: self._client.get(base, f"{ADMIN}{path}", list[str])
         )

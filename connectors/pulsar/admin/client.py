@@ -75,7 +75,7 @@ class AdminAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the other end wants to be spoken to.
+    """HTTP dialect of a server.
 
     Attributes:
         content_type: Of the bodies that are sent.
@@ -187,7 +187,7 @@ class AdminClient:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             kind: What the answer is decoded as.
-            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
+            max_bytes: Largest answer; ``None`` for ``read_limits.answer_mib``.
         Raises:
             RemoteError: Anything else than a JSON answer of that kind.
         """
@@ -220,7 +220,7 @@ class AdminClient:
             base_url: ``http(s)://host:port`` of a broker.
             path: From the root, quoted (see :func:`quoted`).
             body: Of the request.
-            max_bytes: Largest answer; ``None``: ``read_limits.answer_mib``.
+            max_bytes: Largest answer; ``None`` for ``read_limits.answer_mib``.
         Raises:
             RemoteError: No success; ``outcome`` is whether it may have happened.
         """
@@ -332,7 +332,7 @@ class AdminClient:
         return target
 
     def _redirect_fault(self, url: str, status: int, target: str | None, operation: str) -> str:
-        """Return why a redirect is not followed; empty when it is."""
+        """Return the reason a redirect is not followed, or ""."""
         if status not in (307, 308) or target is None:
             return f"returned {status} to {operation}; check for a login page in between."
         origin = origin_of(target)

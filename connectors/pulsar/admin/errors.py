@@ -173,7 +173,7 @@ def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
 
 
 def _untrusted(exc: Exception, endpoint: str, operation: str) -> UntrustedError:
-    """Return which end of a TLS connection does not trust the other, and which key corrects it."""
+    """Return the TLS end that does not trust the other, and the setting that fixes it."""
     said = str(exc).lower()
     what, hint = next((what, hint) for sign, what, hint in _TLS if sign in said)
     return UntrustedError(
@@ -237,7 +237,7 @@ def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], O
 
 
 def is_dropped(exc: BaseException | None) -> bool:
-    """Return whether an exception says that the connection was closed before any answer."""
+    """Return whether an exception means that the connection closed before any answer."""
     cause = _innermost(exc) if isinstance(exc, http.ConnectionError) else None
     if not isinstance(cause, wire.ProtocolError):
         return False

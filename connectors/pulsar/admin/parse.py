@@ -39,7 +39,7 @@ def topics_table(answer: BrokerTopics, bundle: str | None) -> pa.Table:
 
     Args:
         answer: What one broker answered about the topics it serves.
-        bundle: Only the topics of this bundle; ``None``: all of them.
+        bundle: Only the topics of this bundle; ``None`` for all of them.
     """
     rows: list[dict[str, Any]] = []
     for namespace, ranges in answer.items():
@@ -94,7 +94,7 @@ def group_names(raw: bytes | None, place: str, problems: ProblemLog) -> list[str
     """Return the names of the resource groups; brokers that know none have no such list.
 
     Args:
-        raw: The answer, ``None``: there was none.
+        raw: The answer, ``None`` if there was none.
         place: Where it was read.
         problems: Filled here.
     """

@@ -153,7 +153,7 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True, kw_only=True)
 class ObserverStatus:
-    """How the observer of a cluster's leader is doing. Times are seconds since the epoch.
+    """Status of a cluster's leader observer. Times are seconds since the epoch.
 
     Attributes:
         state: ``waiting`` for the first snapshot, ``starting`` (reads what is there),
@@ -209,13 +209,13 @@ class RoundJudge:
         self._expected_s = round_at_s
 
     def is_due(self, lead_s: float, round_at_s: float, now_s: float) -> bool:
-        """Return whether the prediction of a lead time is to be made now."""
+        """Return whether the prediction of a lead time is due now."""
         return lead_s not in self._made and round_at_s - lead_s <= now_s
 
     def made(
         self, lead_s: float, prediction: RoundPrediction | None, drawn: RoundPrediction | None
     ) -> None:
-        """Note a prediction of the next round; ``None``: it is too late for that lead time.
+        """Note a prediction of the next round; ``None`` if it is too late for that lead time.
 
         Args:
             lead_s: One of :data:`LEADS_S`.
@@ -258,7 +258,7 @@ class RoundJudge:
         return judged
 
     def _moved(self, at_s: float) -> tuple[list[str], float, float]:
-        """Return what was given up in a round, when the last was, and until when more may come."""
+        """Return a round's unloads, the time of the last one, and until when more may come."""
         moved: list[str] = []
         quiet_s = min(_QUIET_S, _PART * self.interval_s)
         end_s, until_s = at_s, at_s + min(_FIRST_S, _PART * self.interval_s)
@@ -377,7 +377,7 @@ class LeaderObserver:
                 self._failed({"code": "invariant", "message": sentence, "hint": ""}, sentence)
 
     def _unsupported_reason(self) -> str:
-        """Return why this cluster's leader cannot be followed, a sentence; empty: it can."""
+        """Return the reason the leader cannot be observed, or ""."""
         if self._is_modular:
             return ""
         try:
@@ -692,7 +692,7 @@ class LeaderObserver:
 
 
 def _late_words(at_s: float, lead_s: float, done_s: float, lag_s: float) -> tuple[str, ...]:
-    """Return that a prediction came late, or from events of a while ago; sentences."""
+    """Return the notes on a late prediction or old events; sentences."""
     late_s, left_s = done_s - (at_s - lead_s), max(at_s - done_s, 0.0)
     late = f"Computed {late_s:.0f} s late: {left_s:.0f} s before the round, not {lead_s:g} s."
     lags = f"The collector lags: events of the last {lag_s:.0f} s are unknown."
@@ -700,7 +700,7 @@ def _late_words(at_s: float, lead_s: float, done_s: float, lag_s: float) -> tupl
 
 
 def forecast_path(folder: Path, cluster: str) -> Path:
-    """Return where the forecast of a cluster's leader is."""
+    """Return the forecast file of a cluster's leader."""
     return folder / f"{cluster}.forecast.json"
 
 

@@ -193,7 +193,7 @@ class LeaderRecording:
 
         Args:
             stop: Set it to end.
-            for_s: Ends it after this time, seconds; ``None``: only ``stop`` does.
+            for_s: Ends it after this time, seconds; ``None`` if only ``stop`` ends it.
 
         Raises:
             InputError: The file exists, or cannot be written.

@@ -36,7 +36,7 @@ from connectors.zookeeper.multi_read import (
     GET_DATA,
     NO_NODE,
     Answer,
-    Read,
+    ReadOperation,
     request_of,
 )
 from core.pulsar.leader.events import ZnodeEvent
@@ -66,7 +66,7 @@ class Tree:
         watch: ``all``: lists of children and the data of the lowest level. ``folders``: lists of
             children; for znodes that are created and deleted only: all of a folder are read again
             when one came or went. ``none``: read once, to begin with.
-        keep: Returns which children of a folder are followed; ``None``: all.
+        keep: Returns which children of a folder are followed; ``None`` for all.
     """
 
     path: str
@@ -75,7 +75,7 @@ class Tree:
     keep: Callable[[str, Iterable[str]], Iterable[str]] | None = None
 
     def level(self, path: str) -> int | None:
-        """Return how far below the tree's root a path is, ``None`` when it is not in the tree."""
+        """Return the depth of a path below the tree's root, or ``None`` if outside."""
         if path == self.path:
             return 0
         if not path.startswith(f"{self.path}/"):
@@ -85,7 +85,7 @@ class Tree:
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """What was last seen of a znode."""
+    """Last state of a znode."""
 
     created_id: int
     changed_id: int
@@ -115,7 +115,7 @@ class _Sweep:
         self.found.append((zxid, len(self.found), event))
 
     def events(self) -> list[ZnodeEvent]:
-        """Return what was found, in order; it is not held here any more."""
+        """Return the pending events in order, and clear them."""
         found, self.found = self.found, []
         found.sort(key=lambda each: each[:2])
         return [event for _, _, event in found]
@@ -204,7 +204,7 @@ class ZnodeWatcher:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session is alive right now."""
+        """Whether the session is connected."""
         return bool(self._client.connected)
 
     def _forget(self) -> None:
@@ -253,7 +253,7 @@ class ZnodeWatcher:
         return states, paths, until_s
 
     def _all_notified(self) -> float | None:
-        """Wait until every change so far has notified; return as of when, ``None``: unknown.
+        """Wait until every change so far has notified; return as of when, ``None`` if unknown.
 
         ZooKeeper sends the notifications of a session before the reply to a later read, and kazoo
         calls watches one after the other: what is put behind them now is called when all were.
@@ -373,7 +373,7 @@ class ZnodeWatcher:
         client, timeout_s = self._client, self._timeouts.zookeeper_s
         if self._has_multi_read:
             result = client.handler.async_result()
-            reads = [Read(GET_DATA, path) for path in paths]
+            reads = [ReadOperation(GET_DATA, path) for path in paths]
             client._call(request_of(reads, client.chroot), result)  # noqa: SLF001  # kazoo's way to send a request type
             try:
                 return list(result.get(timeout=timeout_s))

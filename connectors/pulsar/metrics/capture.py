@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.config.model import ClusterConfig
-from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.measures import OF_BROKERS, WRITES
 from connectors.pulsar.metrics.scrape import Scraper
 from connectors.pulsar.metrics.server import PrometheusServer
@@ -39,7 +39,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a capture gets.
+    """Metrics of a capture.
 
     Attributes:
         tables: ``broker_metrics`` and ``bundle_metrics``, where they have rows.
@@ -76,7 +76,7 @@ class MetricsReader:
             urls: Broker id -> web address, of those that may be contacted.
             problems: Gets what did not work.
         """
-        found: Found | None = None
+        found: MetricValues | None = None
         if self._server is not None and brokers:
             found = self._server.read(brokers, problems)
         elif self._scraper is not None and urls:
@@ -96,7 +96,7 @@ class MetricsReader:
                 reader.close()
 
 
-def _lacks(found: Found) -> list[str]:
+def _lacks(found: MetricValues) -> list[str]:
     rates = {measure.name for group in OF_BROKERS.values() for measure in group}
     wanted = [
         measure.series[0].metric
@@ -112,7 +112,7 @@ def _lacks(found: Found) -> list[str]:
     return [f"Metrics that no broker exposes with a value: {', '.join(names[:6])}{more}."]
 
 
-def metric_tables(found: Found, now_ms: int) -> dict[str, pa.Table]:
+def metric_tables(found: MetricValues, now_ms: int) -> dict[str, pa.Table]:
     """Return the tables of brokers and bundles; none where nothing was found.
 
     Args:
@@ -138,7 +138,7 @@ def metric_tables(found: Found, now_ms: int) -> dict[str, pa.Table]:
     return tables
 
 
-def _row(found: Found, broker: str, now_ms: int) -> Row:
+def _row(found: MetricValues, broker: str, now_ms: int) -> Row:
     values = found.brokers[broker]
     row: Row = {
         "broker": broker,

@@ -63,7 +63,7 @@ def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) 
 
 
 def reason(body: bytes) -> str:
-    """Return what the server says is wrong; else what its proxy does."""
+    """Return the server's error message, else its proxy's."""
     try:
         text = msgspec.json.decode(body, type=Refusal).error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -15,8 +15,8 @@ Source = Literal["prometheus", "scrape"]
 
 
 @dataclass(slots=True)
-class Found:
-    """Measures of brokers and bundles; what is not finite is excluded: it is unknown.
+class MetricValues:
+    """Measures of brokers and bundles; non-finite values are excluded as unknown.
 
     Attributes:
         source: Where they were read.
@@ -47,7 +47,7 @@ class Found:
 
 
 class BrokerNames:
-    """Which broker a label's value means.
+    """Brokers by label value.
 
     A value is a broker's id (``host:webPort``), or its host, or the first part of its host's name
     (the pod of a stateful set): each only where it is one broker's alone.

@@ -22,7 +22,7 @@ from connectors.pulsar.admin.capture import RestCapture
 from connectors.pulsar.admin.client import AdminClient
 from connectors.pulsar.admin.errors import reason_of
 from connectors.pulsar.metrics.errors import hinted
-from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.measures import (
     OF_BROKERS,
     OF_BUNDLES,
@@ -52,8 +52,8 @@ _IS_EXPOSITION: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
-    """What one broker exposed at one moment.
+class BrokerScrape:
+    """Metrics of one broker at one moment.
 
     Attributes:
         at_s: Seconds since the epoch.
@@ -68,7 +68,7 @@ class Exposed:
     skipped: int = 0
 
 
-def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
+def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> BrokerScrape:
     """Read what a broker exposes.
 
     Args:
@@ -94,7 +94,7 @@ def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
         for sample in _samples(measure.series[0], lines):
             if name := sample.labels.get("bundle"):
                 bundles.setdefault(name, {})[measure.name] = sample.value
-    return Exposed(at_s, values, bundles, spared + more)
+    return BrokerScrape(at_s, values, bundles, spared + more)
 
 
 def _wanted(body: bytes) -> dict[str, list[bytes]]:
@@ -155,13 +155,13 @@ class Scraper:
         self._source = source
         self._client = AdminClient(config)
         self._rest = RestCapture(config, self._client)
-        self._before: dict[str, Exposed] = {}
+        self._before: dict[str, BrokerScrape] = {}
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def read(self, urls: Mapping[str, str], problems: ProblemLog) -> Found:
+    def read(self, urls: Mapping[str, str], problems: ProblemLog) -> MetricValues:
         """Read every broker; twice where it was not read before.
 
         Args:
@@ -178,7 +178,7 @@ class Scraper:
         again = {name: url for name, url in urls.items() if name in before}
         now = {**first, **self._request_all(again, problems)}
         self._before = now
-        found = Found("scrape")
+        found = MetricValues("scrape")
         for name, one in now.items():
             note_exposed(found, name, before.get(name), one)
         if skipped := sum(one.skipped for one in now.values()):
@@ -191,7 +191,7 @@ class Scraper:
             )
         return found
 
-    def _first(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
+    def _first(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, BrokerScrape]:
         """Read brokers that were not read before, in half of the time: they are read once more."""
         self._rest.begin(monotonic() + self._source.timeout_s / 2)
         first = self._request_all(urls, problems) if urls else {}
@@ -199,7 +199,9 @@ class Scraper:
             pause(self._source.sample_s)
         return first
 
-    def _request_all(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
+    def _request_all(
+        self, urls: Mapping[str, str], problems: ProblemLog
+    ) -> dict[str, BrokerScrape]:
         answers, silent = self._rest.request_each(urls, lambda name: self._one(urls[name]))
         for name, error in silent.items():
             problems.add(
@@ -211,7 +213,7 @@ class Scraper:
             )
         return answers
 
-    def _one(self, url: str) -> Exposed:
+    def _one(self, url: str) -> BrokerScrape:
         body = self._client.request("GET", url, PATH, max_bytes=self._client.limits.bulk_bytes).body
         try:
             return exposed(body, time(), has_bundles=self._source.has_bundles)
@@ -225,7 +227,9 @@ class Scraper:
             ) from exc
 
 
-def note_exposed(found: Found, broker: str, before: Exposed | None, now: Exposed) -> None:
+def note_exposed(
+    found: MetricValues, broker: str, before: BrokerScrape | None, now: BrokerScrape
+) -> None:
     """Note what a broker exposes; counters become rates where there is a reading before."""
     rates = dict(_rates(before, now))
     counters = {measure.name for measure in _MEASURES if measure.kind == "counter"}
@@ -241,7 +245,7 @@ def note_exposed(found: Found, broker: str, before: Exposed | None, now: Exposed
             found.note_bundle(bundle, broker, name, value)
 
 
-def _rates(before: Exposed | None, now: Exposed) -> Iterable[tuple[str, float]]:
+def _rates(before: BrokerScrape | None, now: BrokerScrape) -> Iterable[tuple[str, float]]:
     """Yield the increase a second of each counter; one that fell was reset with its process."""
     if before is None or now.at_s <= before.at_s:
         return

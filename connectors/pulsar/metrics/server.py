@@ -13,7 +13,7 @@ from connectors.config.metrics import Prometheus
 from connectors.config.model import ClusterConfig, Timeouts
 from connectors.pulsar.admin.client import AdminClient, Dialect
 from connectors.pulsar.metrics.errors import HINTS, error_of_answer, hinted
-from connectors.pulsar.metrics.found import BrokerNames, Found, found_by_broker
+from connectors.pulsar.metrics.found import BrokerNames, MetricValues, found_by_broker
 from connectors.pulsar.metrics.measures import (
     IS_PULSAR,
     MAX_BUNDLES,
@@ -95,14 +95,14 @@ class PrometheusServer:
         """Close the connections."""
         self._client.close()
 
-    def read(self, brokers: Iterable[str], problems: ProblemLog) -> Found:
+    def read(self, brokers: Iterable[str], problems: ProblemLog) -> MetricValues:
         """Query every measure of these brokers.
 
         Args:
             brokers: Their ids.
             problems: Gets what did not work; nothing is raised for it.
         """
-        found = Found("prometheus")
+        found = MetricValues("prometheus")
         self._client.end_by(monotonic() + self._source.timeout_s)
         self._warnings.clear()
         try:
@@ -161,7 +161,7 @@ class PrometheusServer:
         )
 
     def series_of_brokers(self) -> int:
-        """Return how many Pulsar brokers the server knows under the configured labels.
+        """Return the number of Pulsar brokers that the server has under the configured labels.
 
         Raises:
             RemoteError: It could not be reached.
@@ -204,7 +204,9 @@ class PrometheusServer:
             )
         return found_by_broker(values - {""}, BrokerNames(brokers), self.place, problems)
 
-    def _read_bundles(self, found: Found, known: dict[str, str], problems: ProblemLog) -> None:
+    def _read_bundles(
+        self, found: MetricValues, known: dict[str, str], problems: ProblemLog
+    ) -> None:
         source = self._source
         counted = self.vector(count(OF_BUNDLES[0].series[0].metric, (), source.labels))
         size = int(counted[0].number) if counted else 0

@@ -10,6 +10,6 @@ A further form: its test in ``kinds``, its case in ``gather``, and a file in
 ``tests/unit/test_outputs.py``.
 """
 
-from connectors.pulsar.outputs.build import Imported, import_outputs
+from connectors.pulsar.outputs.build import ImportResult, import_outputs
 
-__all__ = ["Imported", "import_outputs"]
+__all__ = ["ImportResult", "import_outputs"]

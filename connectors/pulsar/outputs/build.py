@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from connectors.pulsar.admin.parse import BrokerTopics, stub_report, topics_table
 from connectors.pulsar.collect import settings_table
 from connectors.pulsar.metrics.capture import metric_tables
-from connectors.pulsar.metrics.found import Found
+from connectors.pulsar.metrics.found import MetricValues
 from connectors.pulsar.metrics.scrape import exposed, note_exposed
-from connectors.pulsar.outputs.gather import Gathered, GivenFile, TakenFile, gather
+from connectors.pulsar.outputs.gather import ClusterReadings, GivenFile, TakenFile, gather
 from connectors.pulsar.outputs.kinds import FORMS, Kind, parts_of
 from core.errors import InputError
 from core.pulsar.snapshot.input_files import read_input
 from core.pulsar.snapshot.znodes import assemble
-from core.pulsar.snapshot.znodes.assemble import Assembled, decode_dynamic
+from core.pulsar.snapshot.znodes.assemble import SnapshotTables, decode_dynamic
 from core.pulsar.snapshot.znodes.brokers import decode_registry, version_of
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
@@ -59,7 +59,7 @@ _LACKS: Final[tuple[tuple[frozenset[Kind], str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """A snapshot of files.
 
     Attributes:
@@ -71,7 +71,7 @@ class Imported:
     files: tuple[TakenFile, ...]
 
 
-def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Imported:
+def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> ImportResult:
     """Make one snapshot out of several files.
 
     Args:
@@ -119,7 +119,7 @@ def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Import
         problems=problems.named(),
         unavailable=(*assembled.unavailable, *_lacking(made)),
     )
-    return Imported(PulsarSnapshot.build(manifest, tables), tuple(made.files))
+    return ImportResult(PulsarSnapshot.build(manifest, tables), tuple(made.files))
 
 
 def _given(path: Path) -> GivenFile:
@@ -127,8 +127,8 @@ def _given(path: Path) -> GivenFile:
     return GivenFile(path, body, parts_of(body, str(path)))
 
 
-def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
-    found = Found("scrape")
+def _metrics(made: ClusterReadings, now: datetime, problems: ProblemLog) -> MetricValues:
+    found = MetricValues("scrape")
     for broker, body in made.metrics.items():
         try:
             one = exposed(body, now.timestamp())
@@ -150,7 +150,7 @@ def _metrics(made: Gathered, now: datetime, problems: ProblemLog) -> Found:
     return found
 
 
-def _topics(made: Gathered) -> Iterable[pa.Table]:
+def _topics(made: ClusterReadings) -> Iterable[pa.Table]:
     for answer in made.topics:
         try:
             decoded = msgspec.json.decode(msgspec.json.encode(answer), type=BrokerTopics)
@@ -168,7 +168,7 @@ def _moment(brokers: pa.Table, newest_at: int, now: datetime) -> datetime:
 
 
 def _manifests(
-    assembled: Assembled, tables: dict[str, pa.Table], *, is_dump: bool
+    assembled: SnapshotTables, tables: dict[str, pa.Table], *, is_dump: bool
 ) -> dict[str, TableManifest]:
     return {
         name: TableManifest(
@@ -181,5 +181,5 @@ def _manifests(
     }
 
 
-def _lacking(made: Gathered) -> list[str]:
+def _lacking(made: ClusterReadings) -> list[str]:
     return [sentence for kinds, sentence in _LACKS if not kinds & made.kinds]

@@ -41,7 +41,7 @@ class GivenFile:
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """What was taken out of a file.
+    """Data taken from a file.
 
     Attributes:
         path: The file.
@@ -55,7 +55,7 @@ class TakenFile:
 
 
 @dataclass(slots=True)
-class Gathered:
+class ClusterReadings:
     """Readings of one cluster.
 
     Attributes:
@@ -81,7 +81,7 @@ class Gathered:
     whose: dict[int, str] = field(default_factory=dict)
 
 
-def gather(files: Iterable[GivenFile], problems: ProblemLog) -> Gathered:
+def gather(files: Iterable[GivenFile], problems: ProblemLog) -> ClusterReadings:
     """Sort the parts of all files into the readings of one cluster.
 
     Files that name their broker or namespace come first; the others are distinguished by
@@ -90,7 +90,7 @@ def gather(files: Iterable[GivenFile], problems: ProblemLog) -> Gathered:
     Raises:
         InputError: A file does not show which broker or namespace it is about.
     """
-    made = Gathered()
+    made = ClusterReadings()
     pairs = [(file, part) for file in files for part in file.parts]
     made.kinds = {part.kind for _, part in pairs}
     if "dump" not in made.kinds:
@@ -108,7 +108,7 @@ def gather(files: Iterable[GivenFile], problems: ProblemLog) -> Gathered:
     return made
 
 
-def _take_named(made: Gathered, file: GivenFile, part: Part, problems: ProblemLog) -> None:
+def _take_named(made: ClusterReadings, file: GivenFile, part: Part, problems: ProblemLog) -> None:
     """Take what names its brokers and namespaces itself."""
     readings, value = made.readings, part.value
     match part.kind:
@@ -157,7 +157,7 @@ def _reported_by(report: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _take_of_broker(made: Gathered, file: GivenFile, part: Part) -> None:
+def _take_of_broker(made: ClusterReadings, file: GivenFile, part: Part) -> None:
     if part.kind == "runtime":
         broker = _broker_of(made, file) or _own_id(part.value)
         if broker is None:
@@ -188,7 +188,7 @@ def _own_id(running: Mapping[str, str]) -> str | None:
     return f"{host}:{port[1]}" if host and host != "null" and port else None
 
 
-def _take_of_namespace(made: Gathered, file: GivenFile, part: Part) -> None:
+def _take_of_namespace(made: ClusterReadings, file: GivenFile, part: Part) -> None:
     if part.kind not in ("bundles", "policies"):
         return
     namespace = _namespace_of(made, file)
@@ -212,7 +212,7 @@ def _nameless(file: GivenFile, kind: Kind, what: str, example: str) -> InputErro
     )
 
 
-def _broker_of(made: Gathered, file: GivenFile) -> str | None:
+def _broker_of(made: ClusterReadings, file: GivenFile) -> str | None:
     """Return the broker that the name of a file names: its id, its host, or its pod."""
     ids = list(made.readings.brokers)
     for form in (_whole, _host, _pod):
@@ -234,7 +234,7 @@ def _pod(broker: str) -> str:
     return _host(broker).partition(".")[0]
 
 
-def _namespace_of(made: Gathered, file: GivenFile) -> str | None:
+def _namespace_of(made: ClusterReadings, file: GivenFile) -> str | None:
     known = {name.rpartition("/")[0] for name in _seen_bundles(made)}
     known |= made.namespaces | {name for name in made.readings.policies if name.count("/") == 1}
     spaces = sorted(name for name in known if not is_broker_bound(name))
@@ -245,7 +245,7 @@ def _namespace_of(made: Gathered, file: GivenFile) -> str | None:
     return spaces[0] if len(spaces) == 1 else None
 
 
-def _seen_bundles(made: Gathered) -> set[str]:
+def _seen_bundles(made: ClusterReadings) -> set[str]:
     seen: set[str] = set(made.readings.owners) | set(made.readings.bundle_data)
     for raw in made.readings.brokers.values():
         if raw:
@@ -276,13 +276,13 @@ def _named_in(path: Path, names: Mapping[tuple[str, ...], str]) -> str | None:
     return longest[0] if len(longest) == 1 else None
 
 
-def _taken(file: GivenFile, made: Gathered) -> TakenFile:
+def _taken(file: GivenFile, made: ClusterReadings) -> TakenFile:
     part = file.parts[0]
     kind = LABELS.get(part.kind, "not used: no snapshot data")
     return TakenFile(file.path, kind, _about(file, part, made))
 
 
-def _about(file: GivenFile, part: Part, made: Gathered) -> str:
+def _about(file: GivenFile, part: Part, made: ClusterReadings) -> str:
     if part.kind == "load_report":
         names = [_reported_by(one.value) or file.path.stem for one in file.parts]
         bundles = sum(len(one.value.get("lastStats") or ()) for one in file.parts)

@@ -90,7 +90,7 @@ class Part:
 
 
 def parts_of(body: bytes, name: str) -> list[Part]:
-    """Return what a file holds.
+    """Return the parts of a file.
 
     Args:
         body: Its content.
@@ -232,7 +232,7 @@ def _of_items(items: list[str]) -> Part | None:
 
 
 def _of_lines(lines: list[str]) -> Part | None:
-    """Return what the lines of a list or of a map are."""
+    """Return the lines of a list or of a map."""
     bare = [line.strip('"') for line in lines]
     pairs = [_PAIR.match(line) for line in bare]
     if not bare or not all(pairs):

@@ -46,7 +46,7 @@ def service_addresses(config: ClusterConfig, registry: Registry) -> dict[str, st
 
 
 def _may_connect(url: str, named: CredentialHosts | None) -> bool:
-    """Return whether a service URL is connected to, with credentials where there are some."""
+    """Return whether a service URL may be contacted, with credentials where configured."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -64,7 +64,7 @@ def read_load_topics(
     deadline: float,
     problems: ProblemLog,
 ) -> LoadTopics:
-    """Return what brokers publish; whatever goes wrong becomes a problem.
+    """Return the brokers' published load; any failure becomes a problem.
 
     Args:
         reader: Of the cluster.

@@ -275,7 +275,7 @@ class LoadTopicReader:
             yield redacted_text(message.partition_key()), redacted(message.data())
 
     def _arrived(self, topic: str) -> Iterator[Any]:
-        """Yield what is queued right now."""
+        """Yield the queued items."""
         timeout = self._load().Timeout
         for _ in range(_MAX_AT_ONCE):
             try:
@@ -349,7 +349,7 @@ def _package() -> Any:
 
 
 def _authentication(package: Any, config: ClusterConfig) -> Any:
-    """Return the package's form of the configured credential; ``None``: there is none."""
+    """Return the package's form of the configured credential; ``None`` if there is none."""
     auth, tls = config.auth, config.tls
     if auth.has_token:
         return package.AuthenticationToken(auth.read_token())

@@ -83,7 +83,7 @@ class PegasusPast:
         return places
 
     def _step(self, hours: float, moment_ms: int) -> int:
-        """Return how many steps after an hour of the story a moment is."""
+        """Return the number of steps after an hour of the story."""
         return (moment_ms - self._end_ms - round(hours * _HOUR_MS)) // STEP_MS
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class PegasusPast:
         }
 
     def _roles(self, moment_ms: int, *, is_away: bool) -> tuple[Rows, Rows]:
-        """Return primary and secondaries of each partition at a moment; -1: none."""
+        """Return primary and secondaries of each partition at a moment; -1 for none."""
         primary, secondaries = self._primary.copy(), self._secondaries.copy()
         has_failed = self._step(_OUTAGE_HOUR, moment_ms) >= 0
         is_back = self._step(_LIVELY_HOUR, moment_ms) > self._turn

@@ -107,7 +107,7 @@ class _Changes:
         return cls(columns[:, 0], columns[:, 1], columns[:, 2])
 
     def before(self, owner: Rows, moment_ms: int) -> Rows:
-        """Return who owned what at a moment, of who owns what in the end."""
+        """Return the owners at a moment, from the final owners."""
         later = self.at_ms > moment_ms
         found = owner.copy()
         found[self.bundle[later]] = self.source[later]  # of several the earliest is written last
@@ -431,7 +431,7 @@ def _numbers(column: pa.ChunkedArray) -> Floats:
 
 
 def _places(values: Any, known: pa.Array) -> Rows:
-    """Return where each value is among the known ones; -1: nowhere, or null."""
+    """Return the position of each value among the known ones; -1 if missing or null."""
     found = pc.fill_null(pc.index_in(values, value_set=known), -1)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()

@@ -94,7 +94,7 @@ class PastRuns:
         self._measure(then)
 
     def complete(self, events: pa.Table) -> pa.Table:
-        """Say who did what was seen, and add what runs did."""
+        """Attribute the observed changes, and add those of runs."""
         self._steps.read()
         since = self._taken_at - STEP_MS
         rows = attributed(events.to_pylist(), self._steps.run_changes(since), since, self._taken_at)
@@ -135,7 +135,7 @@ class PastRuns:
 def _events(
     plan: Plan, destinations: Mapping[str, str], at: datetime
 ) -> Iterator[tuple[datetime, Event]]:
-    """Yield what a worker records of a run in which everything goes well, with the times of it."""
+    """Yield the worker events of a successful run, with their times."""
     who = Identity(name=ACTOR)
     yield at, RunRequested(plan=plan, options=RunOptions(), reason=plan.reason, identity=who)
     yield at, RunClaimed(worker=ACTOR, lease=ACTOR)

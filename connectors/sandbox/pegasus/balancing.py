@@ -69,9 +69,9 @@ def options_of_state(state: ClusterState, *, is_check: bool) -> BalanceOptions:
 def plan_round(
     state: ClusterState, pick: Pick, *, is_check: bool
 ) -> list[tuple[tuple[int, int], PlanKind, tuple[ProposalAction, ...]]] | None:
-    """Return what the balancer wants: gpid, kind and actions, in gpid order.
+    """Return the balancer's plan: gpid, kind and actions, in gpid order.
 
-    ``None``: some server has not reported its replica yet, so nothing is planned.
+    ``None`` if some server has not reported its replica yet, so nothing is planned.
     """
     view = view_of_state(state)
     if view.has_unknown_disk:
@@ -92,7 +92,7 @@ def count_kinds(kinds: list[PlanKind]) -> OperationCounts:
 
 
 class Promises:
-    """What nodes hold and what was promised to them in this tick, as the guardian counts."""
+    """Replicas and promises of nodes in this tick, as the guardian counts them."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -31,8 +31,8 @@ _BURST_EVERY_S: Final = (420.0, 900.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """How the traffic of one table varies around its mean: a wave, and bursts now and then.
+class TrafficPattern:
+    """Traffic pattern of one table around its mean: a wave, and occasional bursts.
 
     Counters of real servers only grow, so the traffic since a moment is the integral of the rate,
     in closed form: nothing is stored between two reads.
@@ -66,17 +66,17 @@ class Rhythm:
         return self.burst * (whole * _BURST_S + min(part, _BURST_S))
 
 
-STEADY: Final = Rhythm()
+STEADY: Final = TrafficPattern()
 
 
-def rhythms(tables: int, seed: int) -> tuple[Rhythm, ...]:
+def rhythms(tables: int, seed: int) -> tuple[TrafficPattern, ...]:
     """Return one rhythm a table; every third one has bursts."""
     rng = np.random.default_rng([seed, 1])
     found = []
     for table in range(tables):
         every_s = float(rng.uniform(*_BURST_EVERY_S))
         found.append(
-            Rhythm(
+            TrafficPattern(
                 depth=float(rng.uniform(*_DEPTH)),
                 phase=float(rng.uniform(0, 2 * pi)),
                 burst=_BURST_FACTOR if table % 3 == 0 else 0.0,
@@ -143,7 +143,7 @@ class Cluster:
     # -- reports ---------------------------------------------------------------------------
 
     def info(self, *, with_name: bool) -> dict[str, str]:
-        """Return what the leading meta server reports of the cluster."""
+        """Return the leading meta server's report on the cluster."""
         counts = self.state.counts
         operations = {
             "copy_pri": counts.copy_primary,
@@ -238,7 +238,7 @@ class Cluster:
         self.meta.welcome(name)
 
     def unanswered(self, name: str) -> int:
-        """Return how many questions wait at a frozen node.
+        """Return the number of requests waiting at a frozen node.
 
         Raises:
             UnknownNameError: There is no such node.

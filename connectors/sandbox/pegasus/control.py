@@ -45,7 +45,7 @@ class Control:
         }
 
     def state(self) -> HttpAnswer:
-        """Return what runs, as one JSON object."""
+        """Return the running servers, as one JSON object."""
         nodes = {
             node.name: {
                 "is_running": node.is_running,

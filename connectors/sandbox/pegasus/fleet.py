@@ -93,7 +93,7 @@ class PegasusSandbox:
         return list(self._running().state.nodes)
 
     def look(self, see: Callable[[ClusterState], _T]) -> _T:
-        """Return what a function makes of the books, at a moment at which nothing changes."""
+        """Return a function's result on the state, while nothing changes."""
 
         async def seen() -> _T:
             return see(self._running().state)
@@ -127,7 +127,7 @@ class PegasusSandbox:
         self._await(self._running().thaw_node(name))
 
     def unanswered(self, name: str) -> int:
-        """Return how many questions wait at a frozen node."""
+        """Return the number of requests waiting at a frozen node."""
 
         async def counted() -> int:
             return self._running().unanswered(name)

@@ -30,7 +30,7 @@ _TRUTH: Final = {"true": True, "false": False}
 
 
 class HttpCalls:
-    """What one server answers.
+    """Handlers of one server.
 
     Args:
         cluster: The whole sandbox.

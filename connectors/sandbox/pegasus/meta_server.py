@@ -42,7 +42,7 @@ _PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
 
 
 class MetaServer:
-    """What leads: one for the whole sandbox, whichever meta server speaks for it.
+    """The leading meta server; one for the whole sandbox, whichever server answers.
 
     Args:
         options: Pace.
@@ -268,7 +268,7 @@ class MetaServer:
             partition.disks[node] = self._state.roomiest_disk(node, partition.config.app_id)
 
     def _leftover(self, before: PartitionConfig, action: ProposalAction) -> Leftover:
-        """Return what stays on a node that ceases to be a member.
+        """Return the leftover of a node that is no longer a member.
 
         A node that is removed is informed and closes its replica later; one that is downgraded
         learns of it by its next report, as does one whose process has ended when it is back.
@@ -366,14 +366,14 @@ class MetaServer:
                 left.close()
 
     def _is_to_be_closed(self, left: Leftover) -> bool:
-        """Return whether a server closes a replica after the leader did not name it."""
+        """Return whether a server closes a replica that the leader did not list."""
         is_due = monotonic() - left.since_s >= self._options.close_after_s
         if left.is_closing:
             return is_due
         return left.is_open and (left.status is not ReplicaStatus.INACTIVE or is_due)
 
     def kill(self, node: str, gpid: tuple[int, int]) -> bool:
-        """Close a replica at once, as ``replica.kill_partition``; ``False``: it is not open there.
+        """Close a replica at once, as ``replica.kill_partition``; false if it is not open.
 
         A member that is closed is taken out of its partition.
 
@@ -393,7 +393,7 @@ class MetaServer:
         return True
 
     def ddd_nodes(self, partition: Partition) -> tuple[DddNode, ...]:
-        """Return what is known of the former members of a partition that lost all of them."""
+        """Return the former members of a partition that lost all of them."""
         return tuple(self._ddd_node(one) for one in partition.memory.dropped)
 
     def _ddd_node(self, one: DroppedReplica) -> DddNode:

@@ -149,7 +149,7 @@ def _memtables_bytes(held: list[Partition]) -> int:
 
 
 def _memtable_bytes(partition: Partition) -> int:
-    """Return what is written but not yet in files: more of a partition that is written more."""
+    """Return the memtable size: larger for partitions with more writes."""
     return _MB + int(partition.writes_per_s * _WRITE_BYTES)
 
 

@@ -52,12 +52,12 @@ class PegasusOptions:
 
     @property
     def config_sync_s(self) -> float:
-        """How often a replica server reports its replicas: three ticks; 30 s in the real server."""
+        """Report interval of a replica server: three ticks; 30 s in the real server."""
         return 3 * self.tick_s
 
     @property
     def disk_stat_s(self) -> float:
-        """How often a replica server counts what its disks hold: 60 ticks; 600 s in the real one.
+        """Disk statistics interval of a replica server: 60 ticks; 600 s in the real one.
 
         It counts for the first time that long after its start.
         """
@@ -65,7 +65,7 @@ class PegasusOptions:
 
     @property
     def close_after_s(self) -> float:
-        """How long a removed replica that was healthy stays open: 60 ticks; 600 s in reality."""
+        """Time that a removed healthy replica stays open: 60 ticks; 600 s in the real server."""
         return 60 * self.tick_s
 
     def __post_init__(self) -> None:

@@ -40,10 +40,10 @@ class NodeState:
 
 @dataclass(frozen=True)
 class SandboxState:
-    """What runs.
+    """Running servers.
 
     Attributes:
-        leader: The leading meta server; ``None``: none leads right now.
+        leader: The leading meta server; ``None`` if none leads right now.
         nodes: By registered name.
     """
 
@@ -52,7 +52,7 @@ class SandboxState:
 
 
 def sandbox_state(meta_servers: Sequence[str]) -> SandboxState:
-    """Return what runs.
+    """Return the running servers.
 
     Raises:
         GuardRefusedError: They are not on loopback, or no sandbox.
@@ -80,7 +80,7 @@ def change_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxSt
 
 
 def _after(meta_servers: Sequence[str], former: str | None) -> SandboxState:
-    """Return what runs when another server leads: the leader answers first and ends then.
+    """Return the state with another leader: the old leader answers first, then ends.
 
     Args:
         meta_servers: All but the former leader.
@@ -117,7 +117,7 @@ def _ask(meta_servers: Sequence[str], method: str, target: str) -> SandboxState:
 
 
 def _answer(server: str, method: str, target: str) -> tuple[int, bytes] | None:
-    """Status and body; ``None``: the server is not there."""
+    """Status and body; ``None`` if the server is not there."""
     connection = HTTPConnection(server, timeout=_TIMEOUT_S)
     try:
         connection.request(method, target, headers={HEADER: "1"})

@@ -173,7 +173,7 @@ def duplication_struct(one: DuplicationEntry) -> Struct:
 
 
 def info_struct(values: Mapping[str, str]) -> Struct:
-    """Return what the leading meta server reports of its cluster."""
+    """Return the leading meta server's report on its cluster."""
     return idl.ClusterInfoResponse(err=ErrorCode(), keys=list(values), values=list(values.values()))
 
 
@@ -194,7 +194,7 @@ _PATTERN_KINDS: Final[dict[int, Callable[[str, str], bool]]] = {
 
 
 class MetaCalls:
-    """What a meta server answers; one that does not lead says so.
+    """Handlers of a meta server; one that does not lead returns an error.
 
     Args:
         cluster: The whole sandbox.
@@ -414,7 +414,7 @@ class MetaCalls:
 
 
 class ReplicaCalls:
-    """What a replica server answers.
+    """Handlers of a replica server.
 
     Args:
         cluster: The whole sandbox.

@@ -64,12 +64,12 @@ def split_target(target: str) -> tuple[str, dict[str, str]]:
 
 
 class Server:
-    """A server: it may be closed and listen again on the same port.
+    """A server that can be closed and listen again on the same port.
 
     Args:
         call: Answers a remote procedure call; a ``WireError`` closes the connection.
         get: Answers a GET of a target.
-        post: Answers a POST, given its target and its headers by lower-case name; ``None``: a POST
+        post: Answers a POST, from its target and its headers by lower-case name; ``None`` if a POST
             is answered as a GET.
     """
 

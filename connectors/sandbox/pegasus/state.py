@@ -42,7 +42,7 @@ class CallFaults:
         self.answer: str | None = None
 
     def count(self, call: str) -> int:
-        """Return how often meta servers got a call, one that does not lead included."""
+        """Return the number of calls that meta servers received, including non-leading ones."""
         return self._heard.count(call)
 
     def lose_replies(self, call: str, times: int = 1) -> None:
@@ -50,7 +50,7 @@ class CallFaults:
         self._losses[call] += times
 
     def answer_commands(self, answer: str | None) -> None:
-        """Let replica servers answer this to every remote command; ``None``: as usual again."""
+        """Let replica servers answer this to every remote command; ``None`` to reset it."""
         self.answer = answer
 
     def hear(self, call: str) -> None:
@@ -116,7 +116,7 @@ class Node:
 
     @property
     def is_working(self) -> bool:
-        """Whether its process runs and acts."""
+        """Whether its process is running and active."""
         return self.is_running and not self.is_frozen
 
     @property
@@ -182,7 +182,7 @@ class Partition:
 
 @dataclass
 class MetaSettings:
-    """What remote commands and flags change in the leading meta server; lost with it."""
+    """Settings that remote commands and flags change in the leading meta server; lost with it."""
 
     only_move_primary: bool = False
     only_primary_balancer: bool = False
@@ -332,7 +332,7 @@ class ClusterState:
         ]
 
     def roomiest_disk(self, node: str, app_id: int) -> str:
-        """Return where a node puts a new replica: fewest of the table, then fewest of all.
+        """Return a node's disk for a new replica: fewest of the table, then fewest of all.
 
         Source:
             Pegasus ``fs_manager`` ``find_best_dir_for_new_replica``.

@@ -25,7 +25,7 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def usage_targets(brokers: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return how the traffic is shared out at first: two hot brokers of twelve, ten of 300.
+    """Return the initial traffic shares: two hot brokers of twelve, ten of 300.
 
     The last broker is new and owns nothing; a fleet of one or two has no idle one.
     """

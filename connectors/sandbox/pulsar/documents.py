@@ -149,7 +149,7 @@ def broker_averages(state: FleetState) -> list[Json]:
 
 
 def no_averages() -> Json:
-    """Return what a broker writes for itself when it starts."""
+    """Return the initial document of a broker that starts."""
     return {
         f"{term}Msg{key}": 0.0
         for term in ("shortTerm", "longTerm")
@@ -224,7 +224,7 @@ def policies(boundaries: Any, cluster: str) -> Json:
 
 
 def storage_policies() -> Json:
-    """Return what a namespace with policies for its data has: three days, in three copies."""
+    """Return the storage policies of a namespace: three days, three copies."""
     days_s = 3 * 86_400
     limit = {"limit": -1, "limitSize": 10 << 30, "limitTime": -1}
     return {

@@ -37,7 +37,7 @@ from core.pulsar.settings import EffectiveSettings
 
 
 class ReportLedger:
-    """What every broker's last written report said, in columns.
+    """Last written report of every broker, in columns.
 
     Args:
         brokers: How many there are.
@@ -338,7 +338,7 @@ class Engine:
         await self.write_averages()
 
     def written_ms(self, broker: Broker) -> int:
-        """Return when a broker last wrote its report, ms since the epoch."""
+        """Return the time of a broker's last report, ms since the epoch."""
         return int(self._ledger.written_ms[broker.row])
 
     def refresh(self) -> None:
@@ -434,7 +434,7 @@ class Engine:
             await self.admin.remove(self.average_path(row))
 
     def average_path(self, row: int) -> str:
-        """Return where the averages of a bundle are."""
+        """Return the path of a bundle's averages."""
         return f"{BUNDLES_PATH}/{self.state.names[row]}"
 
     def _share_out_traffic(self) -> None:

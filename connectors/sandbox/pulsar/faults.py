@@ -16,7 +16,7 @@ _REFUSALS: Final = (0, 409, 500, 503)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What goes wrong; all off by default.
+    """Injected faults; all off by default.
 
     Attributes:
         hint_loss_ratio: Share of destinations that the leader forgets at once.
@@ -50,7 +50,7 @@ class Faults:
             )
 
     def concerns(self, broker: int) -> bool:
-        """Return whether a broker is one of those that are slow, refuse or lose answers."""
+        """Return whether a broker is slow, refuses or loses answers."""
         return not self.brokers or broker in self.brokers
 
 

@@ -38,7 +38,7 @@ _OTHER_FILES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """What runs while a sandbox is up."""
+    """Running parts of a sandbox."""
 
     engine: Engine
     ownership: Ownership
@@ -189,7 +189,7 @@ class Sandbox:
 
     @property
     def engine(self) -> Engine:
-        """What runs it."""
+        """Its engine."""
         return self._running.engine
 
     @property
@@ -252,7 +252,7 @@ class Sandbox:
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong with unloads now."""
+        """Current faults of unloads."""
         return self.engine.faults
 
     def set_faults(self, **changes: Any) -> None:

@@ -71,7 +71,7 @@ class SandboxOptions:
 
     @property
     def namespace_count(self) -> int:
-        """How many namespaces there are, chosen or derived."""
+        """Number of namespaces, configured or derived."""
         return self.namespaces or max(10, -(-self.bundles // 128))
 
     @property

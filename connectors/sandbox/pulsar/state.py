@@ -119,7 +119,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What a broker's report in ZooKeeper has.
+    """A broker's report in ZooKeeper.
 
     Attributes:
         rows: Rows of the bundles in it.
@@ -365,7 +365,7 @@ class FleetState:
         return dropped[0]
 
     def new_leader(self) -> None:
-        """Let another broker lead: it goes on with the averages that it has as a follower."""
+        """Change the leader: the new one uses its averages as a follower."""
         self.leading = copy.deepcopy(self.following)
 
     def broker_rates(self) -> Floats:

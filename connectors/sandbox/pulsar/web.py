@@ -252,7 +252,7 @@ class SandboxRest(Rest):
         ]
 
     async def faults(self, _: Request) -> Response:
-        """What goes wrong with unloads now."""
+        """Current faults of unloads."""
         return as_json(self.engine.faults)
 
     async def set_faults(self, request: Request) -> Response:

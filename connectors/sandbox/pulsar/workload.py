@@ -139,7 +139,7 @@ def per_owner(rates: Floats, owner: NDArray[np.int64], count: int) -> Floats:
 
 
 def host_usage(rates: Floats, topic_count: Floats, cpu_noise: Floats) -> HostUsage:
-    """Return what a broker's traffic costs its host.
+    """Return the host usage caused by a broker's traffic.
 
     Args:
         rates: Shape ``(n_brokers, 4)``: message rate in, throughput in, rate out, throughput out.

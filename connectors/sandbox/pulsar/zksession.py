@@ -153,7 +153,7 @@ class ZkSession:
         return names
 
     async def ensure(self, path: str) -> None:
-        """Create a node and its parents; what exists stays as it is."""
+        """Create a node and its parents; existing nodes stay."""
         parts = path.strip("/").split("/")
         answers = [self.create("/" + "/".join(parts[: depth + 1])) for depth in range(len(parts))]
         await wait_for_all(answers)

@@ -48,7 +48,7 @@ _MIN_MISPLACED: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What a fix changes, and what was judged.
+    """Effect of a fix, and its scope.
 
     Attributes:
         effect: The outcome without it and with it.
@@ -71,8 +71,8 @@ class PegasusDiagnosisContext:
     Attributes:
         facts: The snapshot.
         earlier: Older snapshots of the cluster, the newest last.
-        node: The node that is asked about; ``None``: the cluster.
-        partition: The partition that is asked about, ``app.index``; ``None``: all.
+        node: The node that is asked about; ``None`` for the cluster.
+        partition: The partition that is asked about, ``app.index``; ``None`` for all.
         budget_s: Seconds for trials.
     """
 
@@ -88,7 +88,7 @@ class PegasusDiagnosisContext:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the leading meta server reported, by name."""
+        """Settings that the leading meta server reported, by name."""
         return self.facts.snapshot.settings
 
     @cached_property
@@ -136,7 +136,7 @@ class PegasusDiagnosisContext:
         if table.size:
             count = int(view.partition_counts[table[0]])
             raise UnknownNameError(
-                f"There is no partition {self.partition}.",
+                f"Partition {self.partition} does not exist.",
                 hint=f"Table {app_id} ({view.app_names[table[0]]}) has {app_id}.0 to "
                 f"{app_id}.{count - 1}.",
                 kind="partition",
@@ -175,7 +175,7 @@ class PegasusDiagnosisContext:
         """The switches of the balancer."""
         options, assumed = self.facts.options()
         if assumed:
-            self.notes.append(f"Not reported, assumed at their defaults: {', '.join(assumed)}.")
+            self.notes.append(f"Not reported, defaults assumed: {', '.join(assumed)}.")
         return options
 
     @cached_property
@@ -185,13 +185,13 @@ class PegasusDiagnosisContext:
             return self.facts.effective_level
         stored = self.facts.stored_level
         if stored is None:
-            self.notes.append("The level is unknown: judged as if it were lively.")
+            self.notes.append("The level is unknown; level lively is assumed.")
             return FunctionLevel.LIVELY
         return effective_level(stored, alive_count=len(self.alive), dead_count=len(self.dead))
 
     @cached_property
     def staging_tables(self) -> tuple[str, ...]:
-        """Tables that are being created or dropped: nothing is balanced before that is over."""
+        """Whether the meta server lacks the disk of some replica."""
         words = {status.name.lower() for status in _STAGING}
         return tuple(row["name"] for row in self.facts.rows("tables") if row["status"] in words)
 
@@ -211,7 +211,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def outlooks(self) -> list[Outlook]:
-        """What comes next for the first of the unhealthy partitions."""
+        """Next repairs of the first unhealthy partitions."""
         columns = self.facts.columns
         place = {
             (int(columns.app_ids[table]), index): at
@@ -248,7 +248,7 @@ class PegasusDiagnosisContext:
         return {row: name for row, name in empty if self.config_of(row).last_drops}
 
     def config_of(self, row: int) -> PartitionConfig:
-        """Return what is stored of a partition of the view."""
+        """Return the stored configuration of a partition of the view."""
         app_id, index = self.view.gpid(row)
         return self._configs[app_id, index]
 
@@ -258,7 +258,7 @@ class PegasusDiagnosisContext:
         return {(app_id, one.index): one for app_id, listed in parts.items() for one in listed}
 
     def copies_of(self, row: int) -> tuple[Copy, ...] | None:
-        """Return what servers hold of a partition without a primary; ``None``: not read."""
+        """Return the copies of a partition without a primary, or ``None`` if not read."""
         return parse_copies(self._copies.get(self.view.gpid(row)))
 
     @cached_property
@@ -276,7 +276,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def unserved_since(self) -> float | None:
-        """Seconds that one of these has not changed; ``None``: no earlier snapshot shows it."""
+        """Seconds that one of these has not changed; ``None`` if no earlier snapshot shows it."""
         since = unserved_since(self.facts.snapshot, self.earlier)
         if not since:
             return None
@@ -290,7 +290,7 @@ class PegasusDiagnosisContext:
 
     @property
     def adds_nothing(self) -> bool:
-        """Whether flow control lets no secondary be added."""
+        """Whether flow control blocks every new secondary."""
         limit = self.settings.get(ADD_LIMIT.removeprefix("meta.lb."), "")
         is_on = self.settings.get(FLOW_CONTROL.removeprefix("meta.lb."), "") == "true"
         return is_on and is_whole(limit) and not int(limit)
@@ -303,7 +303,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def own_repair(self) -> Repair:
-        """What the guardian does by itself."""
+        """Repairs that the guardian makes without changes."""
         fresh = {row: name for row, name in self._without_replica.items() if row not in self.lost}
         return Repair(
             adds=not self.adds_nothing,
@@ -314,7 +314,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def full_repair(self) -> Repair:
-        """What makes every partition whole."""
+        """Repairs that make every partition healthy."""
         return Repair(returns=self._without_replica, more_nodes=self.lacking_nodes)
 
     # -- trials ---------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ class PegasusDiagnosisContext:
 
     @cached_property
     def opened(self) -> Change:
-        """What lets the balancer work: level lively, every partition whole, no table on hold."""
+        """State in which the balancer runs: level lively, partitions healthy, no table on hold."""
         return self._opened(self.trials.situation)
 
     def _opened(self, situation: Situation) -> Change:
@@ -350,7 +350,7 @@ class PegasusDiagnosisContext:
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """What each by itself stops the balancer, for a person."""
+        """Conditions that each block the balancer, as text."""
         found = []
         if self.level < FunctionLevel.LIVELY:
             found.append(f"level {self.level.word}")
@@ -361,12 +361,12 @@ class PegasusDiagnosisContext:
         if self.view.children:
             found.append(f"table {self.view.splitting_tables[0]} being split")
         if self.is_uninformed:
-            found.append("disks that the meta server does not know")
+            found.append("disks unknown to the meta server")
         return tuple(found)
 
     @property
     def prerequisites(self) -> dict[str, str]:
-        """What any other setting needs besides itself, ready for a plan."""
+        """Prerequisites of any other setting, ready for a plan."""
         return {LEVEL_KEY: "lively"} if self.level < FunctionLevel.LIVELY else {}
 
     @cached_property
@@ -381,11 +381,11 @@ class PegasusDiagnosisContext:
 
     @property
     def baseline(self) -> Trial:
-        """The cluster as it is."""
+        """The cluster without changes."""
         return self.trials.trial(Change())
 
     def proven(self, before: Change, after: Change, *, adds_places: bool = False) -> Proof | None:
-        """Return what a change makes better; ``None``: nothing, or there was no time for it.
+        """Return the proven improvement of a change, or ``None`` if none or out of time.
 
         Where the nodes as a whole end no more even, the table that gains most is judged by itself.
 
@@ -409,7 +409,7 @@ class PegasusDiagnosisContext:
         return self._by_table(self.trials.trial(before), self.trials.trial(after))
 
     def _is_fine(self, trial: Trial) -> bool:
-        """Whether an end leaves nothing to gain, so that no change has to be tried."""
+        """Whether an outcome cannot be improved, so that no change has to be simulated."""
         end = trial.end
         if trial.missing or not trial.converges or not end.nodes:
             return False
@@ -422,11 +422,11 @@ class PegasusDiagnosisContext:
         return is_even or (self.measure(end) or 0.0) < MIN_GAIN_RATIO
 
     def necessary(self, without: Repair) -> Proof | None:
-        """Return what one thing changes when all else that partitions need is done."""
+        """Return the marginal effect of one fix, given all other prerequisites."""
         return self.repaired_by(without, self.full_repair)
 
     def repaired_by(self, before: Repair | None, after: Repair) -> Proof | None:
-        """Return what a repair changes, the balance that follows it included.
+        """Return the effect of a repair, including the balance that follows it.
 
         Where that balance does not end well, for another cause, the repair alone is judged.
         """
@@ -440,7 +440,7 @@ class PegasusDiagnosisContext:
         return None
 
     def effect_of_fix(self, proof: Proof, after: Change) -> Effect:
-        """Return what a fix changes that sets the level as well: from the cluster as it is.
+        """Return the effect of a fix that also sets the level, from the unchanged cluster.
 
         What it adds to a higher level alone is its proof; where more than the level stops the
         balancer, that is the effect.
@@ -457,7 +457,7 @@ class PegasusDiagnosisContext:
         return effect
 
     def own_part(self, effect: Effect) -> Effect:
-        """Return what a cause adds to a higher level by itself: by that causes are ranked."""
+        """Return the effect that a cause adds to a higher level; causes are ranked by it."""
         return next((part for whole, part in self._parts if whole is effect), effect)
 
     @cached_property
@@ -465,7 +465,7 @@ class PegasusDiagnosisContext:
         return dict(zip(self.view.app_names, self.view.app_ids.tolist(), strict=True))
 
     def _concerns(self, before: Trial, after: Trial) -> bool:
-        """Whether a change does anything for the partition that is asked about."""
+        """Whether a change affects the requested partition."""
         if self.row is None:
             return True
         if len(before.moved_in) != len(after.moved_in):
@@ -496,7 +496,7 @@ def _is_noise(effect: Effect) -> bool:
 
 
 def misplaced(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return how many replicas or primaries of each table the worst node has beyond its share.
+    """Return the surplus replicas or primaries of the worst node, per table.
 
     Returns:
         Shape ``(n_tables,)``: above ceil(count / nodes) or below floor(count / nodes).
@@ -507,7 +507,7 @@ def misplaced(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
 
 
 def _beyond(counts: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return how far the worst node is above ceil or below floor of the mean, a number a row."""
+    """Return the surplus above ceil or below floor of the mean of the worst node, per row."""
     sums = counts.sum(axis=1, dtype=np.int64)
     low, high = sums // counts.shape[1], -(-sums // counts.shape[1])
     above, below = counts.max(axis=1) - high, low - counts.min(axis=1)

@@ -16,7 +16,7 @@ from core.units import pluralize
 
 
 def partition_problem(context: PegasusDiagnosisContext, row: int) -> str:
-    """Return what is wrong with a partition; empty: nothing."""
+    """Return the problem of a partition, or ""."""
     view, gpid = context.view, context.view.gpid_text(row)
     wanted = int(view.max_replica_counts[view.table_of_row[row]])
     held = int((view.members[row] != NO_NODE).sum())
@@ -25,7 +25,7 @@ def partition_problem(context: PegasusDiagnosisContext, row: int) -> str:
     if row not in context.unhealthy:
         return ""
     if not held:
-        return f"{gpid} has no replica, {wanted} are wanted."
+        return f"{gpid} has no replica; its target is {wanted}."
     led = "" if view.members[row, 0] != NO_NODE else " and no primary"
     return f"{gpid} has {held} of {pluralize(wanted, 'replica')}{led}."
 
@@ -35,12 +35,12 @@ def partition_notes(context: PegasusDiagnosisContext, row: int) -> Iterator[str]
     view, gpid = context.view, context.view.gpid_text(row)
     nodes = [view.nodes[node] for node in view.members[row].tolist() if node != NO_NODE]
     if nodes:
-        yield f"{gpid} is on {', '.join(nodes)}, the primary first."
+        yield f"{gpid} is on {', '.join(nodes)} (primary first)."
     baseline = context.baseline
     if baseline.moved_in[row]:
         state = baseline.end
         ends = ", ".join(state.nodes[node] for node in state.members[row] if node != NO_NODE)
-        yield f"Round {baseline.moved_in[row]} of the balancer moves it; it ends on {ends}."
+        yield f"Round {baseline.moved_in[row]} of the balancer moves it to {ends}."
         return
     yield from _left_alone(context, row)
 
@@ -55,15 +55,15 @@ def _left_alone(context: PegasusDiagnosisContext, row: int) -> Iterator[str]:
         yield from (one.cure.reason for one in known)
         return
     if context.blockers:
-        yield f"Nothing is balanced now: {', '.join(context.blockers)}."
+        yield f"Balancing is blocked: {', '.join(context.blockers)}."
     if not view.is_balanceable[table]:
-        why = "being split" if name in view.splitting_tables else "loading in bulk"
-        yield f"{name} is {why}: the balancer leaves it out."
+        why = "being split" if name in view.splitting_tables else "in a bulk load"
+        yield f"{name} is {why}: the balancer skips it."
     ignored = int(view.app_ids[table]) in context.options.ignored_app_ids
     if ignored and context.options.policy == "app":
-        yield f"{name} is on ignored_app_list: the balancer leaves it out."
+        yield f"{name} is on ignored_app_list: the balancer skips it."
     if int(view.max_replica_counts[table]) == 1:
-        yield f"{name} has a single replica: its primaries cannot change roles, only be copied."
+        yield f"{name} has a single replica: its primaries can only be copied."
     try:
         trial = context.trials.trial(context.opened)
     except TimeUpError:
@@ -79,8 +79,8 @@ def _share(context: PegasusDiagnosisContext, row: int, table: int) -> str:
     node = int(view.members[row, 0])
     even = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     others = int(np.abs(led - led.mean()).argmax())
-    far = "" if others == node else f"; the farthest is {view.nodes[others]} with {led[others]:,}"
+    far = "" if others == node else f"; max: {view.nodes[others]} with {led[others]:,}"
     return (
-        f"Of the table's primaries {view.nodes[node]} has {led[node]:,}, the even share is "
-        f"{even}{far}: no round of the balancer at level lively moves this partition."
+        f"{view.nodes[node]} has {led[node]:,} primaries of the table; an even share "
+        f"is {even}{far}. No balancer round at level lively moves this partition."
     )

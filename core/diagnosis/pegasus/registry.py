@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.diagnosis.facts import Explained, headline, with_facts
+from core.diagnosis.facts import ExplainedFindings, headline, with_facts
 from core.diagnosis.model import MIN_GAIN_RATIO, Cause, Diagnosis, one_per_fix
 from core.diagnosis.pegasus.context import PegasusDiagnosisContext
 from core.diagnosis.pegasus.partition import partition_notes, partition_problem
@@ -62,7 +62,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
 OF_DISKS: Final = (disks_uneven,)
 """Patterns that say nothing of one partition."""
 
-EXPLAINED: Final = Explained(
+EXPLAINED: Final = ExplainedFindings(
     symptoms=("not_balanced", "node_deviation", "node_drained", "node_excluded"),
     by_cause={
         "level_freezed_by_nodes": ("level_low", "node_dead"),
@@ -91,7 +91,7 @@ def diagnose(
     earlier: Sequence[PegasusSnapshot] = (),
     budget_s: float = 2.0,
 ) -> Diagnosis:
-    """Return why a cluster is uneven, unhealthy or restless.
+    """Return the causes of an uneven, unhealthy or flapping cluster.
 
     Each cause is proven on this snapshot: the meta server's own balancer is simulated round by
     round without the fix and with it. What the deviation counts says
@@ -135,7 +135,7 @@ def diagnose(
         causes = with_facts(proven, verdict, EXPLAINED)
         causes = tuple(one for one in causes if one.effect or node in (None, *one.objects))
     problem = headline(causes, problem)
-    subject = _farthest(context) if context.node in context.view.nodes else ""
+    subject = _worst_deviation(context) if context.node in context.view.nodes else ""
     return Diagnosis(
         target_ratio=facts.target_ratio,
         causes=causes,
@@ -170,40 +170,39 @@ def _rank(context: PegasusDiagnosisContext, cause: Cause) -> tuple[float, ...]:
 
 
 def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
-    """Return what is wrong, the worst first; empty: nothing."""
+    """Return the problem, worst first, or ""."""
     if context.row is not None:
         return partition_problem(context, context.row)
     if context.node in context.dead:
-        return f"{context.node} is dead: it gets nothing."
+        return f"{context.node} is dead: it receives no replicas."
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
-        lack = "lacks" if unhealthy == 1 else "lack"
-        return f"{unhealthy:,} of {pluralize(total, 'partition')} {lack} replicas."
+        return f"{unhealthy:,} of {pluralize(total, 'partition')} under-replicated."
     baseline = context.baseline
     if not baseline.converges and not baseline.moves:
-        return "The balancer plans the same copies every round, and none of them is executed."
+        return "The balancer plans the same copies in every round, and none is executed."
     if not baseline.converges:
         return (
             f"The balancer does not converge: {pluralize(baseline.moves, 'move')} in "
-            f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} of them back."
+            f"{pluralize(baseline.rounds, 'round')}, {baseline.returned:,} returned."
         )
     return _uneven_words(context, has_causes=has_causes)
 
 
 def _uneven_words(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
-    """Return how uneven a cluster is that converges; empty: not at all."""
+    """Return the deviation of a cluster that converges, as text, or ""."""
     if not has_causes:
-        return _farthest(context) if _is_uneven(context) else ""
+        return _worst_deviation(context) if _is_uneven(context) else ""
     baseline = context.baseline
     start, end = (context.over_nodes(one) or 0.0 for one in (baseline.start, baseline.end))
     if context.node is not None or start > context.facts.target_ratio:
-        return _farthest(context)
+        return _worst_deviation(context)
     if end > start + MIN_GAIN_RATIO:
         return (
-            f"The balancer makes the load less even: {format_ratio(start)} from the mean now, "
+            f"The balancer increases the deviation: {format_ratio(start)} now, "
             f"{format_ratio(end)} after {pluralize(baseline.moves, 'move')}."
         )
-    return "Replicas are even over the nodes, but not within tables, disks or primaries."
+    return "Replicas are balanced over the nodes, but not within tables, disks or primaries."
 
 
 def _is_uneven(context: PegasusDiagnosisContext) -> bool:
@@ -214,8 +213,8 @@ def _is_uneven(context: PegasusDiagnosisContext) -> bool:
     return deviation > context.facts.target_ratio and off >= UNEVEN_COUNT
 
 
-def _farthest(context: PegasusDiagnosisContext) -> str:
-    """Return the worst of both countings, of the node in question or of the farthest one."""
+def _worst_deviation(context: PegasusDiagnosisContext) -> str:
+    """Return the worse of both counts, for the requested node or the max deviation."""
     view = context.view
     set_aside = context.facts.columns.set_aside
     if context.node in set_aside:
@@ -246,8 +245,8 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     yield from black_listed(context)
     if len(context.blockers) > 1:
         yield (
-            f"Nothing is balanced before all of these are over: {', '.join(context.blockers)}. "
-            "The effect of each is what it adds to the others."
+            f"Balancing is blocked by: {', '.join(context.blockers)}. Each effect is the "
+            "marginal effect of one fix, given all other fixes."
         )
     if context.row is not None:
         yield from partition_notes(context, context.row)
@@ -256,8 +255,8 @@ def _notes(context: PegasusDiagnosisContext) -> Iterator[str]:
     before, after = context.over_nodes(baseline.start), context.over_nodes(baseline.end)
     if baseline.moves and baseline.converges:
         yield (
-            f"The balancer is at work: {pluralize(baseline.moves, 'move')} in "
-            f"{pluralize(baseline.rounds, 'round')} to go, from {format_ratio(before)} to "
-            f"{format_ratio(after)}."
+            f"The balancer is active: {pluralize(baseline.moves, 'move')} in "
+            f"{pluralize(baseline.rounds, 'round')} pending, deviation from "
+            f"{format_ratio(before)} to {format_ratio(after)}."
         )
     yield from cluster_policy_barred(context)

@@ -21,7 +21,7 @@ from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """What the guardian may do.
+    """Repairs that the guardian may make.
 
     Attributes:
         adds: Secondaries may be added: flow control leaves some a tick.
@@ -39,7 +39,7 @@ class Repair:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is known by."""
+        """Its identity."""
         returns = tuple(sorted(self.returns.items()))
         return self.adds, self.excluded, self.refusing, returns, self.more_nodes
 

@@ -34,11 +34,11 @@ disk: it converges only if it does so with every one of them."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is otherwise in a trial; ``None`` and empty: as it is.
+    """Change of a trial; ``None`` and empty fields keep the current value.
 
     Attributes:
         level: The effective level.
-        repair: What the guardian may do; ``None``: unhealthy partitions stay as they are.
+        repair: What the guardian may do; ``None`` if unhealthy partitions stay as they are.
         is_ready: No table is being created or dropped, and every disk is known.
         options: Switches of the balancer, by name of :class:`BalanceOptions`.
         has_space: Every node takes replicas.
@@ -60,7 +60,7 @@ class Change:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is known by."""
+        """Its identity."""
         repair = None if self.repair is None else self.repair.key
         return (
             self.level,
@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """How a change goes.
+    """Result of a change.
 
     Attributes:
         start: The state from which the balancer begins.
@@ -105,12 +105,12 @@ class Trial:
 
 
 Measure = Callable[[ClusterView], float | None]
-"""The deviation of a state; ``None``: there is nothing to measure."""
+"""The deviation of a state; ``None`` if there is nothing to measure."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The cluster as it is.
+    """The current cluster.
 
     Attributes:
         view: Its state, living nodes only.
@@ -155,11 +155,11 @@ class Trials:
 
     @property
     def count(self) -> int:
-        """Changes that were tried, the cluster as it is left out."""
+        """Number of simulated changes, without the unchanged cluster."""
         return sum(key != Change().key for key in self._trials)
 
     def trial(self, change: Change) -> Trial:
-        """Return how a change goes.
+        """Return the result of a change.
 
         Raises:
             TimeUpError: There was no time for it; the cluster as it is always has the time.
@@ -177,7 +177,7 @@ class Trials:
         return self._trials[change.key]
 
     def effect(self, before: Change, after: Change, measure: Measure) -> Effect:
-        """Return what lies between two changes.
+        """Return the difference between two changes.
 
         Raises:
             TimeUpError: There was no time for one of them.
@@ -286,7 +286,7 @@ def _digest(view: ClusterView) -> bytes:
 
 
 class _Visits:
-    """Which node has led, and which one has held, every partition."""
+    """Nodes that had the primary, and nodes that had a replica, per partition."""
 
     def __init__(self, view: ClusterView) -> None:
         shape = view.partition_count, len(view.nodes)
@@ -362,7 +362,7 @@ def with_even_disks(view: ClusterView) -> ClusterView:
 
 
 def outcome_of(trial: Trial, measure: Measure) -> Outcome:
-    """Return a trial as it is judged by a measure."""
+    """Return a trial evaluated by a measure."""
     return Outcome(
         moves=trial.moves,
         returned=trial.returned,
@@ -392,7 +392,7 @@ def deviation_without(set_aside: Collection[str]) -> Measure:
 
 
 def compared_nodes(view: ClusterView, set_aside: Collection[str]) -> Flags:
-    """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+    """Return the compared nodes, shape ``(n_nodes,)``; all if none would be."""
     found = np.array([name not in set_aside for name in view.nodes], np.bool_)
     return found if found.any() else ~found
 
@@ -412,7 +412,7 @@ def deviation_of_node(name: str) -> Measure:
 
 
 def deviation_of_table(app_id: int) -> Measure:
-    """Return the measure of one table: of the farthest node, its replicas or primaries."""
+    """Return the max deviation of one table, of its replicas or primaries."""
 
     def measure(view: ClusterView) -> float | None:
         at = np.flatnonzero(view.app_ids == app_id)

@@ -53,7 +53,7 @@ def pair_outcome(
     release: str | None = None,
     budget_s: float = BUDGET_S,
 ) -> str:
-    """Return what becomes of the cluster with two other settings, simulated to the end.
+    """Return the simulated outcome of two changed settings.
 
     Args:
         snapshot: The cluster.
@@ -89,7 +89,7 @@ def _simulated(draws: Draws, point: TurningPoint) -> TurningPoint:
 
 
 def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]:
-    """Return what becomes of a cluster, and whether that is no worse whatever is drawn."""
+    """Return the outcome, and whether it is no worse under any random draw."""
     change = Change(settings=dict(values))
     try:
         effect = draws.trials.effect(change)
@@ -98,7 +98,7 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
     if not draws.trials.known(change):
         return "Not simulated: time limit reached.", None
     if effect is None:
-        return "Not simulated: such a cluster cannot be.", None
+        return "Not simulated: invalid combination of settings.", None
     if effect.is_harmful:
         return effect_sentence(effect), False
     if effect.before != effect.after and not draws.confirm(change):
@@ -109,7 +109,7 @@ def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]
 
 
 def values_of(fix: Fix) -> dict[str, Any]:
-    """Return what a fix sets: dynamic settings and lines of ``broker.conf``, typed.
+    """Return the values of a fix: dynamic settings and lines of ``broker.conf``, typed.
 
     Empty where a line leaves its value to a person: ``KEY=<Gbit/s>``.
     """
@@ -125,7 +125,7 @@ def values_of(fix: Fix) -> dict[str, Any]:
 
 
 def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple[str, bool | None]:
-    """Return what becomes of a cluster under other settings, and whether that is no worse.
+    """Return the outcome of changed settings, and whether it is no worse.
 
     Args:
         snapshot: The cluster.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.diagnosis.facts import Explained, fact_headline, headline, with_facts
+from core.diagnosis.facts import ExplainedFindings, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
 from core.diagnosis.pulsar.draws import Draws
@@ -65,7 +65,7 @@ _POLICIES: Final = (
     *("isolation_port_in_regex", "isolation_without_brokers", "isolation_violated"),
     *("isolation_intruded", "isolation_short"),
 )
-EXPLAINED: Final = Explained(
+EXPLAINED: Final = ExplainedFindings(
     symptoms=(
         *("traffic_deviation", "usage_spread", "broker_overloaded", "idle_broker"),
         *("hot_bundle", "single_bundle_namespace"),
@@ -122,7 +122,7 @@ def diagnose(
             causes=facts,
             problem=fact_headline(facts),
             target_ratio=cluster_target(snapshot.manifest).bound,
-            notes=("The snapshot has no brokers or no bundles: its load is not judged.",),
+            notes=("The snapshot has no brokers or no bundles; load is not evaluated.",),
             verdict=verdict,
         )
     target_ratio = cluster_target(snapshot.manifest).bound
@@ -186,20 +186,21 @@ def diagnose(
 
 
 def _drained(context: DiagnosisContext) -> tuple[str, ...]:
-    """Return that brokers are empty on purpose, one sentence; nothing where none is."""
+    """Return the sentence about drained brokers, or ""."""
     spread = measure(context.snapshot, context.settings).throughput
     names = [spread.brokers[row] for row in np.flatnonzero(spread.is_set_aside)]
-    return (f"Drained, and not compared: {', '.join(names)}.",) if names else ()
+    return (f"Drained and excluded: {', '.join(names)}.",) if names else ()
 
 
 def _outlook(context: DiagnosisContext) -> str:
-    """Return where the balancer ends by itself, one sentence."""
+    """Return the end state of the balancer without changes, one sentence."""
     end = context.trials.baseline.outcome
     if not end.moves:
-        return f"{context.strategy.name} moves nothing; no change is needed for even load."
+        return f"{context.strategy.name} moves nothing; the load is balanced."
     return (
-        f"{context.strategy.name} ends at a deviation of {format_ratio(end.deviation)} by itself, "
-        f"after {pluralize(end.moves, 'move')}."
+        f"{context.strategy.name} converges to a deviation of "
+        f"{format_ratio(end.deviation)} without changes, after "
+        f"{pluralize(end.moves, 'move')}."
     )
 
 
@@ -208,7 +209,7 @@ def _subject(context: DiagnosisContext, request: DiagnoseRequest) -> str:
     if request.node is not None:
         raise InputError(
             f"{context.snapshot.manifest.cluster} is a Pulsar cluster; --node is for Pegasus.",
-            hint="Give --broker with a broker (host:port), or --bundle.",
+            hint="Specify a broker (--broker host:port) or a bundle (--bundle).",
         )
     if request.broker is not None:
         if request.broker not in context.view.broker_index and (
@@ -234,14 +235,17 @@ def _concerning(causes: tuple[Cause, ...], name: str | None) -> tuple[Cause, ...
 
 
 def _problem(context: DiagnosisContext) -> str:
-    """Return what is wrong once the balancer is done, one sentence; blank: nothing.
+    """Return the problem that remains after balancing, one sentence, or "".
 
     A balancer that is not done within the horizon is judged by what it has reached.
     """
     end = context.trials.baseline.outcome
     if not end.converges:
         if not end.moves:
-            return f"{context.strategy.name} sheds bundles every round, and none leaves its broker."
+            return (
+                f"{context.strategy.name} sheds bundles every round, but no bundle leaves its "
+                "broker."
+            )
         if context.trials.baseline.is_cut_short and not end.returned:
             return (
                 f"{context.strategy.name} has not converged within "
@@ -267,17 +271,17 @@ def _problem(context: DiagnosisContext) -> str:
 
 
 def _harm_of_moves(context: DiagnosisContext) -> str:
-    """Return which moves of a balancer that converges are in vain, or worse; blank: none."""
+    """Return the sentence about useless or harmful moves of a converging balancer, or ""."""
     end = context.trials.baseline.outcome
     if end.returned:
         return (
-            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a broker that "
-            "it had left."
+            f"{end.returned:,} of {pluralize(end.moves, 'move')} return a bundle to a "
+            "previous broker."
         )
     if context.spoils:
         now = format_ratio(context.trials.pools.deviation(context.load))
         return (
-            f"The balancer makes {context.load.label} less even: deviation {now} now, "
+            f"The balancer increases the deviation of {context.load.label}: {now} now, "
             f"{format_ratio(end.deviation)} after {pluralize(end.moves, 'move')}."
         )
     if end.is_mostly_idle:
@@ -288,7 +292,7 @@ def _harm_of_moves(context: DiagnosisContext) -> str:
 
 
 def _unserved_words(context: DiagnosisContext) -> str:
-    """Return how many bundles are in a state of ownership that no balancer ends; blank: none."""
+    """Return the number of bundles in a broken ownership state, as text, or ""."""
     if not context.trials.baseline.outcome.missing:
         return ""
     states = (
@@ -301,11 +305,11 @@ def _unserved_words(context: DiagnosisContext) -> str:
 
 
 def _brevity(trials: Trials) -> tuple[str, ...]:
-    """Return the note that the cluster as it is was cut short, if it was."""
+    """Return the note that the simulation of the unchanged cluster was cut short, or ""."""
     if not trials.baseline.is_cut_short:
         return ()
     rounds = pluralize(trials.horizon, "round")
-    return (f"Simulated for {rounds}: more exceed the time.",)
+    return (f"Simulated for {rounds} (time limit).",)
 
 
 def _why_no_more(context: DiagnosisContext) -> str:
@@ -315,7 +319,11 @@ def _why_no_more(context: DiagnosisContext) -> str:
         return f"{off} is false"
     if done is not None and done.ending == "horizon":
         return f"bundles still move after {pluralize(done.rounds[-1].number, 'round')}"
-    return "the balancer moves nothing more" if context.end.moves else "the balancer moves nothing"
+    return (
+        "the balancer makes no further moves"
+        if context.end.moves
+        else "the balancer makes no moves"
+    )
 
 
 def _overloaded(context: DiagnosisContext) -> str:
@@ -339,8 +347,9 @@ def _overload_problem(context: DiagnosisContext) -> str:
     found = usage_sources(brokers, context.settings)[row]
     source = f" ({found})" if found else ""
     return (
-        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage{source}, the other brokers "
-        f"at {float(np.nanmedian(others)):.0f}%: traffic is even, usage is not."
+        f"{name} ends at {context.real_usage_at_end[row]:.0f}% usage{source}, the "
+        f"other brokers at {float(np.nanmedian(others)):.0f}%: traffic is balanced, "
+        "usage is not."
     )
 
 
@@ -440,7 +449,7 @@ class _Search:
                 yield one
 
     def _is_confirmed(self, one: _Proven) -> bool:
-        """Whether its effect is no luck of the draws."""
+        """Whether its effect is independent of random draws."""
         return self._draws.confirm(one.change)
 
     def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_Proven]:
@@ -452,7 +461,7 @@ class _Search:
                 self._unproven.append(candidate)
 
     def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _Proven | None:
-        """Return the change of a candidate with the best effect; ``None``: none helps."""
+        """Return the change of a candidate with the best effect; ``None`` if none helps."""
         found: list[_Proven] = []
         for change in candidate.changes:
             is_late = self._trials.is_search_over and not self._trials.is_begun(change)
@@ -623,7 +632,7 @@ class _Search:
         return Fix(wanted=wanted, lines=tuple(lines), restart=restart)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was assumed."""
+        """Return the assumptions."""
         notes = [f"Measure: {self._context.load.label}.", *_brevity(self._trials)]
         if self._hasty:
             notes.append(
@@ -632,23 +641,24 @@ class _Search:
             )
         if self._draws.refuted:
             notes.append(
-                f"{pluralize(self._draws.refuted, 'change')} with an effect that depends on random "
-                "placement: not recommended."
+                f"{pluralize(self._draws.refuted, 'change')} not recommended: the effect "
+                "depends on random placement."
             )
         budget = f"time limit of {self._trials.budget_s:g} s reached"
         untried_pairs = self.untried_pairs
         if self.untried:
-            begun = f", {self.cut_short:,} of them cut short" if self.cut_short else ""
+            begun = f", {self.cut_short:,} incomplete" if self.cut_short else ""
             notes.append(
-                f"{pluralize(self.untried, 'change')} not simulated to the end{begun}: {budget}."
+                f"{pluralize(self.untried, 'change')} without a finished simulation{begun}: "
+                f"{budget}."
             )
         elif untried_pairs:
-            notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not tried: {budget}.")
+            notes.append(f"{pluralize(untried_pairs, 'pair')} of changes not simulated: {budget}.")
         if self._promising:
             best = min(self._promising, key=self._merit)
             notes.append(
-                f"Promising, but cut short: {_assignments(best.change) or best.change.data}. "
-                "Give --seconds more time."
+                f"Promising but incomplete: {_assignments(best.change) or best.change.data}. "
+                "Raise --seconds."
             )
         return tuple(notes)
 
@@ -664,7 +674,7 @@ def _text(value: Any) -> str:
 
 
 def _orders(settings: Mapping[str, Any]) -> str:
-    """Return what to set, as brokers read it: ``Set A=1 and clear B``."""
+    """Return the setting changes in broker syntax: ``Set A=1 and clear B``."""
     values = {key: upstream_words(value) for key, value in settings.items()}
     orders = [f"set {key}={text}" if text else f"clear {key}" for key, text in values.items()]
     words = " and ".join(orders)
@@ -676,7 +686,7 @@ def _assignments(change: Change) -> str:
 
 
 def _is_resolved(effect: Effect, target_ratio: float) -> bool:
-    """Whether the trouble is over: even enough, or much nearer; and calm."""
+    """Whether the problem is solved: even enough or much closer, without flapping."""
     before, after = effect.before.deviation, effect.after.deviation
     if after is None or before is None or after <= target_ratio:
         return not effect.after.returned

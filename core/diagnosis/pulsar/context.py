@@ -50,7 +50,7 @@ class Candidate:
         changes: Each by itself would remove it; the nearest to the present first.
         hint: What to do, where a change of data stands for it; blank: set what the change sets.
         lines: Configuration lines that do what a change of data stands for.
-        measured: The value that decides; ``None``: no number does.
+        measured: The value that decides; ``None`` if no number does.
         threshold: What it is compared with.
         unit: Of both.
         tier: 0 where the snapshot shows it at work; higher: only its trial speaks for it; lower:
@@ -118,13 +118,13 @@ class DiagnosisContext:
 
     @cached_property
     def base(self) -> Change:
-        """What has to be switched on before any other change can show an effect."""
+        """Switches that must be enabled before any other change has an effect."""
         off = self.settings.shedding_off
         return Change(settings=dict.fromkeys(off, True)) if off else NOTHING
 
     @cached_property
     def end(self) -> Outcome:
-        """How the balancer ends, shedding switched on."""
+        """End state of the balancer with shedding enabled."""
         trial = None if self.base is NOTHING else self.trials.trial(self.base)
         return (trial or self.trials.baseline).outcome
 
@@ -135,17 +135,17 @@ class DiagnosisContext:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the balancer moves nothing."""
+        """Whether the balancer makes no moves."""
         return not self.end.moves
 
     @cached_property
     def load(self) -> Spread:
-        """What is judged, now."""
+        """Current load measure."""
         return measure(self.snapshot, self.settings).of(self.trials.judged_by)
 
     @cached_property
     def end_load(self) -> Spread:
-        """What is judged, after the balancer is done."""
+        """Load measure after balancing."""
         done = self.trials.baseline.simulation
         return (
             self.load
@@ -192,7 +192,7 @@ class DiagnosisContext:
 
     @cached_property
     def network_is_measured(self) -> bool:
-        """Whether any broker reports what its network can carry."""
+        """Whether any broker reports its network limit."""
         limits = column_values(self.snapshot.brokers, "bandwidth_out_limit")
         return bool((np.nan_to_num(limits) > 0).any())
 
@@ -202,7 +202,7 @@ class DiagnosisContext:
 
     @cached_property
     def spoils(self) -> bool:
-        """Whether the moves of the balancer end less even than the load is now."""
+        """Whether the moves of the balancer increase the deviation."""
         baseline = self.trials.baseline
         now, end = self.trials.pools.deviation(self.load), baseline.outcome.deviation
         if not baseline.outcome.moves or baseline.is_cut_short or now is None or end is None:

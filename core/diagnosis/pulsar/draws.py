@@ -58,7 +58,7 @@ class Draws:
         return bool(self.trials.snapshot.bundles.num_rows > MANY_BUNDLES)
 
     def confirm(self, change: Change) -> bool:
-        """Return whether a change that converges with the first seed is worse with no other one.
+        """Return whether a change that converges with the first seed is no worse with the others.
 
         Outcomes that scatter so widely that a further seed may end less even count as harmful.
         """
@@ -99,7 +99,7 @@ class Draws:
         return self._others[seed]
 
     def _best_baseline(self) -> Trials:
-        """Return the trials under whose seed the cluster as it is ends best."""
+        """Return the trials of the seed under which the unchanged cluster ends best."""
         own = 0 if self._is_large else _OWN_BASELINES
         known = [self.trials, *list(self._others.values())[:own]]
         return min(known, key=_end_of_baseline)
@@ -111,6 +111,6 @@ def _end_of_baseline(trials: Trials) -> tuple[bool, float]:
 
 
 def _is_steady(effects: list[Effect]) -> bool:
-    """Return whether harm is farther away than what the outcomes scatter by."""
+    """Return whether the margin to harm exceeds the scatter of the outcomes."""
     gains = np.array([one.gain for one in effects])
     return bool(gains.mean() - _MARGIN * gains.std() >= -MIN_GAIN_RATIO)

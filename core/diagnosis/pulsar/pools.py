@@ -15,7 +15,7 @@ from core.pulsar.view import LoadView
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """Which brokers share their load by policy.
+    """Brokers that share their load by policy.
 
     Attributes:
         brokers: Broker ids.
@@ -63,7 +63,7 @@ class Pools:
         )
 
     def deviation(self, spread: Spread) -> float | None:
-        """Return the farthest distance of a broker from the mean of its pool, share of the mean."""
+        """Return the max deviation of a broker from the mean of its pool, share of the mean."""
         known = spread.known
         if not known.any():
             return None

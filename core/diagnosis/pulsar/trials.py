@@ -71,11 +71,11 @@ _WORSE: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is otherwise in a trial.
+    """Change of a trial.
 
     Attributes:
         settings: Upstream key to value.
-        release: Release that the brokers would run; ``None``: the one they run.
+        release: Release that the brokers would run; ``None`` for their current one.
         data: Name of what :attr:`edit` does; two changes of one name are the same.
         edit: Returns the snapshot with other data: a policy less, a bundle split, a true capacity.
     """
@@ -87,7 +87,7 @@ class Change:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is known by."""
+        """Its identity."""
         pairs = tuple(sorted((key, repr(value)) for key, value in self.settings.items()))
         return (pairs, self.release, self.data)
 
@@ -140,14 +140,14 @@ def _both(first: Edit, then: Edit) -> Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """How a change went.
+    """Result of a change.
 
     Attributes:
         outcome: The end of it.
         reads: Settings that were read on the way: any other one makes no difference.
         traffic: Farthest distance of a broker's traffic from the mean at the end, whatever is
             judged.
-        simulation: The rounds; ``None``: shedding is off, nothing moves.
+        simulation: The rounds; ``None`` if shedding is off, nothing moves.
         is_cut_short: Whether the time allowed fewer rounds than it takes to judge it: it neither
             proves nor refutes anything.
     """
@@ -177,11 +177,11 @@ class Trials:
         assumed: What holds in every trial, the cluster as it is included.
         max_count: Trials after which :attr:`is_over` is true, however long they took; 0: any.
         shared: Rounds that trials have in common.
-        compared_with: The cluster as it is, simulated already; ``None``: it is with this seed.
+        compared_with: The cluster as it is, simulated already; ``None`` if it uses this seed.
         stops_midway: Whether a trial that is not done when the search is over is given up; it
             counts as not tried. The cluster as it is is then simulated for fewer rounds.
         traffic_may_differ: Unlike machines are even in usage only with uneven traffic.
-        limit: The time so far; ``None``: it begins now.
+        limit: The time so far; ``None`` to start now.
         horizon: Rounds of a trial; 0: :data:`ROUNDS`, or what the time allows the first one.
         is_held_out: Whether these have other draws than the search; they have all of the time.
     """
@@ -226,7 +226,7 @@ class Trials:
 
     @cached_property
     def baseline(self) -> Trial:
-        """The cluster as it is.
+        """The cluster without changes.
 
         Raises:
             OpsError: It cannot be simulated.
@@ -242,7 +242,7 @@ class Trials:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up, or the number."""
+        """Whether the time or the number of trials is used up."""
         if self.max_count and self.count >= self.max_count:
             return True
         return self.is_time_over
@@ -254,7 +254,7 @@ class Trials:
 
     @property
     def is_search_over(self) -> bool:
-        """Whether what is left of the time is for the proof of what was found."""
+        """Whether the remaining time is reserved for confirming results."""
         if self.max_count and self.count >= self.max_count:
             return True
         if self.is_held_out or not self._proof_s:
@@ -276,7 +276,7 @@ class Trials:
 
         Args:
             seed: Of the draws.
-            compared_with: Whose baseline changes are compared with; ``None``: that of this seed.
+            compared_with: Whose baseline changes are compared with; ``None`` for that of this seed.
         """
         return Trials(
             self.snapshot,
@@ -321,16 +321,16 @@ class Trials:
         )
 
     def known(self, change: Change) -> bool:
-        """Return whether a change was tried: simulated without being cut short, or refused."""
+        """Return whether a change was evaluated: fully simulated, or refused."""
         found = self._trials.get(change.key)
         return change.key in self._trials and (found is None or not found.is_cut_short)
 
     def is_begun(self, change: Change) -> bool:
-        """Return whether a change was tried, or was cut short."""
+        """Return whether a change was evaluated, or cut short."""
         return change.key in self._trials
 
     def trial(self, change: Change) -> Trial | None:
-        """Return how a change goes; ``None``: such a cluster cannot be simulated, or not in time.
+        """Return the result of a change, or ``None`` if it is invalid or out of time.
 
         Only a change that was simulated without being cut short, or cannot be simulated, is
         :meth:`known` afterwards.
@@ -370,7 +370,7 @@ class Trials:
         return None
 
     def effect(self, change: Change) -> Effect | None:
-        """Return what a change makes of the outcome."""
+        """Return the effect of a change on the outcome."""
         trial = self.trial(change)
         if trial is None:
             return None
@@ -380,7 +380,7 @@ class Trials:
             return None
 
     def spoils_traffic(self, change: Change) -> bool:
-        """Return whether a change makes traffic less even while another measure is judged.
+        """Return whether a change makes traffic less even while another measure is evaluated.
 
         Within a pool of brokers, or over all of them: a fix that only shifts it between pools is
         none either.
@@ -440,7 +440,7 @@ class Trials:
         )
 
     def _was_cut_short(self, done: Simulation) -> bool:
-        """Return whether the time ended a simulation that more rounds might have changed."""
+        """Return whether the time limit ended a simulation that more rounds might have changed."""
         return self.is_cut_short and done.ending == "horizon" and len(done.rounds) == self.horizon
 
     def _edited(self, change: Change) -> PulsarSnapshot:
@@ -482,7 +482,7 @@ class Trials:
         return done
 
     def _is_worth_waiting(self, done: Simulation, settings: EffectiveSettings) -> bool:
-        """Return whether a trial is better than the cluster as it is, and needs more rounds only.
+        """Return whether a trial improves the unchanged cluster and only needs more rounds.
 
         After a move a bundle is left alone for its grace period, so that a large cluster rests and
         begins again; that takes longer than the horizon where moves come in waves.
@@ -496,7 +496,7 @@ class Trials:
         return before is not None and after is not None and after < before - MIN_GAIN_RATIO
 
     def _is_long_enough(self, rounds: Sequence[RoundResult]) -> bool:
-        """Return whether the first simulation has had its share of the time."""
+        """Return whether the first simulation has used its share of the time."""
         if not self.stops_midway or len(rounds) < _MIN_ROUNDS:
             return False
         share = _BASELINE_SHARE_OF_MANY if self._is_large else _BASELINE_SHARE
@@ -534,14 +534,14 @@ class Trials:
         )
 
     def _idle_moves(self, snapshot: PulsarSnapshot, done: Simulation) -> int:
-        """Return how many moves are of bundles without messages."""
+        """Return the number of moves of bundles without messages."""
         idle: frozenset[str] = self.shared.result(
             ("idle", id(snapshot)), snapshot, lambda: _idle_bundles(snapshot)
         )
         return sum(move.bundle in idle for one in done.rounds for move in one.moves) if idle else 0
 
     def _unserved(self, snapshot: PulsarSnapshot) -> int:
-        """Return how many bundles no broker serves; the balancer's rounds change none of that."""
+        """Return the number of unserved bundles; balancer rounds do not change it."""
         found: int = self.shared.result(
             ("unserved", id(snapshot)),
             snapshot,
@@ -565,7 +565,7 @@ def _idle_bundles(snapshot: PulsarSnapshot) -> frozenset[str]:
 
 
 def _goes_on(done: Simulation) -> bool:
-    """Return whether the last round moves bundles still, and none was moved back.
+    """Return whether the last round still moves bundles, and none was moved back.
 
     A large cluster that is relieved one broker a round takes longer than the horizon. One that only
     waits for the grace period of its bundles does not go on: it may begin again.

@@ -52,7 +52,7 @@ class PastMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverTime:
-    """What a period of the record shows.
+    """Diagnosis of a recorded period.
 
     Attributes:
         start: Of the period, UTC.
@@ -82,7 +82,7 @@ class OverTime:
 
     @property
     def answer(self) -> str:
-        """What happened, why, and what would have prevented it, one line."""
+        """Events, cause and prevention, one line."""
         length = format_minutes((self.end - self.start).total_seconds() / 60)
         back = f", {self.returned:,} of them returned" if self.returned else ""
         found = f"Last {length}: {pluralize(self.moves, 'move')}{back}."

@@ -73,15 +73,15 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prevention:
-    """What a back-test of a period found.
+    """Back-test of a period.
 
     Attributes:
         minutes: Of the record, replayed.
         tried: Candidates that were replayed to the end.
         untried: Candidates that the time did not allow.
-        recorded: What really happened; ``None``: nothing could be back-tested.
+        recorded: What really happened; ``None`` if nothing could be back-tested.
         replayed: The recorded settings, replayed.
-        best: The candidate that prevents most; ``None``: none is better.
+        best: The candidate that prevents most; ``None`` if none is better.
         fix: What puts it in force.
         effect: What it does to the newest minute, simulated to convergence.
         rejected: Candidates better over the period that the newest minute does not bear.
@@ -250,7 +250,7 @@ def _deadline(ends_at: float | None) -> Callable[[int, int], None]:
 
 
 def _replay(candidate: Candidate, rows: Sequence[dict[str, Any]]) -> Replay | None:
-    """Return the figures over all windows; ``None``: one could not be simulated."""
+    """Return the figures over all windows; ``None`` if one could not be simulated."""
     known = [row for row in rows if row["problem"] is None and row["deviation_p95"] is not None]
     if not known or len(known) < len(rows):
         return None
@@ -265,7 +265,7 @@ def _replay(candidate: Candidate, rows: Sequence[dict[str, Any]]) -> Replay | No
 
 
 def _helps(one: Replay, again: Replay) -> bool:
-    """Whether fewer moves go back, or the load is more even, and nothing else is worse."""
+    """Whether fewer moves return, or the load is more even, and nothing else is worse."""
     is_no_worse = one.deviation <= max(again.deviation + WORSE_BY, _EVEN_RATIO)
     if again.returned:
         return one.returned < again.returned and is_no_worse

@@ -17,12 +17,12 @@ SUBJECTS: Final[tuple[Subject, ...]] = ("brokers", "bundles", "nodes", "tables")
 
 @dataclass(frozen=True, kw_only=True)
 class RecordScope:
-    """Which part of the history is read.
+    """Part of the history to read.
 
     Attributes:
         clusters: Names; empty: all that were recorded.
-        start: Not before it, UTC; ``None``: from the beginning.
-        end: Not after it, UTC; ``None``: to the end.
+        start: Not before it, UTC; ``None`` for the beginning.
+        end: Not after it, UTC; ``None`` for the end.
         minute_s: Seconds of the record that count as a minute: less where time is compressed.
     """
 

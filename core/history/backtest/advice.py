@@ -34,12 +34,12 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
 def is_plannable(change: Mapping[str, Any]) -> bool:
-    """Whether a plan can put a row of ``RECOMMENDED`` in force, without a restart."""
+    """Whether a plan can apply a row of ``RECOMMENDED`` without a restart."""
     return bool(change["is_dynamic"]) and change["takes_effect"] != _RESTART
 
 
 def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | None:
-    """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
+    """Return the first candidate of a ranking that is worth a change; ``None`` if there is none.
 
     It comes before the recorded settings, replayed, by the rule of the ranking, and leaves the
     farthest server not farther off than they do and than it really was, or meets the target. One
@@ -71,7 +71,7 @@ def picked(
     Args:
         rows: Rows of ``CANDIDATES`` of one cluster, best first.
         target: What is good enough.
-        label: Of the candidate; ``None``: see :func:`chosen`.
+        label: Of the candidate; ``None`` see :func:`chosen`.
     """
     if label is None:
         return chosen(rows, target)
@@ -82,7 +82,7 @@ def picked(
 def verdict(
     row: Mapping[str, Any], rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
 ) -> str:
-    """Return what a candidate is called: ``recommended``, or how it misses the target.
+    """Return the label of a candidate: ``recommended``, or the missed target.
 
     Args:
         row: The candidate.
@@ -115,7 +115,7 @@ def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
 def recommended(
     runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording, label: str | None = None
 ) -> pa.Table:
-    """Return what to change on each cluster to have a candidate, as ``RECOMMENDED``.
+    """Return the changes on each cluster to apply a candidate, as ``RECOMMENDED``.
 
     A cluster has no rows where no candidate is worth it, or nothing is known to compare with.
 
@@ -124,7 +124,7 @@ def recommended(
         candidates: Of :func:`core.history.backtest.ranking.ranked`.
         target: What is good enough.
         nouns: Of the system.
-        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
+        label: Of the candidate; ``None`` for the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
     rows = candidates.to_pylist()
@@ -176,7 +176,7 @@ def _changes(
 
 
 def outcome_note(best: Mapping[str, Any]) -> str:
-    """Return what a candidate does to the last recorded minute, with a blank before it."""
+    """Return the effect of a candidate on the last recorded minute, with a leading blank."""
     outcome = (best["outcome"] or "").removeprefix("Simulated: ")
     return f" On the last recorded minute: {outcome}" if outcome else ""
 
@@ -214,7 +214,7 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_advice(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording) -> str:
-    """Return how true a back-test is and what it comes to, in a few sentences.
+    """Return the model error and the advice of a back-test, in a few sentences.
 
     Args:
         runs: Rows of ``RUNS``.
@@ -274,7 +274,7 @@ def _optimizer_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> Iterator
     row = next((one for one in rows if one["shedding"] == OPTIMIZER), None)
     if _is_known(row):
         yield (
-            f"Plans of the Optimizer, applied by hand: deviation p95 "
+            "Optimizer plans, applied manually: deviation p95 "
             f"{format_ratio(row['deviation_p95'])} with {row['unloads_per_day']:,.1f} "
             f"{nouns.moves} a day."
         )

@@ -30,7 +30,7 @@ def simulated_candidates(
     system: BacktestSystem,
     latest: Callable[[str], Any],
 ) -> pa.Table:
-    """Return the candidates with what the best of them do to the cluster as it is.
+    """Return the candidates, the best with their simulated effect on the current cluster.
 
     From the best one on, every candidate that is worth a change is simulated, up to the first that
     converges and leaves the cluster no less even. Those before it are marked as rejected.
@@ -57,7 +57,7 @@ def simulated_candidates(
 def convergence(
     system: BacktestSystem, snapshot: Any, best: Mapping[str, Any], record: Mapping[str, Any]
 ) -> Effect | None:
-    """Return what a candidate does to a cluster; ``None``: it cannot be simulated.
+    """Return the effect of a candidate on a cluster, or ``None`` if it cannot be simulated.
 
     Args:
         system: Of the cluster.

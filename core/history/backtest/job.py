@@ -54,7 +54,7 @@ _GAP_MINUTES: Final = 2.5
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Where the records of a back-test are; small, for it is sent to whoever simulates.
+    """Location of the records of a back-test; small, because it is sent to executors.
 
     Attributes:
         location: Of the history.
@@ -137,7 +137,7 @@ class Backtest:
 
     @property
     def windows(self) -> int:
-        """How many windows there are, of all clusters."""
+        """Number of windows of all clusters."""
         return sum(unit.candidate.is_record for unit in self.units)
 
     @property
@@ -147,7 +147,7 @@ class Backtest:
 
     @property
     def words(self) -> str:
-        """How much there is to do, for people."""
+        """Amount of work, as text."""
         candidates = len({unit.candidate_number for unit in self.units}) - 1
         recorded = pluralize(self.minutes, "recorded minute")
         return (
@@ -157,7 +157,7 @@ class Backtest:
 
 
 def _minutes_of(taken_at: Ints, unit: Unit, last: datetime) -> int:
-    """Return how many recorded minutes a unit is simulated on; of several moments in one, one."""
+    """Return the number of distinct recorded minutes in a unit."""
     first, after = np.searchsorted(
         taken_at, [datetime_to_ms(unit.window.start), datetime_to_ms(unit.window.end)]
     )
@@ -289,7 +289,7 @@ def tasks_of(units: Sequence[Unit], count: int) -> list[tuple[Unit, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a back-test came to.
+    """Result of a back-test.
 
     Attributes:
         tables: By the names of :data:`TABLES`.
@@ -331,7 +331,7 @@ class Outcome:
 
 
 def _sentence(candidates: pa.Table) -> str:
-    """Return what is said of the best candidate, over all clusters where there are several."""
+    """Return the sentence about the best candidate, over all clusters if there are several."""
     names = set(candidates["cluster"].to_pylist())
     if None in names:
         candidates = candidates.filter(pc.is_null(candidates["cluster"]))
@@ -348,7 +348,7 @@ def stretches_of(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> tuple[Stretch, ...]:
-    """Return what of a cluster's record is simulated without a break, oldest first.
+    """Return the uninterrupted stretches of a cluster's record to simulate, oldest first.
 
     Args:
         store: The history.
@@ -401,8 +401,8 @@ def recorded_between(
     Args:
         stretches: What is simulated without a break.
         taken_at: Recorded moments, ms, rising.
-        start: Of the range; ``None``: that of the record.
-        end: Of the range, not in it any more; ``None``: that of the record.
+        start: Of the range; ``None`` for that of the record.
+        end: Of the range, not in it any more; ``None`` for that of the record.
     """
     chosen = []
     for stretch in stretches:

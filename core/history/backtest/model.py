@@ -48,7 +48,7 @@ _SEPARATOR: Final = " · "
 
 
 def is_without_shedding(label: str) -> bool:
-    """Return whether a candidate of this label switches shedding off."""
+    """Return whether a candidate of this label disables shedding."""
     return label.partition(_SEPARATOR)[0] == _WITHOUT_SHEDDING
 
 
@@ -68,7 +68,7 @@ def covered_minutes(minutes: NDArray[Any]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is good enough.
+    """Target of a back-test.
 
     Attributes:
         name: In a word.
@@ -95,10 +95,10 @@ class Candidate:
     """One configuration of the balancer.
 
     Attributes:
-        shedding: Class name, :data:`RECORDED`, or ``None``: nothing is shed.
-        placement: Class name; ``None``: the recorded one.
+        shedding: Class name, :data:`RECORDED`, or ``None`` if nothing is shed.
+        placement: Class name; ``None`` for the recorded one.
         settings: Upstream key to value, on top of the recorded ones.
-        policy: Of a Pegasus cluster: ``app`` or ``cluster``; ``None``: not such a cluster.
+        policy: Of a Pegasus cluster: ``app`` or ``cluster``; ``None`` if not such a cluster.
         is_record: This is what really happened; everything else is empty then.
     """
 
@@ -132,7 +132,7 @@ class Candidate:
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Candidate:
-        """Return what :meth:`as_json` wrote."""
+        """Return the target from :meth:`as_json` output."""
         settings = values.get("settings") or {}
         shedding, placement, policy = (
             values.get(name) for name in ("shedding", "placement", "policy")
@@ -197,10 +197,10 @@ class Grid:
     """Everything that a back-test tries.
 
     Attributes:
-        clusters: Names; ``None``: all that are recorded.
-        start: First moment of the record that counts; ``None``: from its start.
-        end: Last moment; ``None``: to its end.
-        shedding: Class names, :data:`RECORDED`, ``None`` for no shedding.
+        clusters: Names; ``None`` for all that are recorded.
+        start: First moment of the record that counts; ``None`` for its start.
+        end: Last moment; ``None`` for its end.
+        shedding: Class names, :data:`RECORDED`, ``None`` if no shedding.
         placement: Class names, ``None`` for the recorded one.
         settings: Values to try by upstream key.
         policies: Of Pegasus clusters.
@@ -232,7 +232,7 @@ class Grid:
         Args:
             start: First recorded minute.
             end: Last recorded minute.
-            stretches: What is simulated without a break, oldest first; ``None``: all of it.
+            stretches: What is simulated without a break, oldest first; ``None`` for all of it.
         """
         length = timedelta(seconds=self.window_minutes * self.minute_s)
         whole = ((start, end + timedelta(seconds=self.minute_s)),)
@@ -305,7 +305,7 @@ def _units(
 
 
 def window_key(unit: Unit) -> tuple[str, int, int]:
-    """Return what units that are simulated on the same rows of the record have in common."""
+    """Return the key shared by units that use the same recorded rows."""
     window = unit.window
     return unit.cluster, datetime_to_ms(window.start), datetime_to_ms(window.end)
 

@@ -49,7 +49,7 @@ def parse_grid(text: str) -> Grid:
 
 
 def with_target(grid: Grid, target_ratio: float | None) -> Grid:
-    """Return a grid that is judged by the target of its cluster; ``None``: the system's."""
+    """Return a grid that is judged by the target of its cluster; ``None`` for the system's."""
     if target_ratio is None or target_ratio == grid.target.deviation:
         return grid
     target = replace(grid.target, name="cluster", deviation=target_ratio)

@@ -41,7 +41,7 @@ def recommended_plan(
 
 
 def restart_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what to put into ``broker.conf``, empty: nothing.
+    """Return the ``broker.conf`` lines of a recommendation, or "".
 
     Args:
         rows: Of the table ``recommended``.

@@ -32,7 +32,7 @@ _MAXIMA: Final = ("deviation_max",)
 
 @dataclass(frozen=True)
 class _Bars:
-    """Mean over seeds and the range over seeds; ``None``: unknown."""
+    """Mean over seeds and the range over seeds; ``None`` if unknown."""
 
     mean: float | None
     low: float | None
@@ -92,7 +92,7 @@ def _ranking(
 
 
 def _is_idle(row: Mapping[str, Any]) -> bool:
-    """Whether a candidate switches shedding off and does not meet the target so.
+    """Whether a candidate disables shedding and does not meet the target.
 
     Others shed nothing where the record's own switches are off: they differ in placement.
     """
@@ -132,7 +132,7 @@ def _front(rows: Sequence[Mapping[str, Any]]) -> set[int]:
 
 
 def _changes(mine: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> int:
-    """How many settings of the record's last window a candidate changes."""
+    """Number of changed settings vs. the last window of the record."""
     own = mine[-1]
     record = next((row for row in reversed(rows) if _is_record_read(row)), None)
     if record is None or own["is_record"] or own["candidate"] == REPLAYED:
@@ -194,7 +194,7 @@ def _over_windows(name: str, rows: Sequence[dict[str, Any]]) -> float | None:
 
 
 def _miss(row: Mapping[str, Any], target: Target) -> float:
-    """How many times of what the target allows is reached; at most 1: it is met."""
+    """Ratio to the target; at most 1 if it is met."""
     deviation, unloads = row["deviation_p95"], row["unloads_per_day"]
     if deviation is None or unloads is None:
         return float("inf")
@@ -208,7 +208,7 @@ def _times(value: float, allowed: float) -> float:
 
 
 def order_of(row: Mapping[str, Any], target: Target) -> tuple[float, ...]:
-    """Return what candidates are sorted by, the best first; see the head of this module."""
+    """Return the sort key of candidates, best first; see the module docstring."""
     miss = _miss(row, target)
     deviation = float("inf") if row["deviation_p95"] is None else row["deviation_p95"]
     unloads = float("inf") if row["unloads_per_day"] is None else row["unloads_per_day"]
@@ -218,7 +218,7 @@ def order_of(row: Mapping[str, Any], target: Target) -> tuple[float, ...]:
 
 
 def pareto(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
-    """Return which points no other one beats: as good in both, and better in one.
+    """Return the Pareto-optimal points.
 
     Args:
         points: Two figures each, the smaller the better; unknown ones are never on the front.

@@ -18,7 +18,7 @@ _FIRST_ORDER = ("cluster", "window", "candidate_number", "seed")
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What one unit gave.
+    """Result of one unit.
 
     Attributes:
         runs: One row of ``RUNS``.

@@ -26,7 +26,7 @@ RecommendedPlan = Callable[[Any, Mapping[str, Any], Sequence[Diagnostic], PlanOp
 
 @dataclass(frozen=True, kw_only=True)
 class BacktestSystem:
-    """How clusters of one system are back-tested.
+    """Back-test of clusters of one system.
 
     Attributes:
         name: The system's, as manifests have it.
@@ -39,7 +39,7 @@ class BacktestSystem:
         load: Reads the record of a cluster's window; the last argument is seconds a minute.
         simulate: Runs one unit on its window's record: the same unit, the same tables.
         recommended: Makes ``RECOMMENDED`` of rows of ``RUNS`` and of the ranked candidates; the
-            last argument is the label of a candidate, ``None``: the one to choose.
+            last argument is the label of a candidate, ``None`` for the one to choose.
         plan: Makes the plan that sets what is recommended.
         converged: Simulates a candidate to convergence on a snapshot: the candidate is a row of
             ``CANDIDATES`` or ``RUNS``, the last argument the record's row of ``RUNS``.

@@ -53,7 +53,7 @@ def check_fields(given: Collection[str]) -> None:
 
 
 def which_fields() -> str:
-    """Return which grid is for which system, in one sentence."""
+    """Return the grid fields of each system, one sentence."""
     others = (f"A grid of {_quoted(one.fields, ' and ')} is for {one.title}" for one in SYSTEMS[1:])
     return f"{', '.join(others)}, any other for {SYSTEMS[0].title}."
 

@@ -21,7 +21,7 @@ class Wording:
 
     @property
     def rule(self) -> str:
-        """How candidates are ranked; see :mod:`core.history.backtest.ranking`."""
+        """Ranking rule of candidates; see :mod:`core.history.backtest.ranking`."""
         return (
             f"Order: candidates that meet the target, by {self.moves} a day, then by deviation; "
             "then the others, by distance from the target. Ties go to the candidate with fewer "

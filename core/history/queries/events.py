@@ -71,7 +71,7 @@ class EventQueries:
         return table
 
     def counts(self, period: Period, *, step_ms: int) -> pa.Table:
-        """Return how many events there were, by kind and who, in each stretch of time.
+        """Return event counts by kind and actor per interval.
 
         Returns:
             ``at`` (ms), ``kind``, ``by``, ``count``, and of the first of them ``first_at``,
@@ -97,7 +97,7 @@ class EventQueries:
         return pa.table({name: pa.array([]) for name in _COUNTS}) if table is None else table
 
     def movers(self, period: Period, *, limit: int = 200) -> pa.Table:
-        """Return what changed hands most often.
+        """Return the most frequent movers.
 
         A return is a move back to where the one before it came from (A to B to A). One that was
         seen in two halves, off and later on, counts once. Moves off a server that was gone at
@@ -132,7 +132,7 @@ class EventQueries:
         return pa.table({name: pa.array([]) for name in _MOVERS}) if table is None else table
 
     def neighbours(self, at_ms: int, period: Period) -> tuple[int | None, int | None]:
-        """Return when the last event before a moment was and the first after it, in ms."""
+        """Return the times of the events before and after a moment, ms."""
         table = self._reader.ask(
             "SELECT max(taken_at) FILTER (taken_at < $at) AS before, "
             "min(taken_at) FILTER (taken_at > $at) AS after FROM rows",

@@ -40,7 +40,7 @@ _STEPS_S: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class MinuteRange:
     """The minutes that were recorded.
 
     Attributes:
@@ -65,7 +65,7 @@ class Recorded:
         return row if row >= 0 else None
 
     def moment(self, row: int) -> datetime:
-        """Return when a minute was."""
+        """Return the time of a minute."""
         return ms_to_datetime(int(self.at_ms[row]))
 
 
@@ -90,7 +90,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Evenness:
-    """How even the load was, minute by minute.
+    """Evenness of the load, by minute.
 
     Attributes:
         at_ms: Shape ``(n,)``, ascending.
@@ -128,7 +128,7 @@ class HistoryQueries:
 
     # -- minutes -----------------------------------------------------------------------------------
 
-    def minutes(self, period: Period) -> Recorded:
+    def minutes(self, period: Period) -> MinuteRange:
         """Return the recorded minutes of a period."""
         table = self._reader.ask(
             "SELECT taken_at, any_value(snapshot_id) AS snapshot_id FROM rows "
@@ -137,8 +137,8 @@ class HistoryQueries:
             period,
         )
         if table is None:
-            return Recorded(np.zeros(0, np.int64), ())
-        return Recorded(_times(table["taken_at"]), table["snapshot_id"].to_pylist())
+            return MinuteRange(np.zeros(0, np.int64), ())
+        return MinuteRange(_times(table["taken_at"]), table["snapshot_id"].to_pylist())
 
     # -- load --------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class HistoryQueries:
         return _grid_of(table, step_ms)
 
     def evenness(self, measure: str, period: Period, *, weights: Mapping[str, float]) -> Evenness:
-        """Return how even a measure was over the servers, minute by minute."""
+        """Return the evenness of a measure over the servers, by minute."""
         table = self._reader.ask(
             "SELECT taken_at, CASE WHEN avg(x) > 0 THEN max(x) / avg(x) - 1 "  # noqa: S608  # our own names
             "WHEN avg(x) = 0 THEN 0 END AS deviation, max(x) - min(x) AS spread FROM "
@@ -251,7 +251,7 @@ class HistoryQueries:
         )
 
     def bundle_series(
-        self, bundle: str, minutes: Recorded, period: Period, step_ms: int
+        self, bundle: str, minutes: MinuteRange, period: Period, step_ms: int
     ) -> pa.Table:
         """Return the load of one bundle over time: ``at``, ``rate``, ``throughput``.
 
@@ -283,7 +283,7 @@ class HistoryQueries:
 
 
 def servers_of(store: HistoryStore, system: str) -> ServerLoad:
-    """Return how the load of a system's servers is read.
+    """Return the load columns of a system's servers.
 
     Raises:
         HistoryError: The system is unknown, or its servers have no recorded load.
@@ -297,7 +297,7 @@ def servers_of(store: HistoryStore, system: str) -> ServerLoad:
     return servers
 
 
-def step_of(minutes: Recorded, limit: int = MAX_COLUMNS) -> int:
+def step_of(minutes: MinuteRange, limit: int = MAX_COLUMNS) -> int:
     """Return the length in ms of the stretches in which minutes are drawn.
 
     Stretches are fixed on the clock and hold two minutes at least, so that none is empty because

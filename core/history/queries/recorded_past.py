@@ -38,7 +38,7 @@ _SEEN: Final = (
 
 
 def recorded_past(store: HistoryStore, cluster: str, period: Period) -> RecordedPast | None:
-    """Return what the doctor looks at of a period; ``None`` where nothing was recorded in it.
+    """Return the recorded period for the doctor, or ``None`` if nothing was recorded.
 
     Args:
         store: The history.

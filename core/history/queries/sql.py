@@ -51,7 +51,7 @@ class Period:
 
     @property
     def span(self) -> timedelta:
-        """How long it is."""
+        """Its length."""
         return self.end - self.start
 
     @property
@@ -159,7 +159,7 @@ class HistoryReader:
 
 @lru_cache(maxsize=1)
 def _database() -> duckdb.DuckDBPyConnection:
-    """The process's one database: it holds nothing, but remembers the feet of files."""
+    """The database of the process: without tables, it caches file footers."""
     import duckdb  # noqa: PLC0415  # commands that ask nothing start fast
 
     return duckdb.connect(":memory:", config=dict(_OPTIONS))

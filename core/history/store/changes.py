@@ -26,7 +26,7 @@ _NULL: Final = "\x1e"
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedRows:
     """One kind's rows of one snapshot, each with a key that no other has.
 
     Attributes:
@@ -38,7 +38,7 @@ class Keyed:
     keys: pa.Array
 
 
-def keyed(kind: Kind, table: pa.Table, last: Keyed | None) -> Keyed:
+def keyed(kind: Kind, table: pa.Table, last: KeyedRows | None) -> KeyedRows:
     """Return a kind's rows of a snapshot's table.
 
     Args:
@@ -50,21 +50,21 @@ def keyed(kind: Kind, table: pa.Table, last: Keyed | None) -> Keyed:
     may_lack = pa.schema([kind.stored.field(name) for name in names])  # rows that are gone do
     rows = table.select(names).cast(may_lack).combine_chunks()
     if last is not None and _have_same_keys(kind, rows, last.rows):
-        return Keyed(_with_books(rows, last.rows[ROW_AT], last.rows[COPY]), last.keys)
+        return KeyedRows(_with_books(rows, last.rows[ROW_AT], last.rows[COPY]), last.keys)
     keys, copies = _unique(_keys(kind, rows))
     places: pa.Array = pa.nulls(rows.num_rows, pa.int64())
     if kind.is_spine and not np.array_equal(_usual_order(kind, rows), np.arange(rows.num_rows)):
         places = pa.array(np.arange(rows.num_rows))
-    return Keyed(_with_books(rows, places, copies), keys)
+    return KeyedRows(_with_books(rows, places, copies), keys)
 
 
-def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
+def changed_rows(kind: Kind, now: KeyedRows, last: KeyedRows | None) -> pa.Table:
     """Return the rows to be written: all, the busy and changed, or the changed, with ``gone``.
 
     Args:
         kind: The kind.
         now: This minute.
-        last: The last minute of the segment; ``None``: this is the first.
+        last: The last minute of the segment; ``None`` if this is the first.
     Cost:
         O(rows), no Python loop over rows.
     """
@@ -83,8 +83,8 @@ def changed_rows(kind: Kind, now: Keyed, last: Keyed | None) -> pa.Table:
     return pa.concat_tables([written, _gone(kind, last.rows.take(pa.array(vanished)))])
 
 
-def latest(kind: Kind, rows: pa.Table) -> Keyed:
-    """Return what was in force at the end: the last row of each key, the gone ones left out.
+def latest(kind: Kind, rows: pa.Table) -> KeyedRows:
+    """Return the final state: the last row of each key, without removed keys.
 
     Args:
         kind: The kind.
@@ -97,10 +97,10 @@ def latest(kind: Kind, rows: pa.Table) -> Keyed:
     newest[codes[order]] = order  # of equal codes the last assignment stays
     retained = newest[~np.asarray(rows[GONE].take(pa.array(newest)), dtype=bool)]
     found = rows.take(pa.array(retained))
-    return Keyed(found, keys.take(pa.array(retained)))
+    return KeyedRows(found, keys.take(pa.array(retained)))
 
 
-def in_order(kind: Kind, held: Keyed) -> Keyed:
+def in_order(kind: Kind, held: KeyedRows) -> KeyedRows:
     """Return rows in the order in which the snapshot had them."""
     places = held.rows[ROW_AT].combine_chunks()
     if held.rows.num_rows and places.null_count == 0:
@@ -108,17 +108,17 @@ def in_order(kind: Kind, held: Keyed) -> Keyed:
     else:
         order = _usual_order(kind, held.rows)
     taken = pa.array(order)
-    return Keyed(held.rows.take(taken), held.keys.take(taken))
+    return KeyedRows(held.rows.take(taken), held.keys.take(taken))
 
 
-def aligned(spine: Keyed, part: Keyed) -> pa.Table:
+def aligned(spine: KeyedRows, part: KeyedRows) -> pa.Table:
     """Return the part's rows in the order of the spine; nulls where it has none."""
     places = pc.index_in(spine.keys, value_set=part.keys)
     return part.rows.take(places)
 
 
 def _have_same_keys(kind: Kind, a: pa.Table, b: pa.Table) -> bool:
-    """Whether keys, and what the order goes by, are the same, row by row."""
+    """Whether keys and sort columns are equal, row by row."""
     names = {*kind.key, *(kind.order if kind.is_spine else ())}
     return all(a[name].equals(b[name]) for name in names)
 
@@ -187,7 +187,7 @@ def _usual_order(kind: Kind, rows: pa.Table) -> Ints:
 
 
 def _places(keys: pa.Array, wanted: pa.Array) -> Ints:
-    """Place of each of ``wanted`` in ``keys``; -1: it is not there."""
+    """Position of each of ``wanted`` in ``keys``, or -1."""
     if keys is wanted or keys.equals(wanted):
         return np.arange(len(wanted), dtype=np.int64)
     found = pc.fill_null(pc.index_in(wanted, value_set=keys), -1)
@@ -202,7 +202,7 @@ def _is_busy(kind: Kind, rows: pa.Table) -> Bools:
 
 
 def _differ(now: pa.Table, last: pa.Table, rows: Ints, places: Ints) -> Bools:
-    """Which of ``rows`` differ from those at ``places`` of the last minute, in any column."""
+    """Return the ``rows`` that differ from those at ``places`` of the last minute."""
     differ = np.zeros(rows.size, dtype=np.bool_)
     whole = rows.size == now.num_rows
     same = places.size == last.num_rows and np.array_equal(places, np.arange(places.size))
@@ -216,7 +216,7 @@ def _differ(now: pa.Table, last: pa.Table, rows: Ints, places: Ints) -> Bools:
 
 
 def _unequal(a: pa.Array, b: pa.Array) -> Bools:
-    """Where two columns of one length differ, bit by bit where they are numbers."""
+    """Return the mask of differing values, bit by bit for numbers."""
     lacks = np.asarray(pc.is_valid(a)) != np.asarray(pc.is_valid(b))
     differ: Bools
     if pa.types.is_list(a.type):

@@ -11,7 +11,7 @@ from core.snapshot.record import SystemRecord
 
 
 def events_between(system: SystemRecord, before: Any, after: Any) -> pa.Table:
-    """Return what happened from one snapshot to the next.
+    """Return the events between two snapshots.
 
     Args:
         system: The system of both.

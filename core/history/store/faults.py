@@ -22,7 +22,7 @@ _SCHEMES: Final = frozenset(
 
 
 def fault(address: str, exc: Exception) -> HistoryError:
-    """Return what is wrong with a table.
+    """Return the error of a table.
 
     Args:
         address: Of the table; its last part is the kind of its rows.
@@ -72,7 +72,7 @@ def first_damaged(files: Sequence[str]) -> tuple[str, bool] | None:
     """Look for the first local Parquet file that cannot be opened.
 
     Returns:
-        Its path, and whether it is there; ``None``: all open.
+        Its path, and whether it is there; ``None`` if all open.
     """
     for file in files:
         try:
@@ -99,6 +99,6 @@ def check_scheme(uri: str) -> None:
 
 
 def short(exc: Exception) -> str:
-    """Return what a library says, on one line, without its colours and stack."""
+    """Return a library's error message on one line, without colors and stack."""
     plain = _TRACE.sub("", _COLOURS.sub("", str(exc)))
     return " ".join(plain.split())[:_MAX]

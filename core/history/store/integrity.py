@@ -101,13 +101,13 @@ def problems(
     *,
     is_deep: bool = True,
 ) -> list[Problem]:
-    """Return what of a history is damaged; empty where it cannot be looked at from here.
+    """Return the damage of a history; empty if it cannot be checked from here.
 
     Args:
         tables: The history.
-        cluster: Whose files; ``None``: all. A log belongs to all clusters.
-        kinds: Which tables; ``None``: all.
-        days: The first and the last one, ``2026-11-21``; ``None``: without an end.
+        cluster: Whose files; ``None`` for all. A log belongs to all clusters.
+        kinds: Which tables; ``None`` for all.
+        days: The first and the last one, ``2026-11-21``; ``None`` if unbounded.
         is_deep: Compare checksums, which reads the files; else only names and sizes.
     """
     root = local_folder(tables.uri)
@@ -296,7 +296,7 @@ def _pairs(rows: pa.Table) -> set[tuple[int, int | None]]:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is done about a problem.
+    """Repair action of a problem.
 
     Attributes:
         problem: It.
@@ -320,7 +320,7 @@ class Repair:
 
 
 def planned(found: Sequence[Problem]) -> list[Repair]:
-    """Return what a repair would do about each problem."""
+    """Return the repair action of each problem."""
     return [_repair_of(problem) for problem in found]
 
 
@@ -455,7 +455,7 @@ def _note(root: Path, one: Repair, now: datetime) -> None:
 
 
 def isolated(tables: Tables) -> list[dict[str, Any]]:
-    """Return what earlier repairs set aside, oldest first."""
+    """Return the data set aside by earlier repairs, oldest first."""
     root = local_folder(tables.uri)
     record = None if root is None else root / QUARANTINE / RECORD
     if record is None or not record.is_file():

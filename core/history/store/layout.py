@@ -100,7 +100,7 @@ class Kinds:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(self._by_name)
 
     @property
@@ -122,7 +122,7 @@ class Kinds:
         return self._by_name[name]
 
     def system(self, name: str) -> SystemRecord:
-        """Return how snapshots of a system are recorded.
+        """Return the recording of a system's snapshots.
 
         Raises:
             HistoryError: No system of that name is known.
@@ -160,5 +160,5 @@ def new_segment() -> int:
 
 
 def segment_begun_ms(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return when segments were begun, ms; numbers of before 2026-11-23 are the time itself."""
+    """Return the start of segments, ms; numbers before 2026-11-23 are times."""
     return np.where(numbers < 1 << 44, numbers, numbers >> _DRAWN_BITS)

@@ -25,14 +25,14 @@ class HeldError(HistoryError):
 
 
 class Lease:
-    """Whether it is a recorder's turn; known from the minutes that a history has.
+    """Recorder's lease, derived from the minutes of a history.
 
     Clocks must agree within a period. A recorder that starts again knows the segments that it
     began before, from a file, and goes on at once.
 
     Args:
         period_s: Seconds between two minutes.
-        file: Where the numbers of own segments are stored; ``None``: nowhere.
+        file: Where the numbers of own segments are stored; ``None`` if not stored.
     """
 
     def __init__(self, period_s: float, file: Path | None = None) -> None:
@@ -41,7 +41,7 @@ class Lease:
         self._own = _numbers(file)
 
     def reach_ms(self, duration_s: float) -> int:
-        """How long a minute of another recorder holds this one back.
+        """Time for which a minute of another recorder blocks this one.
 
         Args:
             duration_s: How long the last capture took; a slow one is the period.

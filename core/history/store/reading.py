@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.store.changes import Keyed, aligned, in_order, latest
+from core.history.store.changes import KeyedRows, aligned, in_order, latest
 from core.history.store.layout import (
     HOUR_MS,
     MINUTES,
@@ -42,8 +42,8 @@ _COMMITTED: Final = (TAKEN_AT, SEGMENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """A time range in ms, both ends in it; ``None``: without an end."""
+class TimeRange:
+    """A time range in ms, both ends in it; ``None`` if unbounded."""
 
     start: int | None = None
     end: int | None = None
@@ -58,15 +58,15 @@ class Between:
         return found
 
 
-def between(start: datetime | None, end: datetime | None) -> Between:
+def between(start: datetime | None, end: datetime | None) -> TimeRange:
     """Return a time range."""
-    return Between(
+    return TimeRange(
         None if start is None else datetime_to_ms(start),
         None if end is None else datetime_to_ms(end),
     )
 
 
-def where(cluster: str | None, span: Between, *more: str) -> str:
+def where(cluster: str | None, span: TimeRange, *more: str) -> str:
     """Return a condition on a cluster's rows in a time range."""
     of = [] if cluster is None else [f"{CLUSTER} = {quoted(cluster)}"]
     return " AND ".join([*of, *span.predicate(), *more]) or "true"
@@ -80,18 +80,18 @@ def clusters(tables: Tables) -> list[str]:
     return sorted({str(partition[CLUSTER]) for partition in table.partitions()})
 
 
-def minutes(tables: Tables, cluster: str, span: Between) -> pa.Table:
+def minutes(tables: Tables, cluster: str, span: TimeRange) -> pa.Table:
     """Recorded minutes, oldest first: ``taken_at``, ``snapshot_id``, ``segment``, ``system``."""
     return tables.scan(MINUTES, _LISTED, where(cluster, span)).sort_by(TAKEN_AT)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which rows and columns of a kind are requested; see :meth:`HistoryStore.rows`.
+class RowQuery:
+    """Requested rows and columns of a kind; see :meth:`HistoryStore.rows`.
 
     Attributes:
         kind: The kind.
-        columns: Wanted columns; ``None``: all that readers see.
+        columns: Wanted columns; ``None`` for all that readers see.
         matching: Columns of text, and the value that they have.
     """
 
@@ -116,7 +116,7 @@ class Wanted:
         return list(dict.fromkeys([TAKEN_AT, *names]))
 
 
-def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Table:
+def rows(tables: Tables, wanted: RowQuery, cluster: str, span: TimeRange) -> pa.Table:
     """Rows of one kind, sorted by ``taken_at``; see :meth:`HistoryStore.rows`."""
     names = wanted.names()
     # minutes first: whatever they name was committed before them
@@ -129,7 +129,7 @@ def rows(tables: Tables, wanted: Wanted, cluster: str, span: Between) -> pa.Tabl
 
 
 def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
-    """Which rows count: those without a segment, and those whose minute was committed.
+    """SQL filter of valid rows: without a segment, or of a committed minute.
 
     Args:
         found: ``taken_at`` and ``segment`` of one cluster.
@@ -149,7 +149,7 @@ def is_committed(found: pa.Table, committed: pa.Table) -> Bools:
     return alone | is_there
 
 
-def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> list[str]:
+def files(tables: Tables, kind: Kind, cluster: str | None, span: TimeRange) -> list[str]:
     """Addresses of Parquet files that may hold such rows."""
     table = tables.table(kind.name)
     if table is None:
@@ -158,13 +158,13 @@ def files(tables: Tables, kind: Kind, cluster: str | None, span: Between) -> lis
 
 
 def last_minute(tables: Tables, cluster: str, moment: int) -> dict[str, Any] | None:
-    """The newest minute at or before ``moment`` with its manifest; ``None``: there is none."""
+    """The newest minute at or before ``moment`` with its manifest; ``None`` if there is none."""
     for start in (moment - HOUR_MS, moment - 24 * HOUR_MS, None):
-        listed = tables.scan(MINUTES, _COMMITTED, where(cluster, Between(start, moment)))
+        listed = tables.scan(MINUTES, _COMMITTED, where(cluster, TimeRange(start, moment)))
         if listed.num_rows:
             at = pc.max(listed[TAKEN_AT]).as_py()
             columns = [*_LISTED, "manifest"]
-            found = tables.scan(MINUTES, columns, where(cluster, Between(at, at))).to_pylist()
+            found = tables.scan(MINUTES, columns, where(cluster, TimeRange(at, at))).to_pylist()
             if found:
                 return dict(found[0])
     return None
@@ -181,7 +181,7 @@ def snapshot_at(tables: Tables, cluster: str, moment: int) -> Any:
         raise HistoryError(
             f"No history of {cluster!r} is recorded before "
             f"{ms_to_datetime(moment):%Y-%m-%d %H:%M:%S}Z.",
-            hint="Choose a later time; `trimtab history minutes` lists the first one.",
+            hint="Choose a later time; `trimtab history minutes` lists the first recorded minute.",
         )
     return rebuilt(tables, cluster, minute)
 
@@ -194,12 +194,12 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     """
     taken_at, segment = minute[TAKEN_AT], minute[SEGMENT]
     # a segment never leaves its hour
-    span = Between(taken_at - taken_at % HOUR_MS, taken_at)
+    span = TimeRange(taken_at - taken_at % HOUR_MS, taken_at)
     of_segment = f"{SEGMENT} = {segment}"
     committed = tables.scan(MINUTES, _COMMITTED, where(cluster, span, of_segment))
     system = tables.kinds.system(minute["system"])
     kinds = system.kinds
-    held: dict[str, Keyed] = {}
+    held: dict[str, KeyedRows] = {}
     for kind in kinds:
         found = _in_force(tables, kind, cluster, span, of_segment)
         held[kind.name] = latest(kind, found.filter(pa.array(is_committed(found, committed))))
@@ -219,10 +219,12 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> Any:
     return snapshot
 
 
-def _in_force(tables: Tables, kind: Kind, cluster: str, span: Between, of_segment: str) -> pa.Table:
+def _in_force(
+    tables: Tables, kind: Kind, cluster: str, span: TimeRange, of_segment: str
+) -> pa.Table:
     """Rows of a segment that may be in force at the end of ``span``."""
     columns = [name for name in kind.stored.names if name not in (CLUSTER, DAY)]
-    at = where(cluster, Between(span.end, span.end), of_segment)
+    at = where(cluster, TimeRange(span.end, span.end), of_segment)
     if kind.habit == "every":
         return tables.scan(kind, columns, at)
     whole = where(cluster, span, of_segment)
@@ -231,7 +233,7 @@ def _in_force(tables: Tables, kind: Kind, cluster: str, span: Between, of_segmen
     return tables.last_rows(kind, columns, f"{whole} AND {TAKEN_AT} < {span.end}", at)
 
 
-def _table(name: str, kinds: tuple[Kind, ...], held: dict[str, Keyed]) -> pa.Table:
+def _table(name: str, kinds: tuple[Kind, ...], held: dict[str, KeyedRows]) -> pa.Table:
     """One snapshot table out of its kinds."""
     spine = next(kind for kind in kinds if kind.table == name and kind.is_spine)
     whole = in_order(spine, held[spine.name])

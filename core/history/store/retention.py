@@ -20,7 +20,7 @@ from core.history.store.layout import (
     quoted,
     segment_begun_ms,
 )
-from core.history.store.reading import Between, is_committed, where
+from core.history.store.reading import TimeRange, is_committed, where
 from core.history.store.tables import ConflictingCommitError, Tables, translated
 from core.snapshot.clock import ClockJump, clock_jump
 from core.snapshot.record import (
@@ -53,7 +53,7 @@ reader who began to read before misses one: a job over a year of a large fleet t
 
 @dataclass(frozen=True, slots=True)
 class KindSize:
-    """How much there is of one kind of one cluster."""
+    """Size of one kind of one cluster."""
 
     files: int
     bytes: int
@@ -61,8 +61,8 @@ class KindSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What a turn of compaction did.
+class CompactionResult:
+    """Result of a compaction.
 
     Attributes:
         hours: Hours and days of single kinds that were put together.
@@ -77,7 +77,9 @@ class Compacted:
     removed: int = 0
 
 
-def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_ROWS) -> Compacted:
+def compact(
+    tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_ROWS
+) -> CompactionResult:
     """Put files of closed hours together, sorted by key and time, without what was left behind.
 
     Small days become one file when they are over. Whoever reads or records meanwhile is not
@@ -104,7 +106,7 @@ def compact(tables: Tables, cluster: str, now_ms: int, *, most_rows: int = _MAX_
             hours += 1
             files_before += files
         removed += _tidied(tables, kind)
-    return Compacted(hours, files_before, busy, removed)
+    return CompactionResult(hours, files_before, busy, removed)
 
 
 def retain(
@@ -177,7 +179,7 @@ def _added(tables: Tables, kind: Kind, cluster: str) -> pa.Table:
     return pa.Table.from_arrays(taken, schema=schema)
 
 
-def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, list[Between]]]:
+def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, list[TimeRange]]]:
     """Closed hours, and small days, in more files than they need.
 
     Returns:
@@ -198,10 +200,10 @@ def _loose(added: pa.Table, closed: int, most_rows: int) -> Iterator[tuple[int, 
             if files > needed and hours[mine].max() < closed:
                 edges = np.linspace(first[mine].min(), last[mine].max() + 1, needed + 1)
                 whole = edges.astype(np.int64).tolist()
-                yield files, [Between(start, end - 1) for start, end in pairwise(whole)]
+                yield files, [TimeRange(start, end - 1) for start, end in pairwise(whole)]
 
 
-def _compact_span(tables: Tables, kind: Kind, cluster: str, span: Between) -> None:
+def _compact_span(tables: Tables, kind: Kind, cluster: str, span: TimeRange) -> None:
     committed = tables.scan(MINUTES, (TAKEN_AT, SEGMENT), where(cluster, span))
     # one version for what is read and what is replaced: a row that came between them would be lost
     basis = tables.fresh(kind)

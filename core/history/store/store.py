@@ -13,7 +13,7 @@ import pyarrow as pa
 from core.history.store import integrity, reading, retention
 from core.history.store.integrity import Problem, Repair
 from core.history.store.layout import HistoryError, Kinds
-from core.history.store.retention import Compacted, KindSize
+from core.history.store.retention import CompactionResult, KindSize
 from core.history.store.tables import Tables, booked
 from core.snapshot.clock import ClockJump
 from core.snapshot.record import TAKEN_AT
@@ -29,7 +29,7 @@ KINDS: Final = Kinds(system.record for system in SYSTEMS)
 
 @dataclass(frozen=True)
 class HistoryLocation:
-    """Where a history is.
+    """Location of a history.
 
     Attributes:
         uri: Directory, or any address that Delta tables can be stored at.
@@ -80,8 +80,8 @@ class HistoryStore:
 
         Args:
             cluster: Its name.
-            start: Not before it; ``None``: from the beginning.
-            end: Not after it; ``None``: to the end.
+            start: Not before it; ``None`` for the beginning.
+            end: Not after it; ``None`` for the end.
         Returns:
             ``taken_at`` (ms), ``snapshot_id``, ``segment``, ``system``.
         """
@@ -114,13 +114,13 @@ class HistoryStore:
             cluster: Its name.
             start: Not before it.
             end: Not after it.
-            columns: Wanted columns; ``taken_at`` comes first anyway. ``None``: all of them.
+            columns: Wanted columns; ``taken_at`` comes first anyway. ``None`` for all of them.
             matching: Columns of text that have this value, ``{"bundle": ...}``: much faster than
                 to choose among all rows afterwards.
         Raises:
             HistoryError: There is no such kind or column, or they cannot be read.
         """
-        wanted = reading.Wanted(self.tables.kinds.of(kind), columns, matching or {})
+        wanted = reading.RowQuery(self.tables.kinds.of(kind), columns, matching or {})
         return reading.rows(self.tables, wanted, cluster, reading.between(start, end))
 
     def files(
@@ -160,7 +160,7 @@ class HistoryStore:
             booked(self.tables.kinds.of(kind), cluster, rows, segment=None),
         )
 
-    def compact(self, cluster: str, now: datetime) -> Compacted:
+    def compact(self, cluster: str, now: datetime) -> CompactionResult:
         """Put the small files of closed hours together; see :mod:`core.history.store.retention`."""
         return retention.compact(self.tables, cluster, datetime_to_ms(now))
 
@@ -193,7 +193,7 @@ class HistoryStore:
         return integrity.problems(self.tables, cluster, kinds, (days[0], days[1]), is_deep=is_deep)
 
     def isolated(self) -> list[dict[str, Any]]:
-        """Return what earlier repairs set aside, oldest first."""
+        """Return the data set aside by earlier repairs, oldest first."""
         return integrity.isolated(self.tables)
 
     def repair(self, found: Sequence[Problem], now: datetime) -> list[Repair]:

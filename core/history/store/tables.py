@@ -102,13 +102,13 @@ class Tables:
             return table
 
     def fresh(self, kind: Kind) -> DeltaTable:
-        """Return a table as it is now, which no other process updates; made when missing."""
+        """Return the current table, not updated by other processes; created if missing."""
         self.table(kind.name) or self._created(kind)
         with translated(self.address(kind.name)):
             return DeltaTable(self.address(kind.name), storage_options=self._options)
 
     def address(self, kind: str) -> str:
-        """Where a kind's table is."""
+        """Location of a kind's table."""
         return f"{self.uri}/{kind}"
 
     def append(
@@ -187,7 +187,7 @@ class Tables:
         self._sum_up(kind)
 
     def forget(self, kind: str) -> None:
-        """Open a kind's table again the next time: it was replaced."""
+        """Reopen a kind's table on the next access, after it was replaced."""
         with self._lock:
             self._open.pop(kind, None)
 
@@ -317,7 +317,7 @@ class Tables:
 
 
 def local_folder(uri: str) -> Path | None:
-    """Return the directory of a history on this machine; ``None``: it is elsewhere."""
+    """Return the local directory of a history, or ``None`` if it is remote."""
     parts = urlsplit(uri)
     if parts.scheme not in ("", "file"):
         return None
@@ -325,7 +325,7 @@ def local_folder(uri: str) -> Path | None:
 
 
 def sum_file(root: Path, kind: str, name: str) -> Path:
-    """Return where the SHA-256 of a data file is, in hexadecimal."""
+    """Return the file with the SHA-256 of a data file, in hexadecimal."""
     return root / SUMS / kind / f"{name}.sha256"
 
 
@@ -335,7 +335,7 @@ def _added_by(entry: Path) -> list[str]:
 
 
 def writing(kind: Kind) -> WriterProperties:
-    """How a kind's files are encoded: numbers split by bytes, names from a dictionary."""
+    """Encoding of a kind's files: numbers split by bytes, names from a dictionary."""
     split = ColumnProperties(
         dictionary_enabled=False, encoding="BYTE_STREAM_SPLIT", statistics_enabled="CHUNK"
     )
@@ -358,7 +358,7 @@ def booked(kind: Kind, cluster: str, rows: pa.Table, *, segment: int | None) -> 
     unknown = set(rows.schema.names) - set(stored.names)
     if TAKEN_AT not in rows.schema.names or rows[TAKEN_AT].null_count or unknown:
         raise HistoryError(
-            f"Rows of kind {kind.name!r} do not fit: "
+            f"Rows of kind {kind.name!r} do not match the schema: "
             + (f"unknown: {', '.join(sorted(unknown))}." if unknown else "they have no timestamp."),
             hint=f"Columns: {', '.join(stored.names)}.",
         )

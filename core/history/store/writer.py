@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from core.errors import OpsError
-from core.history.store.changes import Keyed, changed_rows, keyed
+from core.history.store.changes import KeyedRows, changed_rows, keyed
 from core.history.store.events import events_between
 from core.history.store.layout import (
     EVENTS,
@@ -21,7 +21,7 @@ from core.history.store.layout import (
     new_segment,
 )
 from core.history.store.lease import Lease
-from core.history.store.reading import Between, last_minute, rebuilt, where
+from core.history.store.reading import TimeRange, last_minute, rebuilt, where
 from core.history.store.tables import ConflictingCommitError, booked
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import Storable
@@ -38,8 +38,8 @@ EventCompleter = Callable[[pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a call of :meth:`Recorder.record` did.
+class RecordResult:
+    """Result of :meth:`Recorder.record`.
 
     Attributes:
         taken_at: The minute, ms.
@@ -58,7 +58,7 @@ class Recorded:
 
 @dataclass
 class _Segment:
-    """What a writer knows of the segment it is writing.
+    """State of the segment being written.
 
     Attributes:
         number: Of the segment.
@@ -70,7 +70,7 @@ class _Segment:
     number: int
     taken_at: int
     snapshot: Storable
-    held: dict[str, Keyed]
+    held: dict[str, KeyedRows]
 
 
 class Recorder:
@@ -81,7 +81,7 @@ class Recorder:
         cluster: The cluster's name in the history.
         complete_events: Completes the events before they are written (actor, run); it gets
             and returns rows with the columns of ``events`` and ``taken_at``.
-        lease: Waits while another recorder records the cluster; ``None``: records all the same, as
+        lease: Waits while another recorder is active; ``None`` records anyway, as
             what takes in old minutes does.
     """
 
@@ -101,7 +101,7 @@ class Recorder:
         self._is_started = False
         self._last_number = 0
 
-    def record(self, snapshot: Storable) -> Recorded:
+    def record(self, snapshot: Storable) -> RecordResult:
         """Record a snapshot; once this returns, the minute is there for good.
 
         A minute that the history has already (the same cluster and ``taken_at``) is left alone.
@@ -113,7 +113,7 @@ class Recorder:
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         if self.has(snapshot):
-            return Recorded(taken_at, is_new=False)
+            return RecordResult(taken_at, is_new=False)
         segment, self._segment = self._segment, None  # until all of it is written
         if segment is not None and not _goes_on(segment, taken_at, snapshot):
             segment = None
@@ -125,11 +125,11 @@ class Recorder:
         held, written = self._write(snapshot, taken_at, number, segment, events)
         is_new = self._commit(snapshot, taken_at, number)
         if not is_new:
-            return Recorded(taken_at, is_new=False)
+            return RecordResult(taken_at, is_new=False)
         self._segment = _Segment(number, taken_at, snapshot, held)
         if self._seen is None or snapshot.manifest.taken_at > self._seen.manifest.taken_at:
             self._seen = snapshot
-        return Recorded(taken_at, True, segment is None, written, events)  # noqa: FBT003  # in the order of its fields
+        return RecordResult(taken_at, True, segment is None, written, events)  # noqa: FBT003  # in the order of its fields
 
     def _write(
         self,
@@ -138,9 +138,9 @@ class Recorder:
         number: int,
         segment: _Segment | None,
         events: pa.Table,
-    ) -> tuple[dict[str, Keyed], dict[str, int]]:
+    ) -> tuple[dict[str, KeyedRows], dict[str, int]]:
         """Write the rows of a minute; no reader sees them until the minute is committed."""
-        held: dict[str, Keyed] = {}
+        held: dict[str, KeyedRows] = {}
         written: dict[str, int] = {}
         for kind in self._tables.kinds.system(snapshot.manifest.kind).kinds:
             last = segment.held[kind.name] if segment is not None else None
@@ -190,7 +190,7 @@ class Recorder:
         return booked(MINUTES, self.cluster, row, segment=number)
 
     def has(self, snapshot: Storable) -> bool:
-        """Return whether the history has the minute already.
+        """Return whether the history already has the minute.
 
         Raises:
             HeldError: It has not, and another recorder records the cluster.
@@ -199,7 +199,7 @@ class Recorder:
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         lease = self._lease
         reach = 0 if lease is None else lease.reach_ms(snapshot.manifest.duration_s)
-        near = where(self.cluster, Between(taken_at - reach, taken_at + reach))
+        near = where(self.cluster, TimeRange(taken_at - reach, taken_at + reach))
         found = self._tables.scan(MINUTES, [TAKEN_AT, SEGMENT], near).sort_by(TAKEN_AT)
         if taken_at in found[TAKEN_AT].to_pylist():
             return True
@@ -214,7 +214,7 @@ class Recorder:
         return self._last_number
 
     def _seen_before(self, taken_at: int, snapshot: Storable) -> Storable | None:
-        """What was recorded last before this writer began, if it is recent."""
+        """Return the last recorded state before this writer started, if it is recent."""
         minute = last_minute(self._tables, self.cluster, taken_at)
         if minute is None or taken_at - minute[TAKEN_AT] > RECENT_MS:
             return None

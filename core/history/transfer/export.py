@@ -31,7 +31,7 @@ from core.history.store.layout import (
     HistoryError,
     Kinds,
 )
-from core.history.store.reading import Between, between, is_committed, where
+from core.history.store.reading import TimeRange, between, is_committed, where
 from core.history.store.store import KINDS, HistoryStore
 from core.history.store.tables import ROW_GROUP, Tables
 from core.progress import NoProgress, Progress
@@ -71,7 +71,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What an export holds.
+    """Contents of an export.
 
     Attributes:
         format: :data:`FORMAT`.
@@ -105,8 +105,8 @@ def export(
     Args:
         store: The history.
         cluster: Its name there.
-        start: The range begins with the hour of this moment; ``None``: with the first minute.
-        end: Its end; ``None``: the last minute.
+        start: The range begins with the hour of this moment; ``None`` for the first minute.
+        end: Its end; ``None`` for the last minute.
         file: The file to write.
         progress: Reports how far it is.
     Returns:
@@ -116,7 +116,7 @@ def export(
     """
     tables, span = store.tables, between(start, end)
     if span.start is not None:
-        span = Between(span.start - span.start % HOUR_MS, span.end)
+        span = TimeRange(span.start - span.start % HOUR_MS, span.end)
     minutes = tables.scan(MINUTES, (TAKEN_AT, SEGMENT), where(cluster, span)).sort_by(TAKEN_AT)
     if not minutes.num_rows:
         raise HistoryError(
@@ -138,7 +138,7 @@ def _write(
     raw: BinaryIO,
     tables: Tables,
     minutes: pa.Table,
-    of: tuple[str, Between],
+    of: tuple[str, TimeRange],
     progress: Progress,
 ) -> None:
     cluster, span = of
@@ -147,7 +147,7 @@ def _write(
         for done, kind in enumerate(tables.kinds):
             progress.step(done, len(tables.kinds), f"writing {kind.name}")
             for hour in _hours(tables, kind, cluster, span):
-                part = Between(hour * HOUR_MS, _end_of(hour, span))
+                part = TimeRange(hour * HOUR_MS, _end_of(hour, span))
                 rows = _committed(tables, kind, where(cluster, part), minutes)
                 member = write_member(archive, kind, hour, rows)
                 if member is not None:
@@ -164,7 +164,7 @@ def _write(
         archive.writestr(CONTENTS, msgspec.json.format(msgspec.json.encode(contents), indent=1))
 
 
-def _hours(tables: Tables, kind: Kind, cluster: str, span: Between) -> list[int]:
+def _hours(tables: Tables, kind: Kind, cluster: str, span: TimeRange) -> list[int]:
     """Hours of which rows of a kind may be there, oldest first."""
     found: set[int] = set()
     for batch in tables.batches(kind, [TAKEN_AT], where(cluster, span)):
@@ -172,7 +172,7 @@ def _hours(tables: Tables, kind: Kind, cluster: str, span: Between) -> list[int]
     return sorted(found)
 
 
-def _end_of(hour: int, span: Between) -> int:
+def _end_of(hour: int, span: TimeRange) -> int:
     end = (hour + 1) * HOUR_MS - 1
     return end if span.end is None else min(end, span.end)
 

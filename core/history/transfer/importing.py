@@ -19,7 +19,7 @@ from core.history.store.layout import (
     Kinds,
     new_segment,
 )
-from core.history.store.reading import Between, snapshot_at, where
+from core.history.store.reading import TimeRange, snapshot_at, where
 from core.history.store.store import KINDS, HistoryLocation, HistoryStore
 from core.history.store.tables import Tables, booked
 from core.history.store.writer import Recorder
@@ -42,7 +42,7 @@ def import_file(
     Args:
         store: The history.
         file: Made by :func:`core.history.transfer.export.export`.
-        as_cluster: The cluster's name here; ``None``: as it was.
+        as_cluster: The cluster's name here; ``None`` to keep it.
         progress: Gets how far it is.
     Returns:
         The number of minutes that are new.
@@ -153,7 +153,7 @@ def _directories(root: Path, cluster: str | None) -> Iterator[Path]:
 
 def _take_hour(store: HistoryStore, cluster: str, hour: int, rows: dict[str, pa.Table]) -> int:
     """Take in one hour; return its new minutes."""
-    span = Between(hour * HOUR_MS, (hour + 1) * HOUR_MS - 1)
+    span = TimeRange(hour * HOUR_MS, (hour + 1) * HOUR_MS - 1)
     tables = store.tables
     here = tables.scan(MINUTES, [TAKEN_AT], where(cluster, span))[TAKEN_AT]
     minutes = rows.get(MINUTES.name, MINUTES.stored.empty_table())
@@ -208,7 +208,7 @@ def _record_hour(
             recorder.record(snapshot_at(aside, cluster, moment))
 
 
-def _not_here(tables: Tables, kind: str, cluster: str, span: Between, rows: pa.Table) -> pa.Table:
+def _not_here(tables: Tables, kind: str, cluster: str, span: TimeRange, rows: pa.Table) -> pa.Table:
     """Rows without a segment that the history does not have yet."""
     if not rows.num_rows:
         return rows

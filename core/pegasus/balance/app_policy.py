@@ -63,7 +63,7 @@ def balance_primaries(
     *,
     only_move_primary: bool,
 ) -> list[BalancePlan]:
-    """Return what one round does for the primaries of tables: one path each, or copies.
+    """Return one round of primary moves for tables: one path each, or copies.
 
     Args:
         view: The state.

@@ -60,7 +60,7 @@ def _first_moves(view: ClusterView, imbalance: Imbalance) -> list[BalancePlan]:
 
 
 def _has_wanted_replicas(view: ClusterView) -> bool:
-    """Return whether every partition that counts has all of its secondaries, and no more."""
+    """Return whether every counted partition has exactly its configured secondaries."""
     secondaries = (view.members[:, 1:] != NO_NODE).sum(axis=1)
     wanted = view.max_replica_counts[view.table_of_row] - 1
     return not bool(((secondaries != wanted) & view.is_balanceable[view.table_of_row]).any())

@@ -37,7 +37,7 @@ class _Limits:
     has_less: bool
 
     def is_done(self, least: int, most: int) -> bool:
-        """Return whether nodes holding ``least`` and ``most`` are even enough."""
+        """Return whether the counts ``least`` and ``most`` are even enough."""
         if self.kind is PlanKind.COPY_SECONDARY:
             return most <= self.low or most - least <= 1
         return least >= self.low if self.has_less else most - least <= 1
@@ -101,12 +101,12 @@ class CopyTask:
 
     @property
     def kind(self) -> PlanKind:
-        """What is copied."""
+        """Kind of replica that is copied."""
         return self.limits.kind
 
     @property
     def counts(self) -> list[int]:
-        """What every node holds at first."""
+        """Initial count of every node."""
         return [len(held) for held in self.holdings]
 
     @cached_property
@@ -115,7 +115,7 @@ class CopyTask:
         return [Counter(disk for _, _, disk in held) for held in self.holdings]
 
     def is_done(self, least: int, most: int) -> bool:
-        """Return whether nodes holding ``least`` and ``most`` are even enough."""
+        """Return whether the counts ``least`` and ``most`` are even enough."""
         return self.limits.is_done(least, most)
 
     @cached_property
@@ -157,7 +157,7 @@ def _copy(task: CopyTask, planned: set[int]) -> list[BalancePlan]:
 def _holdings(
     view: ClusterView, table: int, kind: PlanKind
 ) -> tuple[list[list[_Holding]], dict[int, list[int]]]:
-    """Return what every node holds of a table, in gpid order, and the members of every row."""
+    """Return every node's replicas of a table, in gpid order, and the members of every row."""
     rows = view.rows_of(table)
     members = view.members[rows.start : rows.stop].tolist()
     disks = view.member_disks[rows.start : rows.stop].tolist()

@@ -23,7 +23,7 @@ TABLES_AT_ONCE: Final = 128
 
 @dataclass(frozen=True)
 class Imbalance:
-    """How far the primaries of every table are from even.
+    """Imbalance of the primaries of every table.
 
     Attributes:
         lows: Shape ``(n_tables,)``: floor(partitions / nodes).

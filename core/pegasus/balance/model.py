@@ -148,15 +148,15 @@ def reason_of(view: ClusterView, plan: BalancePlan) -> str:
     partitions, nodes = int(view.partition_counts[table]), len(view.nodes)
     what = "replicas" if plan.kind is PlanKind.COPY_SECONDARY else "primaries"
     held = (
-        f"{view.nodes[plan.source]} holds {plan.source_count} {what} of table "
-        f"{view.app_names[table]}, {view.nodes[plan.target]} holds {plan.target_count}"
+        f"{view.nodes[plan.source]} has {plan.source_count} {what} of table "
+        f"{view.app_names[table]}, {view.nodes[plan.target]} has {plan.target_count}"
     )
     if plan.kind is PlanKind.MOVE_PRIMARY:
         share = f"{partitions // nodes} to {-(-partitions // nodes)}"
         return (
-            f"{held}; a fair share is {share}, and the target already has a secondary: "
-            "roles change, nothing is copied."
+            f"{held}; an even share is {share}. The target already has a secondary: roles "
+            "change, nothing is copied."
         )
     if plan.kind is PlanKind.COPY_PRIMARY:
-        return f"{held}; no chain of role changes leads there, so the replica is copied."
-    return f"{held}; the secondary is copied to even them out."
+        return f"{held}; no chain of role changes reaches the target, so the replica is copied."
+    return f"{held}; the secondary is copied to balance them."

@@ -54,7 +54,7 @@ _Change = tuple[PlanKind, int, int]
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """What is known of a leader's node order.
+    """Knowledge about a leader's node order.
 
     Attributes:
         nodes: Names in their own order.
@@ -70,7 +70,7 @@ class NodeOrder:
 
     @classmethod
     def unknown(cls, nodes: Iterable[str]) -> NodeOrder:
-        """Return that any order is possible."""
+        """Return the state in which any order is possible."""
         names = tuple(sorted(nodes, key=parse_node))
         return cls(names, (np.zeros((len(names), len(names)), dtype=np.bool_),))
 
@@ -78,7 +78,7 @@ class NodeOrder:
     def of_orders(
         cls, orders: Sequence[tuple[str, ...]], *, is_complete: bool, rounds: int, unexplained: int
     ) -> NodeOrder:
-        """Return what a list of orders says, as :meth:`orders` or :meth:`sample` gave it.
+        """Return the knowledge from a list of orders of :meth:`orders` or :meth:`sample`.
 
         Args:
             orders: At least one.
@@ -118,7 +118,7 @@ class NodeOrder:
         return [tuple(self.nodes[place] for place in order) for order in sorted(found)]
 
     def of_nodes(self, nodes: Iterable[str]) -> NodeOrder:
-        """Return what stays known when nodes come or go.
+        """Return the knowledge that remains when nodes join or leave.
 
         A node that goes leaves the others where they are; so does one that comes, unless the map
         moves to more buckets.
@@ -142,7 +142,7 @@ class NodeOrder:
 def learned(
     order: NodeOrder, before: ClusterView, after: ClusterView, options: BalanceOptions
 ) -> NodeOrder | None:
-    """Return what is known after one more change of a cluster's state.
+    """Return the knowledge after one more change of a cluster's state.
 
     Args:
         order: What was known before; its nodes are those of the views.
@@ -172,7 +172,7 @@ def _after_one(
     options: BalanceOptions,
     changes: Mapping[int, _Change],
 ) -> NodeOrder | None:
-    """Return what is known if the changes are one round; ``None`` if they cannot be."""
+    """Return the knowledge if the changes are one round, or ``None`` if impossible."""
     possible = _explain(before, changes, options, order.partial)
     if not possible:
         return None
@@ -189,7 +189,7 @@ def _after_one(
 def _after_several(
     order: NodeOrder, before: ClusterView, after: ClusterView, options: BalanceOptions
 ) -> NodeOrder | None:
-    """Return what is known if the changes are several rounds; only few orders can be replayed."""
+    """Return the knowledge if the changes are several rounds; only few orders can be replayed."""
     candidates = order.orders(REPLAYED + 1)
     if len(candidates) > REPLAYED:
         return None
@@ -205,7 +205,7 @@ def _after_several(
 
 
 def changes_between(before: ClusterView, after: ClusterView) -> dict[int, _Change] | None:
-    """Return what a balancer's plan would have to be to change each row so.
+    """Return the balancer plan that would explain each changed row.
 
     Returns:
         By row; ``None`` if the states are of other tables, or a row changed otherwise.
@@ -229,7 +229,7 @@ def changes_between(before: ClusterView, after: ClusterView) -> dict[int, _Chang
 
 
 def _change_of(old: Sequence[int], new: Sequence[int]) -> _Change | None:
-    """Return the plan that makes members, the primary first, of others; ``None``: there is none."""
+    """Return the plan between two member lists, primary first, or ``None``."""
     gone, come = set(old) - set(new), set(new) - set(old)
     primaries = old[0], new[0]
     if not gone and not come:
@@ -573,7 +573,7 @@ def _random_extension(before: _Before, rng: np.random.Generator) -> list[int]:
 
 
 def _of_orders(base: NodeOrder, orders: Sequence[tuple[str, ...]]) -> NodeOrder:
-    """Return what is known when only these orders are left: exact while they are few."""
+    """Return the knowledge if only these orders remain; exact while they are few."""
     places = {name: place for place, name in enumerate(base.nodes)}
     found = []
     for order in orders:
@@ -611,7 +611,7 @@ def _rounds_to(
 
 
 def roles(view: ClusterView) -> NDArray[np.int32]:
-    """Return who holds every partition: the primary, then the others by their codes, largest first.
+    """Return the members of every partition: primary, then others by descending code.
 
     Empty columns are left out, so that equal states have equal shapes.
     """

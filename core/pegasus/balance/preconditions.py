@@ -15,7 +15,7 @@ _MAX_NAMED = 4
 
 
 def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) -> list[str]:
-    """Return why the meta server would not balance in this state, one sentence each.
+    """Return the reasons the meta server would not balance, one sentence each.
 
     Args:
         view: The state.
@@ -29,19 +29,19 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
     unhealthy = int((~guardian_healthy(Membership.of(view), pending)).sum())
     if unhealthy:
         found.append(
-            f"{pluralize(unhealthy, 'partition')} without exactly the wanted replicas: the meta "
-            "server repairs first and balances then."
+            f"{pluralize(unhealthy, 'partition')} without the configured number of "
+            "replicas: the meta server repairs them before it balances."
         )
     if view.children:
         found.append(
-            f"{', '.join(view.splitting_tables[:_MAX_NAMED])}: a partition split is in progress, "
-            f"{pluralize(len(view.children), 'child partition')} not registered: the meta server "
-            "balances no table before that is over."
+            f"{', '.join(view.splitting_tables[:_MAX_NAMED])}: a partition split is in "
+            f"progress, {pluralize(len(view.children), 'child partition')} not "
+            "registered: the meta server balances no table until it is done."
         )
     if len(view.nodes) < min_live_node_count:
         found.append(
-            f"{pluralize(len(view.nodes), 'node')}: below {min_live_node_count} the effective "
-            "level is freezed, and nothing happens."
+            f"{pluralize(len(view.nodes), 'node')}, fewer than {min_live_node_count}: the "
+            "effective level is freezed, and nothing is balanced."
         )
     return found
 
@@ -65,7 +65,7 @@ def uncertain_tables(view: ClusterView, policy: Policy) -> Flags:
 
 
 def disk_doubts(view: ClusterView, policy: Policy) -> list[str]:
-    """Return what is uncertain about a plan because disks are unknown; empty: nothing."""
+    """Return the sentence about uncertainty from unknown disks, or ""."""
     if not view.has_unknown_disk:
         return []
     where = view.members[view.is_disk_unknown]
@@ -77,7 +77,7 @@ def disk_doubts(view: ClusterView, policy: Policy) -> list[str]:
     rest = "" if len(tables) == view.table_count else " Plans for other tables are exact."
     count = pluralize(len(where), "replica")
     sentence = (
-        f"Disk unknown for {count} on {on}: "
-        f"the meta server may pick other partitions of {names}{more}.{rest}"
+        f"Disk unknown for {count} on {on}: the meta server may select other "
+        f"partitions of {names}{more}.{rest}"
     )
     return [sentence]

@@ -14,16 +14,16 @@ class BalanceRequest(Request, frozen=True, kw_only=True):
 
     policy: Annotated[
         Literal["app", "cluster"] | None,
-        param("Balance by table (app) or over the cluster; by default as the cluster is set"),
+        param("Balance by table (app) or over the cluster; default: as the cluster is set"),
     ] = None
     settings: Annotated[
         tuple[str, ...],
         param("Assume another value of a switch", option="--set", metavar="KEY=JSON"),
     ] = ()
-    rounds: Annotated[
-        int, param("Number of rounds; 0: until no plan is left", ge=0, le=1_000_000)
-    ] = 100
+    rounds: Annotated[int, param("Number of rounds; 0: until convergence", ge=0, le=1_000_000)] = (
+        100
+    )
     seed: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None,
-        param("Seed of draws among equal disks; by default the first disk"),
+        param("Seed of the choice among equal disks; default: the first disk"),
     ] = None

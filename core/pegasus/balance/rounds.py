@@ -134,7 +134,7 @@ class BalanceRun:
 def balance_until_done(
     view: ClusterView, options: BalanceOptions, pick: Pick = pick_first
 ) -> BalanceRun:
-    """Return what the balancer does until it has nothing left to do, if that ever comes."""
+    """Return the balancer's rounds until convergence, if it converges."""
     done = list(rounds_until_converged(view, options, pick))
     rounds = tuple(one for one in done if one.plans)
     return BalanceRun(rounds, not done[-1].plans, done[-1].after)

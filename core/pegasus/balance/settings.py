@@ -37,13 +37,13 @@ def set_options(options: BalanceOptions, texts: Iterable[str]) -> BalanceOptions
         if name not in SETTING_NAMES:
             raise UnknownNameError.of("balancer setting", key.strip(), SETTING_NAMES)
         if not sign:
-            raise InputError(f"--set {text!r} has no value.", hint="Write --set KEY=VALUE.")
+            raise InputError(f"--set {text!r} has no value.", hint="Use the form --set KEY=VALUE.")
         try:
             options = _with(options, name, json.loads(value))
         except ValueError as exc:
             raise InputError(
                 f"The value of --set {name} is not JSON: {value!r}.",
-                hint="Write true, false, a number, or a list such as [1,2].",
+                hint="Use true, false, a number, or a list such as [1,2].",
             ) from exc
     return options
 
@@ -76,4 +76,4 @@ def _ids(value: Any) -> frozenset[int]:
 
 
 def _misfit(name: str, wanted: str, value: object) -> InputError:
-    return InputError(f"{name} takes {wanted}, not {value!r}.", hint="Values are JSON.")
+    return InputError(f"{name} must be {wanted}, not {value!r}.", hint="Values are JSON.")

@@ -35,7 +35,7 @@ class CopyCost:
     largest_mb: float
 
     def time(self, rate_mb_per_s: float, disks: int) -> CopyTime:
-        """Return how long the copying takes.
+        """Return the duration of the copies.
 
         Args:
             rate_mb_per_s: What one disk may receive, and may send.
@@ -51,7 +51,7 @@ class CopyCost:
 
 
 def copy_cost(view: ClusterView, plans: Iterable[BalancePlan], sizes_mb: Floats) -> CopyCost:
-    """Return what plans cost.
+    """Return the cost of plans.
 
     Args:
         view: The state before the first plan; at most one plan a partition.

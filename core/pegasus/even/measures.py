@@ -24,7 +24,7 @@ MEASURES: Final[tuple[EvenMeasure, ...]] = get_args(EvenMeasure)
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class WeightedSnapshot:
     """A snapshot with what its partitions weigh.
 
     Attributes:
@@ -36,7 +36,7 @@ class Measured:
     view: ClusterView
 
     @classmethod
-    def of(cls, facts: PegasusFacts) -> Measured:
+    def of(cls, facts: PegasusFacts) -> WeightedSnapshot:
         """Read a snapshot.
 
         Raises:
@@ -45,7 +45,7 @@ class Measured:
         return cls(facts, facts.view())
 
     def weights(self, measure: str) -> Weights:
-        """Return what every replica weighs by one of :data:`MEASURES`.
+        """Return the weight of every replica by one of :data:`MEASURES`.
 
         Raises:
             UnknownNameError: It is none of them.
@@ -72,7 +72,7 @@ class Measured:
         return self.led("size_mb")
 
     def room_mb(self) -> Floats | None:
-        """Return what is free on every node, shape ``(n_nodes,)``; ``None``: one did not report."""
+        """Return the free space of every node, shape ``(n_nodes,)``, or ``None`` if incomplete."""
         free = dict.fromkeys(self.view.nodes, float("nan"))
         for row in self.facts.rows("disks"):
             if row["node"] in free:

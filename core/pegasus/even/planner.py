@@ -31,14 +31,14 @@ Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
 
 @dataclass(frozen=True)
 class EvenGoal:
-    """What is wanted and what is allowed.
+    """Goal and limits of a balance.
 
     Attributes:
         within: Farthest any node may be from the mean, share of it.
-        max_steps: Budget; ``None``: as many as it takes.
+        max_steps: Budget; ``None`` for unlimited.
         may_copy: Whether replicas may be copied; without, only roles change.
-        sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None``: not known.
-        room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
+        sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None`` if not known.
+        room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None`` for no limit.
             A copy of unknown size needs no limit, too, or is not made.
         suspected: Nodes that do not answer: they are given nothing.
         keeps_all: Steps that lower the max deviation no further are kept, too.
@@ -55,14 +55,14 @@ class EvenGoal:
     set_aside: Collection[str] = ()
 
     def compared(self, view: ClusterView) -> NDArray[np.bool_]:
-        """Return which nodes are compared, shape ``(n_nodes,)``; all where none would be."""
+        """Return the compared nodes, shape ``(n_nodes,)``; all if none would be."""
         found = np.array([name not in self.set_aside for name in view.nodes], np.bool_)
         return found if found.any() else ~found
 
 
 @dataclass(frozen=True)
 class EvenPlan:
-    """What was found.
+    """Plan of an even distribution.
 
     Attributes:
         verdict: ``best_effort``: no step helps any more, or the budget is used up.
@@ -93,7 +93,7 @@ class EvenPlan:
 
 
 def deviation(loads: Floats) -> float:
-    """Return how far the farthest node is from the mean, share of it; 0 without any load."""
+    """Return the max deviation from the mean, share of it; 0 without load."""
     mean = float(loads.mean()) if len(loads) else 0.0
     return float(np.abs(loads - mean).max()) / mean if mean > 0 else 0.0
 
@@ -160,7 +160,7 @@ def _needed(deviations: Sequence[float]) -> int:
 
 
 def _gain(cost: CopyCost, count: int, loads: tuple[Floats, Floats]) -> str:
-    """Return what the last steps gain for the nodes together."""
+    """Return the total gain of the last steps."""
     before, after = (float(np.abs(one - one.mean()).mean() / one.mean()) for one in loads)
     copied = f" ({format_mb(cost.copy_mb)} copied)" if cost.copy_count else ""
     others = "The other one" if count == 1 else f"The other {count:,}"
@@ -293,7 +293,7 @@ class LowerBound:
     Attributes:
         moved_weight: Weight that changes its node, in all.
         step_count: Steps: each relieves one node and fills one, by one replica at most.
-        copy_mb: Megabytes, of the measure's part that role changes cannot carry; ``None``: sizes
+        copy_mb: Megabytes, of the measure's part that role changes cannot carry; ``None`` for sizes
             are not known.
     """
 
@@ -316,7 +316,7 @@ def lower_bound(
         weights: The measure.
         within: Tolerance, share of the mean.
         sizes_mb: Shape ``(n_partitions,)``; NaN: unknown.
-        compared: Shape ``(n_nodes,)``: nodes that count; ``None``: all.
+        compared: Shape ``(n_nodes,)``: nodes that count; ``None`` for all.
     """
     loads = node_loads(view, weights)
     counts = np.ones(len(loads), np.bool_) if compared is None else compared
@@ -342,13 +342,13 @@ def lower_bound(
 
 
 def _fewest(weights: Floats, wanted: float) -> int:
-    """Return how many of the weights it takes at least to reach a sum."""
+    """Return the min number of weights that reach a sum."""
     sums = np.cumsum(np.sort(weights)[::-1])
     return min(int(np.searchsorted(sums, wanted * (1 - 1e-12))) + 1, len(weights))
 
 
 def _fewest_gained(weights: Floats, missing: Floats) -> int:
-    """Return how many steps at least fill the nodes that are too empty.
+    """Return the min number of steps that fill the underloaded nodes.
 
     A partition gives a node its primary's weight at most; which ones a node has already is not
     looked at, since the weights are sorted once for all nodes.

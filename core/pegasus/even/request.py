@@ -31,9 +31,9 @@ class EvenRequest(Request, frozen=True, kw_only=True):
         Annotated[int, msgspec.Meta(ge=1)] | None, param("Max moves", option="--moves")
     ] = None
     copy: Annotated[bool, param("Copy replicas too; without, only primaries move")] = True
-    all_moves: Annotated[
-        bool, param("Keep moves that do not lower the max deviation any further")
-    ] = False
+    all_moves: Annotated[bool, param("Keep moves that do not lower the max deviation further")] = (
+        False
+    )
 
     def goal_ratio(self, target_ratio: float) -> float:
         """Return the max deviation: its own, or the cluster's target."""

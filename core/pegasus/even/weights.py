@@ -74,7 +74,7 @@ def rate_weights(
 
 
 def node_loads(view: ClusterView, weights: Weights) -> Floats:
-    """Return what every node carries, shape ``(n_nodes,)``; the unknown counts nothing."""
+    """Return every node's load, shape ``(n_nodes,)``; unknown values count 0."""
     known = weights.is_known
     columns = view.members.shape[1]
     each = np.repeat(np.where(known, weights.secondary, 0.0)[:, None], columns, axis=1)
@@ -90,11 +90,11 @@ def _checked(view: ClusterView, weights: Weights) -> Weights:
         raise InputError(
             f"{weights.name} has {len(weights.primary)} numbers for {view.partition_count} "
             "partitions.",
-            hint="Give one a partition, NaN where it is unknown.",
+            hint="Specify one number per partition, NaN where it is unknown.",
         )
     if (weights.primary < 0).any() or (weights.secondary > weights.primary).any():
         raise InputError(
             f"{weights.name} has a weight below 0, or a secondary heavier than its primary.",
-            hint="Check where the numbers come from.",
+            hint="Check the source of the weights.",
         )
     return weights

@@ -56,12 +56,14 @@ def level_plan(
     draft = Draft(snapshot, terms)
     stored, effective = draft.facts.stored_level, draft.facts.effective_level
     if stored is wanted and not clears_proposals(wanted):
-        sentence = f"The level is {wanted.word} already."
+        sentence = f"The level is already {wanted.word}."
         draft.note("warning", "already_set", sentence)
         return draft.seal()
     draft.set_level(wanted, is_restored=is_restored)
     if stored is wanted:
-        sentence = f"The level is {wanted.word} already; setting it again clears what is pending."
+        sentence = (
+            f"The level is already {wanted.word}; setting it again discards pending proposals."
+        )
         draft.note("warning", "already_set", sentence)
     if stored is not effective and effective is not None:
         _note_frozen(draft, wanted)
@@ -89,7 +91,9 @@ def moves_plan(
         InputError: Nothing was named.
     """
     if not requested:
-        raise InputError("No partition was named.", hint="Name one: 2.7, where from, where to.")
+        raise InputError(
+            "No partition is specified.", hint="Specify one: partition (2.7), source and target."
+        )
     draft = Draft(snapshot, terms)
     if keep_level:
         draft.hold_steady()
@@ -159,9 +163,9 @@ def change_plan(
         draft.note(
             "warning",
             "guardian_refills",
-            f"The guardian adds a secondary again, first of all on {node} itself.",
+            f"The guardian then adds a secondary again, most likely on {node} itself.",
             subject=gpid,
-            hint="`trimtab pegasus drain` keeps a node out while it is emptied.",
+            hint="`trimtab pegasus drain` keeps replicas off a node while it is drained.",
         )
     return draft.seal()
 
@@ -182,7 +186,7 @@ def setting_plan(
         key: Upstream key, or its name in a snapshot.
         value: As a person writes it; lists of nodes and of tables take ``clear``.
         terms: When, why and how long.
-        server: For a setting of replica servers the registered name of one; ``None``: all.
+        server: For a setting of replica servers the registered name of one; ``None`` for all.
         is_restored: Put the former value back when the run ends.
     Raises:
         InputError: The setting does not take the value, or not at that server.
@@ -195,18 +199,18 @@ def setting_plan(
         draft.note(
             "warning",
             "before_unknown",
-            f"What {step.key} is now is unknown: it cannot be restored as it was.",
+            f"The current value of {step.key} is unknown; it cannot be restored.",
             subject=step.subject,
         )
     elif step.before == step.value:
         draft.note(
             "warning",
             "already_set",
-            f"{step.key} is {step.before or 'empty'} already.",
+            f"{step.key} is already {step.before or 'empty'}.",
             subject=step.subject,
         )
         draft.steps.clear()
-    draft.note("info", "not_persisted", "It is forgotten when its server restarts.")
+    draft.note("info", "not_persisted", "It is lost when its server restarts.")
     return draft.seal()
 
 
@@ -215,8 +219,9 @@ def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
         draft.note(
             "warning",
             "stays_freezed",
-            "Too few nodes are alive: the effective level stays freezed, whatever is stored.",
-            hint="Bring nodes back; a node that will not come back is forgotten only when the meta "
+            "Too few nodes are alive: the effective level stays freezed, regardless of "
+            "the stored level.",
+            hint="Start the missing nodes. A decommissioned node counts until the meta "
             "servers restart.",
         )
 
@@ -224,13 +229,14 @@ def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
 def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
     unhealthy = draft.course.unhealthy
     if clears_proposals(wanted):
-        now = f"; {pluralize(len(unhealthy), 'partition')} now without exactly the replicas wanted"
+        now = (
+            f"; {pluralize(len(unhealthy), 'partition')} without the configured number of replicas"
+        )
         draft.note(
             "warning" if unhealthy else "info",
             "clears_pending",
-            "Every pending proposal is discarded, repairs and balancing"
-            f"{now if unhealthy else ''}.",
-            hint="At steady repairs are proposed again at the next tick."
+            f"Every pending proposal (repair and balance) is discarded{now if unhealthy else ''}.",
+            hint="At steady, repairs are proposed again at the next tick."
             if wanted is FunctionLevel.STEADY
             else "",
         )
@@ -242,7 +248,8 @@ def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
     draft.note(
         "info",
         "not_persisted",
-        "The level is not persistent: after the leading meta server fails it is steady again.",
+        "The level is not persistent: it is steady again after a failover of the "
+        "leading meta server.",
     )
 
 
@@ -261,8 +268,8 @@ def _note_lively(draft: Draft) -> None:
         draft.note(
             "error",
             "kills_meta_server",
-            "balance_cluster is true and a table has a single replica: at lively the leading meta "
-            "server would die.",
+            "balance_cluster is true and a table has a single replica: at lively the "
+            "leading meta server would crash.",
             hint="Set balance_cluster to false first.",
         )
 

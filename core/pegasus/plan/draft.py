@@ -70,7 +70,7 @@ _Test = Callable[[PartitionConfig], bool]
 
 
 class Draft:
-    """What a plan builder fills.
+    """Plan under construction.
 
     Args:
         snapshot: The cluster.
@@ -118,11 +118,11 @@ class Draft:
             self.refuse(exc, gpid)
         if len(refused) > _MAX_LISTED:
             more = pluralize(len(refused) - _MAX_LISTED, "more partition")
-            self.note("error", "guard_refused", f"{more} cannot be taken along for such reasons.")
+            self.note("error", "guard_refused", f"{more} are excluded for such reasons.")
 
     @property
     def is_refused(self) -> bool:
-        """Whether something forbids the plan already."""
+        """Whether the plan is already refused."""
         return any(item.severity == "error" for item in self._found)
 
     @property
@@ -138,8 +138,9 @@ class Draft:
             self.note(
                 "error",
                 "level_unknown",
-                "The stored level is unknown: what a run would change cannot be restored.",
-                hint="Take another snapshot; its problems say what the meta server did not report.",
+                "The stored level is unknown: a run could not restore it.",
+                hint="Take another snapshot; see its problems for what the meta server did not "
+                "report.",
             )
             return
         before, self._stored = self._stored, level
@@ -162,8 +163,10 @@ class Draft:
         """Refuse what needs proposals while none would be executed; warn at lively."""
         level = self.course.level
         if level is None:
-            sentence = "The effective level is unknown: a proposal might wait unseen."
-            hint = "Take another snapshot; its problems say what the meta server did not report."
+            sentence = "The effective level is unknown: a proposal might stay pending unnoticed."
+            hint = (
+                "Take another snapshot; see its problems for what the meta server did not report."
+            )
             self.note("error", "level_unknown", sentence, hint=hint)
         elif level <= FunctionLevel.FREEZED:
             is_few = self._stored is not None and self._stored > FunctionLevel.FREEZED
@@ -171,7 +174,7 @@ class Draft:
                 "error",
                 "level_too_low",
                 f"The effective level is {level.word}: {ALLOWANCES[level].sentence}",
-                hint="Too few nodes are alive: bring them back first."
+                hint="Too few nodes are alive: start them first."
                 if is_few
                 else "Set the level to steady first.",
             )
@@ -179,9 +182,9 @@ class Draft:
             self.note(
                 "warning",
                 "balancer_may_clash",
-                "At lively the meta server balances as well: it may change a partition first, or "
-                "move back what was moved.",
-                hint="Let the run hold the level at steady.",
+                "At lively the meta server balances as well: it may change a partition "
+                "first, or revert a move.",
+                hint="Let the run keep the level at steady.",
             )
 
     def set_setting(
@@ -192,7 +195,7 @@ class Draft:
         Args:
             key: Upstream key, or its name in a snapshot.
             value: As a person writes it.
-            server: For a setting of replica servers the registered name of one; ``None``: all.
+            server: For a setting of replica servers the registered name of one; ``None`` for all.
             is_restored: Restored when the run ends.
         Raises:
             InputError: The setting does not take the value, or not at that server.
@@ -204,7 +207,7 @@ class Draft:
             if server is not None:
                 raise InputError(
                     f"{one.key} is a setting of the leading meta server, not of {server}.",
-                    hint="Leave the node out.",
+                    hint="Omit the node.",
                 )
             place = LEADER
         else:
@@ -288,7 +291,7 @@ class Draft:
         if any(fnmatchcase(table, pattern) for pattern in self.terms.exclusions):
             raise GuardRefusedError(
                 f"Table {table} is excluded from every plan by Trimtab's configuration.",
-                hint="Take it out of `exclusions` first.",
+                hint="Remove it from `exclusions` first.",
             )
 
     def append(self, step: PegasusStep) -> None:
@@ -339,8 +342,8 @@ class Draft:
             self.note(
                 "warning",
                 "incomplete_snapshot",
-                "The partitions of some table were not read: counts and choices leave them out.",
-                hint="The snapshot's problems name them.",
+                "Not all partitions were read: counts and choices exclude the missing ones.",
+                hint="See the problems of the snapshot.",
             )
 
 
@@ -370,7 +373,7 @@ def _check_node(
         draft.note("warning", "room_unknown", sentence, subject=node)
         return
     if received_mb is None:
-        sentence = f"How much {node} receives is unknown: a replica's size is not known."
+        sentence = f"The amount that {node} receives is unknown: the size of a replica is unknown."
         draft.note("warning", "room_unknown", sentence, subject=node)
         return
     free_mb, capacity_mb = (sum(values) for values in zip(*disks, strict=True))
@@ -381,24 +384,24 @@ def _check_node(
             "no_room",
             f"{what}; a copy is made before the old replica is deleted.",
             subject=node,
-            hint="Choose another node, or make room first.",
+            hint="Choose another node, or free space first.",
         )
     elif free_mb - received_mb < MIN_FREE_SHARE * capacity_mb:
         rest = f"{(free_mb - received_mb) / capacity_mb:.0%}" if capacity_mb else "nothing"
-        sentence = f"{what}: {rest} of its disks would be left."
+        sentence = f"{what}: its disks would have {rest} left."
         draft.note("warning", "little_room", sentence, subject=node)
 
 
 def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
-    """A replica is on one disk: it must fit on one."""
+    """A replica is on one disk and must fit there."""
     for step in draft.steps:
         size_mb = step.copied_mb if isinstance(step, PegasusStep) else None
         if size_mb and step.destination in largest_mb:
             free_mb = largest_mb[step.destination]
             if size_mb > free_mb:
                 sentence = (
-                    f"{step.subject} has {format_mb(size_mb)}, and no disk of "
-                    f"{step.destination} has more than {format_mb(free_mb)} free."
+                    f"{step.subject} has {format_mb(size_mb)}; the max free space of a disk of "
+                    f"{step.destination} is {format_mb(free_mb)}."
                 )
                 hint = "Choose another node."
                 draft.note("error", "no_room", sentence, subject=step.subject, hint=hint)
@@ -411,7 +414,7 @@ def _note_time(draft: Draft, disks: int) -> None:
     about = f"{format_mb(total_mb)}{' or more' if unknown else ''} is copied onto {nodes}"
     rate = slower(draft.terms.copy_rate, _slowest_rate(draft))
     if rate is None:
-        sentence = f"{about}; how long that takes is unknown: no limit is set, no copy was timed."
+        sentence = f"{about}; the duration is unknown: no limit is set, and no copy was measured."
     else:
         sent: Counter[str] = Counter()
         largest_mb = 0.0
@@ -436,7 +439,7 @@ def _note_time(draft: Draft, disks: int) -> None:
 
 
 def _slowest_rate(draft: Draft) -> float | None:
-    """MB/s that a disk may receive while the plan runs; ``None``: without limit, or unknown."""
+    """MB/s that a disk may receive while the plan runs; ``None`` if unlimited or unknown."""
     for step in draft.setting_steps:
         if step.key == COPY_RATE and step.server == EVERY_NODE:
             return float(step.value) or None
@@ -450,8 +453,8 @@ class Course:
     Args:
         facts: The cluster as it was read.
     Attributes:
-        level: The effective level at this point; ``None``: unknown.
-        received_mb: By node: what was copied onto it; ``None``: of some copy it is unknown.
+        level: The effective level at this point; ``None`` if unknown.
+        received_mb: By node: what was copied onto it; ``None`` if unknown for some copy.
         predicted: Partitions with the nodes that the guardian is only expected to have chosen.
     """
 
@@ -546,11 +549,11 @@ class Course:
         return self._where(lambda one: one.is_child)
 
     def proposal_context(self) -> ProposalContext:
-        """Return what a proposal is checked against; an unknown level is taken for steady."""
+        """Return the context of proposal checks; an unknown level counts as steady."""
         return ProposalContext(nodes=self.nodes, level=self.level or FunctionLevel.STEADY)
 
     def size_mb(self, config: PartitionConfig) -> float | None:
-        """Return what copying a replica of the partition copies; ``None``: unknown."""
+        """Return the copy size of a replica of the partition, or ``None`` if unknown."""
         return self._sizes.get((config.app_id, config.index))
 
     def level_after(self, stored: FunctionLevel) -> FunctionLevel:
@@ -633,7 +636,7 @@ class Course:
 
     @property
     def copied_mb(self) -> float | None:
-        """What is copied in all; ``None``: unknown."""
+        """Total amount copied, or ``None`` if unknown."""
         known = [size for size in self.received_mb.values() if size is not None]
         return sum(known, 0.0) if len(known) == len(self.received_mb) else None
 

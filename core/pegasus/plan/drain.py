@@ -10,7 +10,7 @@ from core.pegasus.balance.model import PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.draft import Draft
 from core.pegasus.proposal import propose_move
-from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.batch import PartitionProposal, ProposeMany
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.wait import AwaitState
 
@@ -34,7 +34,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
     led = course.led_by(node)
     of_table = _table_leads(draft, led)
     refused: list[tuple[str, OpsError]] = []
-    items: dict[str, Proposed] = {}
+    items: dict[str, PartitionProposal] = {}
     for config in sorted(led, key=lambda one: len(_able(draft, one, leaving))):
         able = _able(draft, config, leaving)
         try:
@@ -50,7 +50,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items[config.gpid] = Proposed(partition=course.partition(config), target=target)
+        items[config.gpid] = PartitionProposal(partition=course.partition(config), target=target)
         of_table[config.app_id, target] += 1
         course.advance(config, found.actions)
     draft.note_refused(sorted(refused, key=lambda one: _place(one[0])))
@@ -75,14 +75,14 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
     Args:
         draft: What is filled.
         node: It leaves.
-        batch: Partitions of one batch; ``None``: all in one.
+        batch: Partitions of one batch; ``None`` for all in one.
 
     Returns:
         The partitions that it leaves, batch by batch, in gpid order.
     """
     course = draft.course
     refused: list[tuple[str, OpsError]] = []
-    items: list[Proposed] = []
+    items: list[PartitionProposal] = []
     for config in course.followed_by(node):
         try:
             draft.check_table(config)
@@ -90,7 +90,7 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items.append(Proposed(partition=course.partition(config)))
+        items.append(PartitionProposal(partition=course.partition(config)))
         course.advance(config, found.actions)
     draft.note_refused(refused)
     size = batch or max(len(items), 1)
@@ -144,13 +144,13 @@ def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tupl
 def _no_heir(draft: Draft, config: PartitionConfig, node: str) -> GuardRefusedError:
     if any((config.gpid, name) in draft.course.predicted for name in config.secondaries):
         return GuardRefusedError(
-            f"Who could lead {config.gpid} after {node} is up to the guardian: all of its replicas "
-            "are on nodes that leave.",
-            hint=f"Leave {node} out, and empty it in a run of its own.",
+            f"The primary of {config.gpid} after {node} is the guardian's choice: all of "
+            "its replicas are on nodes that leave.",
+            hint=f"Exclude {node}, and drain it in a separate run.",
         )
     held = ", ".join(config.secondaries) or "no node"
     return GuardRefusedError(
-        f"No other node could lead {config.gpid}: besides {node} it is on {held}.",
+        f"No other node can become primary of {config.gpid}: apart from {node} it is on {held}.",
         hint="Copy it first: trimtab pegasus move CLUSTER GPID copy_pri --from N --to N.",
     )
 

@@ -26,7 +26,7 @@ _MEMBERS = ["primary", "secondaries"]
 def external_changes(
     view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
 ) -> Iterator[ExternalMove]:
-    """Yield which partitions changed from one snapshot to the next, and not by the run.
+    """Yield the partitions that changed between two snapshots, except by the run.
 
     The replicas of a node that died count as one change. What the balancer did while the run
     itself had the level at lively is the run's own doing.
@@ -45,7 +45,7 @@ def external_changes(
         elif not is_balancing:
             yield move
     for node, gone in lost.items():
-        sentence = f"{node} is not alive any more: {pluralize(len(gone), 'partition')} lost it."
+        sentence = f"{node} is no longer alive: {pluralize(len(gone), 'partition')} lost it."
         yield ExternalMove(
             subject=gone[0].subject, source=node, destination=None, sentence=sentence
         )
@@ -74,14 +74,14 @@ def changed_partitions(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.T
 
 
 def _change(row: dict[str, Any]) -> ExternalMove | None:
-    """Return what became of one partition; ``None``: its members are the same."""
+    """Return the membership change of a partition, or ``None``."""
     gpid = gpid_text(row["app_id"], row["index"])
     was, now = row["was_primary"], row["primary"]
     before = {was, *row["was_secondaries"]} - {None}
     after = {now, *row["secondaries"]} - {None}
     left, joined = sorted(before - after), sorted(after - before)
     if was != now:
-        words = f"its primary went from {was or 'none'} to {now or 'none'}"
+        words = f"its primary changed from {was or 'none'} to {now or 'none'}"
         return _move(gpid, was, now, words)
     if not left and not joined:
         return None
@@ -97,7 +97,7 @@ def _move(gpid: str, source: str | None, destination: str | None, words: str) ->
         subject=gpid,
         source=source,
         destination=destination,
-        sentence=f"Partition {gpid}: {words} during the run, and not by it.",
+        sentence=f"Partition {gpid}: {words} during the run (external change).",
     )
 
 
@@ -118,12 +118,12 @@ def _was_lively(view: RunView, moment: datetime) -> bool:
 def measured(
     view: RunView, snapshot: PegasusSnapshot, disturbed_by: RunId | None = None
 ) -> RunMeasured:
-    """Return what ``snapshot`` shows of the nodes that the run touched.
+    """Return the measurements of ``snapshot`` for the nodes that the run touched.
 
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
-        disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
+        disturbed_by: Another run of the cluster that began a step in between; ``None`` if none did.
     """
     return RunMeasured(
         snapshot_id=snapshot.snapshot_id,

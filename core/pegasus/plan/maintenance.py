@@ -111,7 +111,7 @@ def drain_plan(
     was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
     _begin(draft)
     if not any(draft.course.replicas[node] for node in leaving):
-        draft.note("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas are there.")
+        draft.note("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas.")
         return _nothing(draft)
     _keep_out(draft, leaving)
     for node in leaving:
@@ -122,7 +122,8 @@ def drain_plan(
         draft.note(
             "warning",
             "lively_refills",
-            "When the run has ended the level is lively again and the balancer fills these nodes.",
+            "After the run the level is lively again and the balancer moves replicas to "
+            "these nodes.",
             hint="Set the level to steady first to keep them empty.",
         )
     return draft.seal()
@@ -165,8 +166,8 @@ def offline_plan(
         _await(draft, "gone", node, reason=f"Stop the replica server of {node} now.")
         _await(draft, "healthy")
     _note_batches(draft, max_under_replicated)
-    stops = f"The run waits until the process of {' and then of '.join(leaving)} was stopped."
-    draft.note("info", "operator_acts", stops, hint="Only the operator stops a process.")
+    stops = f"The run waits until the process of {' and then of '.join(leaving)} is stopped."
+    draft.note("info", "operator_acts", stops, hint="The operator stops the processes.")
     return draft.seal()
 
 
@@ -200,12 +201,12 @@ def rolling_update_plan(
             draft.course.come_back(draft.course.config(gpid), node)
         _await(draft, "healthy")
     waits = f"The run waits for {pluralize(len(wanted), 'restart')} by the operator."
-    draft.note("info", "operator_acts", waits, hint="Only the operator restarts a process.")
+    draft.note("info", "operator_acts", waits, hint="The operator restarts the processes.")
     draft.note(
         "info",
         "primaries_stay",
-        "Primaries stay where they were moved to: the node that comes last leads few in the end.",
-        hint="`trimtab pegasus rebalance` evens them out afterwards.",
+        "Primaries stay on the nodes they moved to: the last node ends with few primaries.",
+        hint="`trimtab pegasus rebalance` balances them afterwards.",
     )
     return draft.seal()
 
@@ -247,7 +248,7 @@ def rebalance_plan(
     draft.note(
         "info",
         "balancer_decides",
-        "What is moved is decided by the meta server, not by this plan.",
+        "The meta server decides which replicas move, not this plan.",
         hint="`trimtab pegasus balance` shows its rounds.",
     )
     return draft.seal()
@@ -259,15 +260,15 @@ def rebalance_plan(
 def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
     """Return registered names of living nodes in the order given."""
     if not nodes:
-        raise InputError("No node was named.", hint="Name one, host:port.")
+        raise InputError("No node is specified.", hint="Specify one as host:port.")
     names = [draft.course.node(name).name for name in nodes]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise InputError(f"{min(twice)} is named twice.", hint="Name each node once.")
+        raise InputError(f"{min(twice)} is specified twice.", hint="Specify each node once.")
     for name in names:
         if not draft.course.nodes[name].is_alive:
-            sentence = f"{name} is not alive: its replicas are being replaced by the guardian."
-            hint = "Wait until every partition is healthy; there is nothing to move off it."
+            sentence = f"{name} is not alive: the guardian is already replacing its replicas."
+            hint = "Wait until every partition is healthy; nothing can be moved off the node."
             draft.note("error", "node_down", sentence, subject=name, hint=hint)
     return names
 
@@ -295,7 +296,7 @@ def _warn_of_exclusions(draft: Draft) -> None:
             "exclusions_ignored",
             f"Excluded tables are balanced too: {', '.join(excluded[:_MAX_NAMED])}{more}. The "
             "meta server's own balancer ignores Trimtab's exclusions.",
-            hint="Put them on meta.lb.ignored_app_list first, if they are to stay as they are.",
+            hint="To keep them unchanged, put them on meta.lb.ignored_app_list first.",
         )
 
 
@@ -340,7 +341,7 @@ def _empty(
         is_closed: What is left of the replicas is closed: the process ends next.
         is_refilled: The guardian puts what is missing on other nodes; else the node takes it up
             again after its restart.
-        batch: Partitions that it leaves at a time; ``None``: all at once.
+        batch: Partitions that it leaves at a time; ``None`` for all at once.
     """
     if migrate(draft, node, leaving):
         _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)
@@ -361,9 +362,8 @@ def _empty(
 def _check_batch(max_under_replicated: int) -> None:
     if max_under_replicated < 1:
         raise InputError(
-            f"At most {max_under_replicated} partitions may lack a replica: no node could leave "
-            "any partition.",
-            hint="Allow 1 or more; the default is 10.",
+            f"max_under_replicated is {max_under_replicated}: no node could leave any partition.",
+            hint="Set it to 1 or more; the default is 10.",
         )
 
 
@@ -376,9 +376,10 @@ def _note_batches(draft: Draft, max_under_replicated: int) -> None:
     draft.note(
         "info",
         "batches",
-        f"At most {max_under_replicated:,} of {pluralize(total, 'partition')} lack a replica at a "
-        f"time: {'1 batch' if len(batches) == 1 else f'{len(batches):,} batches'}, the next one "
-        "when every partition is healthy again.",
+        f"At most {max_under_replicated:,} of {pluralize(total, 'partition')} are "
+        "under-replicated at a time: "
+        f"{'1 batch' if len(batches) == 1 else f'{len(batches):,} batches'}, the next "
+        "one when every partition is healthy again.",
         hint="A larger limit is faster, a smaller one safer.",
     )
 
@@ -391,9 +392,9 @@ def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> Non
         draft.note(
             "error",
             "too_few_nodes",
-            f"No node is left for a replica of {unassigned[0]}"
+            f"No node can take a replica of {unassigned[0]}"
             + (f" and {len(unassigned) - 1} others." if len(unassigned) > 1 else "."),
-            hint="Name fewer nodes, or add some first.",
+            hint="Specify fewer nodes, or add some first.",
         )
 
 

@@ -15,7 +15,7 @@ _LEVEL_LEAST_NODES: Final = 3
 
 @dataclass(frozen=True)
 class _Rule:
-    """What keeps the effective level from freezing."""
+    """Condition that keeps the effective level from freezing."""
 
     least_nodes: int
     live_percentage: int | None
@@ -31,7 +31,7 @@ class _Rule:
         )
 
     def freezes(self, alive: int, known: int) -> bool:
-        """Return whether the share of living nodes would freeze it; unknown: it may."""
+        """Return whether the share of live nodes would freeze it; true if unknown."""
         return self.live_percentage is None or alive * 100 < self.live_percentage * known
 
 
@@ -46,10 +46,11 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
     draft.note(
         "warning",
         "live_percentage_stays",
-        f"With {left} of {known} nodes alive the level would freeze, so {LIVE_PERCENTAGE} becomes 0"
-        " and stays so after the run while putting it back would freeze the cluster.",
-        hint="Restart the meta servers afterwards: then it is as configured, and the nodes that "
-        "left are forgotten.",
+        f"With {left} of {known} nodes alive the effective level would become "
+        f"freezed. {LIVE_PERCENTAGE} is set to 0 and stays at 0 after the run as long "
+        "as restoring it would freeze the cluster.",
+        hint="Restart the meta servers afterwards: this restores the configured value and "
+        "drops the nodes that left.",
     )
 
 
@@ -74,18 +75,18 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
         draft.note(
             "error",
             "too_few_nodes",
-            f"{pluralize(len(left), 'node')} would be left, and table {tables[0].name} wants "
-            f"{pluralize(most, 'replica')}.",
-            hint="Name fewer nodes, or add some first.",
+            f"{pluralize(len(left), 'node')} would be left, but table {tables[0].name} "
+            f"requires {pluralize(most, 'replica')}.",
+            hint="Specify fewer nodes, or add some first.",
         )
     least = _Rule.of(draft).least_nodes
     if len(left) < least:
         draft.note(
             "error",
             "would_freeze",
-            f"{pluralize(len(left), 'node')} would be left: with fewer than {least} the level in "
-            "force is freezed, and nothing is repaired.",
-            hint="Name fewer nodes, or add some first.",
+            f"{pluralize(len(left), 'node')} would be left, fewer than {least}: the "
+            "effective level would be freezed, and nothing is repaired.",
+            hint="Specify fewer nodes, or add some first.",
         )
 
 
@@ -95,8 +96,8 @@ def check_whole(draft: Draft) -> None:
         draft.note(
             "error",
             "incomplete_snapshot",
-            "The partitions of some table were not read: the replicas on the node are not known.",
-            hint="Take another snapshot; its problems name what did not answer.",
+            "Not all partitions were read: the replicas on the node are unknown.",
+            hint="Take another snapshot; its problems list what did not answer.",
         )
 
 
@@ -121,15 +122,15 @@ def note_refill(draft: Draft) -> None:
                 "warning",
                 "fills_set_aside",
                 f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {status}: at level "
-                f"lively the balancer fills {'it' if len(names) == 1 else 'them'} again.",
+                f"lively the balancer moves replicas to {'it' if len(names) == 1 else 'them'} "
+                "again.",
                 subject=names[0],
-                hint="Leave the level at steady to keep nodes empty, or take them out of service "
-                "first.",
+                hint="Leave the level at steady to keep nodes empty, or decommission them first.",
             )
 
 
 def refuse_split(draft: Draft) -> bool:
-    """Refuse to change members while a partition split is in progress: it would begin again."""
+    """Refuse to change members during a partition split, which would restart it."""
     children = draft.course.children
     if not children:
         return False
@@ -138,9 +139,11 @@ def refuse_split(draft: Draft) -> bool:
         "error",
         "table_splitting",
         f"{', '.join(names)}: a partition split is in progress, "
-        f"{pluralize(len(children), 'child partition')} not registered. The meta server balances "
-        "nothing meanwhile, and a parent whose members change begins its split again.",
-        hint="Wait until every child has registered; `trimtab pegasus health` shows how far it is.",
+        f"{pluralize(len(children), 'child partition')} not registered. The meta "
+        "server balances nothing until then, and a parent whose members change "
+        "restarts its split.",
+        hint="Wait until every child partition is registered; `trimtab pegasus health` "
+        "shows the progress.",
     )
     return True
 
@@ -154,8 +157,8 @@ def check_healthy(draft: Draft) -> None:
         draft.note(
             "error",
             "unhealthy",
-            f"{pluralize(len(unhealthy), 'partition')} not healthy ({names}): taking more replicas "
-            "away may lose them.",
+            f"{pluralize(len(unhealthy), 'partition')} unhealthy ({names}): removing more "
+            "replicas may lose data.",
             hint="Wait until the guardian has repaired them.",
         )
 
@@ -168,7 +171,7 @@ def check_policy(draft: Draft) -> None:
         draft.note(
             "error",
             "kills_meta_server",
-            "balance_cluster is true and a table has a single replica: at lively the leading meta "
-            "server would die.",
+            "balance_cluster is true and a table has a single replica: at lively the "
+            "leading meta server would crash.",
             hint="Set balance_cluster to false first.",
         )

@@ -26,7 +26,7 @@ class Former(NamedTuple):
 
     Attributes:
         gpid: ``app.index``.
-        primary: Then; ``None``: it had none.
+        primary: Then; ``None`` if it had none.
         members: Then, the primary among them.
         has_other_primary: Its primary is another node now.
         joined: How many nodes have a replica now that had none.
@@ -65,15 +65,14 @@ def moved_since(view: RunView, start: PegasusSnapshot, now: PegasusSnapshot) -> 
 
 
 def describe_moved(moved: Sequence[Former]) -> str:
-    """Return ``12 primaries changed node and 41 replicas were copied to other nodes``."""
+    """Return ``12 primaries moved and 41 replicas copied to other nodes``."""
     primaries = sum(one.has_other_primary for one in moved)
     replicas = sum(one.joined for one in moved)
     parts = []
     if primaries:
         parts.append(f"{'1 primary' if primaries == 1 else f'{primaries:,} primaries'} moved")
     if replicas:
-        verb = "was" if replicas == 1 else "were"
-        parts.append(f"{pluralize(replicas, 'replica')} {verb} copied to other nodes")
+        parts.append(f"{pluralize(replicas, 'replica')} copied to other nodes")
     return " and ".join(parts) or f"{pluralize(len(moved), 'partition')} lost a replica"
 
 
@@ -130,7 +129,7 @@ def _bring_back(draft: Draft, former: Former, max_steps: int) -> bool:
 
 
 def next_move(config: PartitionConfig, former: Former) -> tuple[Move, str, str] | None:
-    """Return the move that brings a partition nearer to its former members; ``None``: none does.
+    """Return the move that brings a partition nearer to its former members; ``None`` if none does.
 
     A replica goes from a node that has joined to one that has left; the former primary leads again
     as soon as it is a member.

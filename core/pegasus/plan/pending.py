@@ -35,7 +35,7 @@ def pending_partitions(
 
 
 def cleared_at(view: RunView) -> datetime | None:
-    """Return when a run last set a level that discards what is pending; ``None``: never."""
+    """Return the time at which a run last discarded pending proposals, or ``None``."""
     found = (
         step.ended_at for step in view.steps if step.state == "DONE" and step.step.discards_queued
     )

@@ -22,8 +22,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_mb, pluralize
 
 GUARDIANS_CHOICE: Final = (
-    "Where the replicas go is the guardian's choice, made one by one while the run lasts: replicas "
-    "after are about."
+    "The guardian chooses the target of each replica during the run: replica counts are estimates."
 )
 
 
@@ -34,7 +33,7 @@ class PartitionPreview:
     Attributes:
         gpid: ``app.index``.
         table: Name of its table.
-        primary_before: Registered name; ``None``: it has none.
+        primary_before: Registered name; ``None`` if it has none.
         primary_after: The same when the step is done.
         secondaries_before: Registered names, in their order.
         secondaries_after: The same when the step is done.
@@ -60,7 +59,7 @@ class PegasusStepPreview:
         sentence: What it does.
         note: What a person has to do, or why; empty: nothing more to say.
         lines: Of Pegasus' shell, by hand; empty: it only waits.
-        copied_mb: ``None``: unknown, 0: nothing.
+        copied_mb: ``None`` if unknown, 0: nothing.
         partitions: Those that it changes.
     """
 
@@ -83,10 +82,10 @@ class NodePreview:
         primaries_after: The same when all is done.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same when all is done.
-        received_mb: What is copied onto it; ``None``: unknown.
-        free_before_mb: Of its disks; ``None``: it did not report.
+        received_mb: What is copied onto it; ``None`` if unknown.
+        free_before_mb: Of its disks; ``None`` if it did not report.
         free_after_mb: The same when all is done: what leaves is deleted later, if at all.
-        capacity_mb: Of its disks; ``None``: it did not report.
+        capacity_mb: Of its disks; ``None`` if it did not report.
     """
 
     node: str
@@ -102,14 +101,14 @@ class NodePreview:
 
 @dataclass(frozen=True)
 class PegasusPreview:
-    """What a plan would do.
+    """Preview of a plan.
 
     Attributes:
         sentence: All of it in one.
         nodes: Those that lose or gain something, by name.
         steps: In the plan's order.
         restored: What is restored when the run ends, by what it is called.
-        copied_mb: In all; ``None``: unknown.
+        copied_mb: In all; ``None`` if unknown.
         waits_for_people: The run stops until an operator has done something.
         max_under_replicated: Partitions that the plan lets lack a replica at a time, at most.
     """
@@ -124,14 +123,14 @@ class PegasusPreview:
 
     @property
     def is_guardians_choice(self) -> bool:
-        """Whether the guardian chooses where replicas go: then the numbers after are about."""
+        """Whether the guardian chooses destinations: then predicted numbers are estimates."""
         taken = any(one.step.removed_replicas for one in self.steps)
         back = any(one.step.ends_with_node_back for one in self.steps)
         return taken and not back
 
 
 def preview_pegasus(snapshot: PegasusSnapshot, plan: Plan) -> PegasusPreview:
-    """Return what a plan would do.
+    """Return the preview of a plan.
 
     Args:
         snapshot: The one that it was made on, or a newer one: for the disks.
@@ -237,14 +236,14 @@ def _sentence(plan: Plan) -> str:
         parts.append(f"copies {pluralize(copied, 'replica')}")
     if taken:
         limit = f"at most {_under_replicated(plan):,} partitions under-replicated at a time"
-        parts.append(f"takes {pluralize(taken, 'replica')} away ({limit})")
+        parts.append(f"removes {pluralize(taken, 'replica')} ({limit})")
     parts += _others(own)
     if not parts:
-        return "Nothing would be done."
+        return "Nothing to do."
     text = ", ".join(parts)
     known = plan.expected.copied_mb
     amount = "An unknown amount" if known is None else format_mb(known)
-    size = "" if known == 0 else f" {amount} is copied in all."
+    size = "" if known == 0 else f" {amount} is copied in total."
     return f"{text[0].upper()}{text[1:]}.{size}"
 
 

@@ -27,15 +27,15 @@ from core.units import pluralize
 _MAX_NAMED: Final = 3
 _OF_NODES: Final[Mapping[NodeGoal, str]] = {
     "no_primaries": "{node} has no primaries",
-    "no_replicas": "{node} holds no replicas",
-    "gone": "{node} holds no replicas and is not alive",
+    "no_replicas": "{node} has no replicas",
+    "gone": "{node} has no replicas and is not alive",
     "restarted": "{node} was restarted",
 }
 """Waits for a node that say what a plan is for; of one node the last one counts."""
 
 
 class _Goals(NamedTuple):
-    """What shall hold; ``steps``: places of steps whose result is the goal."""
+    """Goals of a plan; ``steps``: positions of steps whose result is the goal."""
 
     nodes: Mapping[str, NodeGoal]
     roles: Mapping[str, Role]
@@ -44,7 +44,7 @@ class _Goals(NamedTuple):
 
 
 def purpose_of(plan: Plan) -> str:
-    """Return what shall hold when a plan was executed, a clause; empty: nothing in particular.
+    """Return the purpose of a plan, a clause, or "".
 
     Args:
         plan: The plan; what it sets for the time of the run is no purpose.
@@ -64,7 +64,7 @@ def purpose_of(plan: Plan) -> str:
 
 
 def lacking(view: RunView, snapshot: PegasusSnapshot) -> str:
-    """Return what of a run's purpose does not hold, one sentence; empty: all of it holds.
+    """Return the unmet part of a run's purpose, one sentence, or "".
 
     Args:
         view: The run, none of whose steps is pending.
@@ -113,8 +113,8 @@ def undone(view: RunView, snapshot: PegasusSnapshot) -> dict[int, str]:
             if gpid in configs and gpid not in planned and step.is_undone(configs[gpid])
         ]
         if back:
-            are = f"{pluralize(len(back), 'partition')} {'is' if len(back) == 1 else 'are'}"
-            found[index] = f"{are} on {step.emptied_node} again ({_named(back)})."
+            count = pluralize(len(back), "partition")
+            found[index] = f"{step.emptied_node} has {count} again ({_named(back)})."
     return found | _after(view, found)
 
 
@@ -174,7 +174,7 @@ def _of_node(facts: PegasusFacts, view: RunView, node: str, word: NodeGoal) -> I
     if word == "restarted":
         waits = zip(view.steps, _own(view.plan.steps), strict=True)
         if any(one.state != "DONE" for one, step in waits if step.node_goal == (node, word)):
-            yield f"{node} was not seen to restart"
+            yield f"no restart of {node} was observed"
         elif not is_alive:
             yield f"{node} is not alive"
         return
@@ -191,11 +191,11 @@ def _of_node(facts: PegasusFacts, view: RunView, node: str, word: NodeGoal) -> I
 
 
 def _still(count: int, one: str, many: str, node: str) -> str:
-    return f"{count:,} {f'{one} is' if count == 1 else f'{many} are'} still on {node}"
+    return f"{node} still has {count:,} {one if count == 1 else many}"
 
 
 def _held(facts: PegasusFacts, node: str) -> tuple[int, int]:
-    """Return how many partitions a node leads, and of how many it is a secondary."""
+    """Return the number of partitions with the primary and with a secondary on a node."""
     parts = facts.columns.partitions
 
     def count(names: pa.ChunkedArray) -> int:
@@ -216,7 +216,7 @@ def _misplaced(snapshot: PegasusSnapshot, roles: Mapping[str, Role]) -> list[str
         return [f"{len(wrong):,} of {len(roles):,} partitions are elsewhere ({_named(wrong)})"]
     gpid, config = wrong[0], configs.get(wrong[0])
     if config is None:
-        return [f"partition {gpid} is not there"]
+        return [f"partition {gpid} does not exist"]
     holders = [config.primary] if roles[gpid].is_primary else list(config.secondaries)
     word = "primary" if roles[gpid].is_primary else "secondaries"
     names = ", ".join(filter(None, holders)) or "no node"
@@ -237,7 +237,7 @@ def _has(config: PartitionConfig | None, role: Role) -> bool:
 
 
 def _is_else(facts: PegasusFacts, step: PegasusStep) -> str:
-    """Return what a setting is instead of what it was to be; empty: as it was to be, or unknown."""
+    """Return the value of a setting that differs from its goal, or ""."""
     value, change = step.value_in(facts), step.setting
     if value is None or change is None or _entries(value) == _entries(change.value or ""):
         return ""
@@ -265,7 +265,7 @@ def _is_settled(one: StepView) -> bool:
 
 
 def _is_to_last(view: RunView, batch: StepView) -> bool:
-    """Whether a wait relies on the batch, and the node was not restarted or stopped since."""
+    """Whether a wait depends on the batch, and the node was not restarted or stopped since."""
     node = batch.step.emptied_node
     later = [
         (one, one.step.wait) for one in view.steps[batch.index + 1 :] if one.step.wait is not None
@@ -289,7 +289,7 @@ def _planned_back(view: RunView, node: str, index: int) -> set[str]:
 
 
 def _after(view: RunView, batches: Mapping[int, str]) -> dict[int, str]:
-    """Return what has ended after the first of the batches and goes by it: waits, the closing."""
+    """Return the later steps that depend on the first of the batches: waits, the closing."""
     if not batches:
         return {}
     first = min(batches)

@@ -13,11 +13,11 @@ from core.pegasus.steps.level import LEVEL_KEY
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import is_whole
 
-_RESET: Final = "that is its default, which a new leading meta server, or a restarted one, takes up"
+_RESET: Final = "this is its default, which a new or restarted leading meta server uses"
 
 
 def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], PegasusSnapshot]) -> str:
-    """Return why a setting is left as the run has made it; empty: it can be restored.
+    """Return the reason a temporary setting cannot be restored, or "".
 
     Args:
         saved: A setting that the run changed for its time.
@@ -35,14 +35,15 @@ def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], Pegas
     if alive * 100 >= int(share) * len(nodes):
         return ""
     return (
-        f"{saved.key} is left at {saved.during}: with {alive} of {len(nodes)} nodes alive {share} "
-        "would freeze the cluster. After a restart of the meta servers it is as configured, and "
-        f"nodes that left are forgotten; by hand: {by_hand}"
+        f"{saved.key} stays at {saved.during}: with {alive} of {len(nodes)} nodes "
+        f"alive {share} would freeze the cluster. A restart of the meta servers "
+        "restores the configured value and drops the nodes that left. To set it "
+        f"manually: {by_hand}"
     )
 
 
 def why_reset(key: str, value: str | None) -> str:
-    """Return the clause about a value that servers of Pegasus start with; empty: it is none."""
+    """Return the clause about a default value of Pegasus servers, or ""."""
     if key == LEVEL_KEY:
         is_default = value == FunctionLevel.STEADY.word
     else:

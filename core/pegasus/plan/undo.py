@@ -29,7 +29,7 @@ from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Diagnostic, Inverse
 
-_BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
+_BY_HAND: Final = "Check it, and move it manually if it still has to be reverted."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class UndoContext:
         snapshot: A fresh one.
         now: The present moment, aware UTC.
         exclusions: Tables that the configuration keeps out of every plan.
-        start: A snapshot of when the run began; ``None``: there is none.
+        start: A snapshot of when the run began; ``None`` if there is none.
         max_moves: Most moves back of replicas that no step of the run moved.
     """
 
@@ -111,10 +111,10 @@ class _Undo:
             )
 
     def _is_done(self, step: StepView) -> bool:
-        """Whether there is something to undo; report what is left alone."""
+        """Whether there is something to undo; report the rest."""
         original, result = step.step, step.result
         if step.state == "UNKNOWN":
-            sentence = f"What became of {original.subject} is unknown: it is left as it is."
+            sentence = f"The result of {original.subject} is unknown: it is not reverted."
             self._stay("undo_unknown", original.subject, sentence)
             return False
         if step.reopened and isinstance(original, PegasusStep) and original.is_done_in_parts:
@@ -124,7 +124,7 @@ class _Undo:
         if isinstance(original, PegasusStep) and original.is_done_in_parts:
             return True  # done in part, perhaps: each partition shows
         if result.after is not None and step.before is not None and result.after != step.before:
-            sentence = f"{original.subject} is left as it is: {result.sentence}"
+            sentence = f"{original.subject} is not reverted: {result.sentence}"
             self._stay("undo_half_done", original.subject, sentence)
         return False
 
@@ -142,13 +142,13 @@ class _Undo:
         if not draft.steps:
             sentence, hint = self._why_not()
             raise PlanConflictError(
-                f"Nothing of run {self._view.run_id} can be undone. {sentence}", hint=hint
+                f"Run {self._view.run_id} cannot be undone. {sentence}", hint=hint
             )
         plan = draft.seal()
         return sealed(replace(plan, complete=False)) if self._stays else plan
 
     def _why_not(self) -> tuple[str, str]:
-        """Return why nothing can be undone, and what to do about it."""
+        """Return the reason nothing can be undone, with a hint."""
         if not self._stays:
             nothing = why_nothing_lasts(self._view) or "It changed nothing."
             moved = [item for item in self._left if item.code == MOVED]
@@ -157,10 +157,10 @@ class _Undo:
         sentence, hint = self._stays[0]
         if len(self._full) > 1:  # a drained node: the guardian has put everything elsewhere
             sentence = (
-                f"{len(self._full):,} partitions have as many replicas as they are to have, on "
-                f"other nodes; the first of them: {sentence}"
+                f"{len(self._full):,} partitions already have their replicas, on other nodes; "
+                f"the first: {sentence}"
             )
-            hint = "`trimtab pegasus rebalance` brings replicas to a node that has few."
+            hint = "`trimtab pegasus rebalance` moves replicas to a node that has few."
         return sentence, hint
 
     def _add(self, original: PegasusStep, inverse: Inverse) -> None:

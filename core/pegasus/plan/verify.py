@@ -32,12 +32,12 @@ def recheck(
     *,
     steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
-    """Return why steps of a plan may not be executed any more, by place in the plan.
+    """Return the refusals of pending plan steps, by position in the plan.
 
     Args:
         snapshot: A fresh one.
         plan: What was requested.
-        steps: Places to look at: those that are still pending; ``None``: all.
+        steps: Places to look at: those that are still pending; ``None`` for all.
     """
     pending = [
         (index, step) for index, step in enumerate(plan.steps) if steps is None or index in steps
@@ -54,7 +54,7 @@ def recheck(
 
 
 class _Ahead:
-    """The cluster as it is, and as the pending steps before will have made it."""
+    """The current cluster, and its state after the preceding pending steps."""
 
     def __init__(self, snapshot: PegasusSnapshot, steps: Sequence[Step]) -> None:
         facts = PegasusFacts(snapshot)
@@ -81,7 +81,7 @@ class _Ahead:
             self.level = level
 
     def check_node(self, node: str) -> Diagnostic | None:
-        """Return why a node takes no part."""
+        """Return the reason a node is excluded."""
         known = self._nodes.get(node)
         if known is not None and known.is_alive:
             return None
@@ -92,7 +92,7 @@ class _Ahead:
             if known is None
             else f"{node} is not alive.",
             subject=node,
-            hint="Make the plan again without that node.",
+            hint="Create a new plan without that node.",
         )
 
     def config(self, gpid: str) -> PartitionConfig | None:
@@ -100,15 +100,15 @@ class _Ahead:
         return self._expected.get(gpid)
 
     def config_as_read(self, gpid: str) -> PartitionConfig | None:
-        """Return a partition as it is."""
+        """Return the current partition."""
         return self._configs.get(gpid)
 
     def has_table(self, name: str) -> bool:
-        """Return whether there is a table of that name."""
+        """Return whether a table of that name exists."""
         return name in self._tables
 
     def proposal_context(self) -> ProposalContext:
-        """Return what proposals are checked against."""
+        """Return the context of proposal checks."""
         return ProposalContext(self._nodes, self.level or FunctionLevel.STEADY)
 
     def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:

@@ -22,8 +22,8 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
             "unknown",
             "Effective level is unknown",
             "The meta server did not report the effective level"
-            + (f"; the stored one is {reported}." if reported and stored is None else "."),
-            "Look at the problems of the reading.",
+            + (f"; the stored level is {reported}." if reported and stored is None else "."),
+            "Check the problems of the snapshot.",
         )
         return
     if effective >= FunctionLevel.STEADY:
@@ -35,14 +35,16 @@ def unusual_level(context: PegasusContext) -> Iterator[Finding]:
         "error",
         "Level is too low for repairs",
         f"Level {effective.word} is effective ({why}): nothing is repaired or moved.",
-        "Bring nodes back." if is_by_itself else "Set the level to steady when that is not meant.",
+        "Start the missing nodes."
+        if is_by_itself
+        else "Set the level to steady unless this is intended.",
         measured=Quantity(effective.word),
         limit=Quantity(FunctionLevel.STEADY.word),
     )
 
 
 def balance(context: PegasusContext) -> Iterator[Finding]:
-    """What the balancer counts, where it can be believed; else why it cannot be known."""
+    """The balancer's count if valid, else the reason it is unknown."""
     level = context.facts.effective_level
     if (
         context.ill_count
@@ -53,7 +55,7 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
         return  # said by other rules
     verdict = context.facts.verdict()
     if verdict.state == "not_balanced":
-        hint = "Balance shows what level lively would move, round by round."
+        hint = "Balance shows the moves of level lively, round by round."
         counts = context.facts.operations
         yield _of_cluster(
             "not_balanced",
@@ -65,7 +67,7 @@ def balance(context: PegasusContext) -> Iterator[Finding]:
             limit=Quantity(0),
         )
     elif verdict.state == "unknown":
-        hint = "Balance computes the rounds from the snapshot itself."
+        hint = "Balance computes the rounds from the snapshot."
         yield _of_cluster(
             "balance_unknown", "unknown", "Balance is unknown", verdict.sentence, hint
         )
@@ -86,9 +88,9 @@ def switches_left_on(context: PegasusContext) -> Iterator[Finding]:
             severity="info",
             subject_kind="setting",
             subject=name,
-            sentence=f"{name} is set: it limits what is balanced or repaired.",
+            sentence=f"{name} is set: it limits balancing or repairs.",
             evidence={"value": settings[name]},
-            hint="Take it back when the maintenance that needed it is over.",
+            hint="Reset it when the maintenance is over.",
         )
 
 
@@ -98,7 +100,7 @@ def coverage(context: PegasusContext) -> Iterator[Finding]:
 
 
 def problems(context: PegasusContext) -> Iterator[Finding]:
-    """What could not be read, gathered by its kind."""
+    """Read problems, grouped by kind."""
     return problems_of(context.snapshot.manifest)
 
 

@@ -20,13 +20,13 @@ from core.snapshot.pegasus import PegasusSnapshot
 
 
 def partitions_cost(count: int) -> Cost:
-    """Return that clients cannot use so many partitions."""
+    """Return the cost of partitions that clients cannot use."""
     return Cost(bundles=count, unit="partition")
 
 
 @dataclass(frozen=True, eq=False)
 class PegasusContext:
-    """What every rule may look at, computed once.
+    """Shared input of all rules, computed once.
 
     Attributes:
         facts: The snapshot.
@@ -68,11 +68,11 @@ class PegasusContext:
 
     @cached_property
     def table_stats(self) -> Mapping[str, Floats]:
-        """What ``app_stat`` sums by table; NaN: unknown."""
+        """``app_stat`` sums by table, NaN if unknown."""
         return self.facts.app_stat.per_table()
 
     def partitions_at(self, place: int, limit: Throttle) -> int:
-        """Return how many partitions of a table serve as many requests as a limit allows.
+        """Return the number of a table's partitions at a request limit.
 
         Args:
             place: Of the table.
@@ -87,7 +87,7 @@ class PegasusContext:
         return int((columns.measures[name][rows] >= most).sum())
 
     def write_rate(self, app_id: int, index: int | None) -> float | None:
-        """Return the writes/s of a partition's primary; ``None``: unknown."""
+        """Return the writes/s of a partition's primary; ``None`` if unknown."""
         columns = self.facts.columns
         places = np.flatnonzero(columns.app_ids == app_id)
         if index is None or not places.size:

@@ -32,9 +32,9 @@ def dead_nodes(context: PegasusContext) -> Iterator[Finding]:
                 severity="error",
                 subject_kind="node",
                 subject=node.name,
-                sentence=f"{node.name} is dead: the failure detector hears nothing of it.",
-                hint="Start it again, or take it out of service; its replicas are copied elsewhere "
-                "once the time that it is waited for is over.",
+                sentence=f"{node.name} is dead: the failure detector receives no beacon.",
+                hint="Start it again, or decommission it; its replicas are copied elsewhere when "
+                "the waiting time ends.",
             )
 
 
@@ -47,10 +47,11 @@ def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
             severity="error",
             subject_kind="node",
             subject=name,
-            sentence=f"{name} is suspected dead: the failure detector hears it, but it does not "
-            "answer; its disks, sizes and rates are unknown. No plan gives it anything.",
-            hint="Check its process and load. The failure detector gives up a node that sends no "
-            "beacon for its grace period (22 s by default).",
+            sentence=f"{name} is suspected dead: the failure detector receives its beacon, but it "
+            "does not answer; its disks, sizes and rates are unknown. Plans exclude it "
+            "as a target.",
+            hint="Check its process and load. The failure detector declares a node dead that "
+            "sends no beacon for its grace period (22 s by default).",
         )
 
 
@@ -64,8 +65,8 @@ def set_aside_nodes(context: PegasusContext) -> Iterator[Finding]:
             "Node is drained",
             name,
             0,
-            f"{name} holds no replicas: it was drained. It is not compared with the other nodes.",
-            "Level lively, or a balance plan that names it, fills it again.",
+            f"{name} has no replicas: it was drained. It is not compared with the other nodes.",
+            "Level lively, or a balance plan that includes it, moves replicas to it again.",
         )
     for name in columns.nodes_with("excluded"):
         count = int(held[name])
@@ -74,8 +75,8 @@ def set_aside_nodes(context: PegasusContext) -> Iterator[Finding]:
             "Node is excluded",
             name,
             count,
-            f"{name} is on the {BLACK_LIST} and holds {pluralize(count, 'replica')}: it gets no "
-            "new secondary. It is not compared with the other nodes.",
+            f"{name} is on the {BLACK_LIST} and has {pluralize(count, 'replica')}: it "
+            "receives no new secondary. It is not compared with the other nodes.",
             f"Remove it from meta.lb.{BLACK_LIST} when its maintenance is over.",
         )
 
@@ -129,7 +130,7 @@ def nodes_off_target(context: PegasusContext) -> Iterator[Finding]:
             sentence=f"{name} has {count:,} {what}, {format_deviation(off)} from the mean of "
             f"{mean:,.1f}; the target is {format_band(target)}.",
             evidence={"measure": what, "count": count, "mean": mean, "deviation": off},
-            hint="Balance shows the moves that even the nodes out.",
+            hint="Balance shows the moves that balance the nodes.",
         )
 
 
@@ -151,19 +152,20 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
             f"below {format_ratio(limit)} it takes no new replica, and every partition on it "
             "rejects writes unless reject_write_when_disk_insufficient is false"
         )
-        origin = f"{DISK_MIN_AVAILABLE} of the node" if is_reported else "compiled, not reported"
+        origin = (
+            f"{DISK_MIN_AVAILABLE} of the node" if is_reported else "compiled default, not reported"
+        )
         yield Finding(
             code="disk_short" if is_short else "disk_scarce",
-            title="Disk space is short" if is_short else "Disk space is scarce",
+            title="Disk space is critically low" if is_short else "Disk space is low",
             measured=Quantity(free, "ratio"),
             limit=Quantity(limit if is_short else SCARCE_FACTOR * limit, "ratio"),
             severity="error" if is_short else "warning",
             subject_kind="node",
             subject=node,
-            sentence=f"{disk} of {node} has {format_ratio(free)} of its space free; {below} "
-            f"({origin}).",
+            sentence=f"{disk} of {node} has {format_ratio(free)} free space; {below} ({origin}).",
             evidence={"disk": disk, "available_ratio": free, "limit_ratio": limit},
-            hint="Move replicas away by size (Balance), or add space.",
+            hint="Move replicas away by size (Balance), or add disks.",
             keys=(DISK_MIN_AVAILABLE,),
             cost=partitions_cost(_held_on(context, node, disk)) if is_short else FREE,
             assumed=() if is_reported else (DISK_MIN_AVAILABLE,),
@@ -171,7 +173,7 @@ def disks_short_of_space(context: PegasusContext) -> Iterator[Finding]:
 
 
 def _held_on(context: PegasusContext, node: str, disk: str) -> int:
-    """Return how many partitions have a replica on a disk."""
+    """Return the number of partitions with a replica on a disk."""
     rows = context.snapshot.tables["replicas"]
     is_there = pc.and_(pc.equal(rows["node"], node), pc.equal(rows["disk"], disk))
     return int(pc.sum(pc.fill_null(is_there, fill_value=False)).as_py() or 0)

@@ -29,10 +29,13 @@ _BY_WORST: Final[dict[HealthState, tuple[str, Severity, str]]] = {
 _USELESS: Final = (HealthState.DEAD, HealthState.UNREADABLE, HealthState.UNWRITABLE)
 _REFUSED: Final = ["app_id", "index", "ballot", "copies"]
 _HEADLESS: Final = (
-    "An ordinary change of primary takes seconds. If it is still so in a minute, its proposal is "
-    "refused: look for on_config_proposal in the log of the server that should lead."
+    "A primary normally changes within seconds. If the partition has none after "
+    "a minute, its proposal is refused: search the log of the intended primary "
+    "for on_config_proposal."
 )
-_WHY_ILL: Final = "The guardian repairs it at level steady or lively; nothing is balanced before."
+_WHY_ILL: Final = (
+    "The guardian repairs it at level steady or lively; balancing is blocked until then."
+)
 
 
 def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
@@ -83,7 +86,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
         worst = next(state for state in HealthState if of_table[state])
         code, severity, title = _BY_WORST[worst]
         listed = ", ".join(
-            f"{number} {'is' if number == 1 else 'are'} {state.name.lower().replace('_', ' ')}"
+            f"{number} {state.name.lower().replace('_', ' ')}"
             for state, number in of_table.items()
             if number and state is not HealthState.HEALTHY
         )
@@ -97,7 +100,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             severity=severity,
             subject_kind="pegasus_table",
             subject=name,
-            sentence=f"{name}: of {pluralize(total, 'partition')} {listed} (counting states). "
+            sentence=f"{name}: {listed} (of {pluralize(total, 'partition')}). "
             f"{worst.sentence}{lasting}",
             since=since,
             evidence={state.name.lower(): number for state, number in of_table.items()},
@@ -148,15 +151,16 @@ def refused_proposals(context: PegasusContext) -> Iterator[Finding]:
                 "ballot": row["ballot"],
                 "servers": [one.node for one in ahead],
             },
-            hint="Waiting does not help, nor does a restart of those servers. Keep their data, and "
-            "have the partition's configuration rebuilt from it (`recover` in the Pegasus shell).",
+            hint="Neither waiting nor a restart of those servers helps. Keep their data, and "
+            "rebuild the configuration of the partition from it (`recover` in the "
+            "Pegasus shell).",
             servers=tuple(one.node for one in ahead),
             cost=partitions_cost(1),
         )
 
 
 def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
-    """Partitions with more replicas than wanted: healthy for clients, ill for the guardian."""
+    """Partitions with more replicas than configured: healthy for clients, not for the guardian."""
     columns = context.facts.columns
     number = int((columns.membership.replica_counts > columns.part_wanted).sum())
     if number:
@@ -169,7 +173,7 @@ def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
             severity="info",
             subject_kind="cluster",
             subject="",
-            sentence=f"{pluralize(number, 'partition')} {have} more replicas than wanted.",
+            sentence=f"{pluralize(number, 'partition')} {have} more replicas than configured.",
             evidence={"partitions": number},
-            hint="The guardian takes the surplus away; nothing is balanced before.",
+            hint="The guardian removes the surplus; balancing is blocked until then.",
         )

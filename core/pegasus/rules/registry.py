@@ -99,7 +99,7 @@ def pegasus_verdict(facts: PegasusFacts, earlier: Sequence[PegasusSnapshot] = ()
 
 
 def _unexamined(facts: PegasusFacts, area: str) -> str:
-    """Return why an area could not be examined, or not all of it; blank: it was."""
+    """Return the reason an area was not or only partly examined, or ""."""
     reason = _REASONS.get(area)
     return reason(facts) if reason is not None else ""
 

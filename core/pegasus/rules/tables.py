@@ -59,11 +59,12 @@ def writes_refused(context: PegasusContext) -> Iterator[Finding]:
             severity="error" if is_known else "unknown",
             subject_kind="pegasus_table",
             subject=name,
-            sentence=f"{name} has {replicas} a partition and a write needs {needed}: "
-            f"{pluralize(number, 'partition')} of {int(columns.partition_counts[place]):,} "
+            sentence=f"{name} has {replicas} per partition and a write needs {needed}: "
+            f"{pluralize(number, 'partition')} of "
+            f"{int(columns.partition_counts[place]):,} "
             + (
-                f"{'refuses' if number == 1 else 'refuse'} every write with ERR_NOT_ENOUGH_MEMBER, "
-                "though no replica is missing."
+                f"{'refuses' if number == 1 else 'refuse'} every write with "
+                "ERR_NOT_ENOUGH_MEMBER, although no replica is missing."
                 if is_known
                 else f"would refuse every write ({MIN_2PC} is not reported, 2 is assumed)."
             ),
@@ -83,14 +84,10 @@ def requests_denied(context: PegasusContext) -> Iterator[Finding]:
         denial = denial_of(table.envs)
         if denial is None:
             continue
-        fate = (
-            "fail with ERR_INVALID_STATE"
-            if denial.is_answered
-            else "get no answer until the client times out"
-        )
+        fate = "fail with ERR_INVALID_STATE" if denial.is_answered else "time out at the client"
         yield Finding(
             code="requests_denied",
-            title="Table denies requests of clients",
+            title="Table denies client requests",
             measured=Quantity(denial.value),
             limit=Quantity("not set"),
             severity="error",
@@ -99,8 +96,8 @@ def requests_denied(context: PegasusContext) -> Iterator[Finding]:
             sentence=f"{table.name}: all {' and '.join(denial.requests)} {fate}: its environment "
             f"has {DENY}={denial.value}; replicas and ballots do not show it.",
             evidence={"key": DENY, "value": denial.value, "requests": list(denial.requests)},
-            hint=f"If it is not meant, remove it in the Pegasus shell: `use {table.name}`, then "
-            f"`del_app_envs {DENY}`.",
+            hint="Unless this is intended, remove it in the Pegasus shell: `use "
+            f"{table.name}`, then `del_app_envs {DENY}`.",
             keys=(DENY,),
             cost=partitions_cost(table.partition_count),
         )
@@ -123,18 +120,18 @@ def _throttled(context: PegasusContext, place: int, table: TableEntry, one: Thro
     )
     at_limit = context.partitions_at(place, one)
     severity: Severity = "info"
-    now = "how many requests meet it is not reported"
+    now = "the number of affected requests is not reported"
     if rejected > 0:
         severity, now = "error", f"{rejected:,.1f}/s are rejected with ERR_BUSY now"
     elif delayed > 0:
         severity, now = "warning", f"{delayed:,.1f}/s are delayed now"
     elif at_limit:
-        severity, now = "warning", f"{pluralize(at_limit, 'partition')} reached it now"
+        severity, now = "warning", f"{pluralize(at_limit, 'partition')} at the limit now"
     elif delayed == 0 and rejected == 0:
-        now = "no request meets it now"
+        now = "no request is affected now"
     unit = "" if one.unit == "requests" else " bytes"
     limits = [
-        f"above {limit:,}{unit}/s in a partition {one.requests} are {what}"
+        f"above {limit:,}{unit}/s per partition {one.requests} are {what}"
         for limit, what in (
             (one.delay_per_s, f"delayed by {one.delay_ms:,} ms"),
             (one.reject_per_s, "rejected"),
@@ -185,14 +182,15 @@ def tables_splitting(context: PegasusContext) -> Iterator[Finding]:
             subject_kind="pegasus_table",
             subject=name,
             sentence=f"{name} is split from {count // 2:,} to {count:,} partitions: "
-            f"{count // 2 - left:,} of {count // 2:,} children have registered; the parents serve "
-            "the clients of the others. No table is balanced before all have registered."
-            + (f" None has registered for {format_age(lasts_s)}." if is_hung else ""),
+            f"{count // 2 - left:,} of {count // 2:,} child partitions are registered; "
+            "the parents serve the clients of the others. Balancing is blocked until all "
+            "are registered."
+            + (f" None was registered for {format_age(lasts_s)}." if is_hung else ""),
             evidence={"partitions": count, "registered": count // 2 - left, "left": left},
-            hint="Look for failed splits in the logs of the parents' primaries; a split can be "
-            "paused, restarted or cancelled with admin-cli."
+            hint="Search the logs of the parents' primaries for failed splits; admin-cli can "
+            "pause, restart or cancel a split."
             if is_hung
-            else "Wait until every child has registered.",
+            else "Wait until every child partition is registered.",
         )
 
 
@@ -234,19 +232,19 @@ _DUPLICATION_TITLES: Final = {
     "duplication_late": "Duplication is late",
     "duplication_stuck": "Duplication is not set up",
     "duplication_state": "Table is duplicated",
-    "duplication_unknown": "State of a duplication is unknown",
+    "duplication_unknown": "Duplication state is unknown",
 }
 
 
 def lag_text(row: Mapping[str, Any]) -> str:
-    """Return how far a duplication is behind."""
+    """Return the lag of a duplication, as text."""
     if row["max_lag"] is None:
         return "its lag is not reported"
     if not row["max_lag"]:
         return "every write is confirmed"
     return (
         f"{pluralize(row['total_lag'], 'mutation')} behind in "
-        f"{pluralize(row['lagging_partitions'], 'partition')}, most in partition "
+        f"{pluralize(row['lagging_partitions'], 'partition')}, max in partition "
         f"{row['max_lag_index']} ({row['max_lag']:,})"
     )
 
@@ -256,8 +254,8 @@ def _duplication_verdict(
 ) -> tuple[Severity, str, str, str]:
     """Return severity, code, what more there is to say, and what to do."""
     if row["status"] == "pause":
-        why = "; the other cluster gets no writes, and logs are kept here until it goes on"
-        hint = f"Go on in the Pegasus shell: `start_dup <table> {row['dup_id']}`, or remove it."
+        why = "; the other cluster receives no writes, and logs are kept here until it resumes"
+        hint = f"Resume it in the Pegasus shell: `start_dup <table> {row['dup_id']}`, or remove it."
         return "warning", "duplication_paused", why, hint
     age_ms = datetime_to_ms(context.snapshot.manifest.taken_at) - (row["created_at"] or 0)
     if (
@@ -266,7 +264,7 @@ def _duplication_verdict(
         and (age_ms > 1_000 * MAX_SETUP_S)
     ):
         why = f"; it was added {format_age(age_ms / 1_000)} ago"
-        hint = "Check that the other cluster has the table, whole, and reads the checkpoints."
+        hint = "Check that the other cluster has the complete table and reads the checkpoints."
         return "warning", "duplication_stuck", why, hint
     lag = row["max_lag"] or 0
     rate = context.write_rate(row["app_id"], row["max_lag_index"])
@@ -295,9 +293,10 @@ def backup_policies(context: PegasusContext) -> Iterator[Finding]:
                 row,
                 "backup_overdue",
                 "warning",
-                f"{of} began its last backup {age} ago, every {format_age(interval_s)} is due.",
+                f"{of} started its last backup {age} ago; the interval is "
+                f"{format_age(interval_s)}.",
                 rest,
-                "Look for failed uploads in the log of the leading meta server.",
+                "Search the log of the leading meta server for failed uploads.",
             )
 
 

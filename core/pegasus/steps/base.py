@@ -25,27 +25,27 @@ class ProjectedState(Protocol):
 
     @property
     def level(self) -> FunctionLevel | None:
-        """The effective level; ``None``: unknown."""
+        """The effective level; ``None`` if unknown."""
         ...
 
     def proposal_context(self) -> ProposalContext:
-        """Return what proposals are checked against."""
+        """Return the context of proposal checks."""
         ...
 
     def has_table(self, name: str) -> bool:
-        """Return whether there is a table of that name."""
+        """Return whether a table of that name exists."""
         ...
 
     def check_node(self, node: str) -> Diagnostic | None:
-        """Return why a node takes no part: it is not registered, or not alive."""
+        """Return the reason a node is excluded: not registered, or not alive."""
         ...
 
     def config(self, gpid: str) -> PartitionConfig | None:
-        """Return a partition as it will be; ``None``: it was not read."""
+        """Return a partition after the plan, or ``None`` if not read."""
         ...
 
     def config_as_read(self, gpid: str) -> PartitionConfig | None:
-        """Return a partition as it is; ``None``: it was not read."""
+        """Return the current partition, or ``None`` if not read."""
         ...
 
     def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
@@ -65,7 +65,7 @@ class PlanCourse(Protocol):
         ...
 
     def proposal_context(self) -> ProposalContext:
-        """Return what proposals are checked against."""
+        """Return the context of proposal checks."""
         ...
 
     def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
@@ -114,7 +114,7 @@ class PlanBuilder(Protocol):
 
 
 class Role(NamedTuple):
-    """Who shall have a partition; ``is_primary``: as its primary, else as a secondary."""
+    """Required role of a node; ``is_primary`` is false for a secondary."""
 
     node: str
     is_primary: bool
@@ -126,20 +126,20 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **Step.result_flags,
         "already_there": ResultFlags(is_needless=True),
-        "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
-        "returned": ResultFlags(differs="came back to the node that had it"),
+        "landed_elsewhere": ResultFlags(differs="moved elsewhere than requested"),
+        "returned": ResultFlags(differs="returned to the previous node"),
         "moved_meanwhile": ResultFlags(is_external_change=True),
         "unknown_partition": ResultFlags(is_doubtful=True),
     }
 
     @property
     def sets_level(self) -> FunctionLevel | None:
-        """Function level that it stores; ``None``: it leaves the level alone."""
+        """Function level that it stores, or ``None`` if it does not change the level."""
         return None
 
     @property
     def is_done_in_parts(self) -> bool:
-        """Whether a part of it may be done where it failed; its inverse is taken part by part."""
+        """Whether a failed step may be done in part; its inverse is then computed part by part."""
         return False
 
     @property
@@ -166,26 +166,26 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
 
     @property
     def node_goal(self) -> tuple[str, NodeGoal] | None:
-        """A node, and what shall hold of it for good; ``None``: the step is for no such state."""
+        """A node, and what shall hold of it for good; ``None`` if the step is for no such state."""
         return None
 
     @property
     def roles(self) -> Mapping[str, Role]:
-        """Who shall have which partition when it is done, by gpid."""
+        """Required roles when it is done, by gpid."""
         return {}
 
     @property
     def result_goal(self) -> str:
-        """What it achieves that only its result shows, a clause; empty: the cluster shows all."""
+        """Goal that only its result shows, a clause, or ""."""
         return ""
 
     def is_undone(self, config: PartitionConfig) -> bool:
-        """Return whether a partition has the node again that the step took off it."""
+        """Return whether the node serves the partition again after the step removed it."""
         del config
         return False
 
     def value_in(self, facts: PegasusFacts) -> str | None:
-        """Return what its subject, a setting, is in a snapshot; ``None``: none, or unknown."""
+        """Return the value of its setting in a snapshot, or ``None`` if none or unknown."""
         del facts
         return None
 
@@ -205,7 +205,7 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
         return ""
 
     def check(self, state: ProjectedState) -> Diagnostic | None:
-        """Return why it may not be executed any more; ``None``: it may, and ``state`` has it."""
+        """Return its refusal, or ``None`` after adding it to ``state``."""
         raise NotImplementedError
 
     def add_to(self, plan: PlanBuilder) -> None:
@@ -217,5 +217,5 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
-        """Yield what undoes it; each step is added to the plan before the next one is made."""
+        """Yield its inverse; each step is added to the plan before the next one is made."""
         raise NotImplementedError

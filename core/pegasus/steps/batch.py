@@ -23,7 +23,7 @@ from core.step import Diagnostic, Executed, Inverse, Phrase, ResultFlags
 from core.units import pluralize
 
 
-class Proposed(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionProposal(msgspec.Struct, frozen=True, kw_only=True):
     """One partition of many; ``target``: its new primary, ``None`` for none."""
 
     partition: Partition
@@ -40,7 +40,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     """
 
     phrase: ClassVar[Phrase] = Phrase(
-        "empty", "node", "emptied", "was emptied", order=3, is_by_subject=True
+        "empty", "node", "emptied", "was drained", order=3, is_by_subject=True
     )
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **PegasusStep.result_flags,
@@ -51,7 +51,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
 
     node: str
     verb: Literal["move_pri", "DOWNGRADE_TO_INACTIVE"]
-    items: tuple[Proposed, ...]
+    items: tuple[PartitionProposal, ...]
 
     @property
     def subject(self) -> str:
@@ -114,7 +114,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         }
 
     def is_undone(self, config: PartitionConfig) -> bool:
-        """Return whether the node leads, or serves, the partition again."""
+        """Return whether the node is again primary, or member, of the partition."""
         if self.verb == "move_pri":
             return config.primary == self.node
         return self.node in config.members
@@ -130,16 +130,16 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         return 0 if self.verb == "move_pri" else len(self.items)
 
     def fails_waits(self, code: str) -> bool:
-        """Return that the node is not emptied."""
+        """Return that the node is not drained."""
         del code
         return True
 
     @property
     def not_undone(self) -> str:
-        """What the guardian did when replicas were taken off the node."""
+        """Changes by the guardian when replicas were removed from the node."""
         if self.verb == "move_pri":
             return "Clients followed moved primaries; the undo makes them look these up again."
-        return "Replicas that the guardian made elsewhere for an emptied node stay there."
+        return "Replicas that the guardian added elsewhere for a drained node stay there."
 
     # -- text -----------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         """Return one line of the shell a partition."""
         return tuple(self._line(item) for item in self.items)
 
-    def _line(self, item: Proposed) -> str:
+    def _line(self, item: PartitionProposal) -> str:
         if self.verb != "move_pri":
             return propose_line(item.partition, self.verb, self.node)
         words = ["balance", "-g", item.partition.gpid, "-p", "move_pri"]
@@ -171,7 +171,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
     # -- precondition, effect and inverse -------------------------------------------------------
 
     def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
-        """Return what is proposed for one of its partitions."""
+        """Return the proposal for one of its partitions."""
         if self.verb != "move_pri":
             return propose_change(context, config, ConfigType[self.verb], self.node)
         targets = (item.target or "" for item in self.items if item.partition.gpid == config.gpid)
@@ -183,7 +183,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         return next(iter(problems), None) if all(problems) else None
 
     def add_to(self, plan: PlanBuilder) -> None:
-        """Add it as it is: its partitions were checked one by one."""
+        """Add it unchanged: its partitions were checked one by one."""
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
@@ -202,7 +202,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
                 yield add_again(plan, item.partition, config, self.node)
 
     def _moves_back(self, plan: PlanBuilder) -> Iterator[Inverse]:
-        back: dict[str, list[Proposed]] = {}
+        back: dict[str, list[PartitionProposal]] = {}
         for item in self.items:
             found = self._move_back(plan, item)
             if isinstance(found, Inverse):
@@ -212,7 +212,9 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         for node, items in back.items():
             yield Inverse(ProposeMany(node=node, verb="move_pri", items=tuple(items)))
 
-    def _move_back(self, plan: PlanBuilder, item: Proposed) -> Proposed | Inverse | None:
+    def _move_back(
+        self, plan: PlanBuilder, item: PartitionProposal
+    ) -> PartitionProposal | Inverse | None:
         """Return the inverse of one move, and take it for done; or why there is none."""
         course, gpid, target, node = plan.course, item.partition.gpid, item.target, self.node
         try:
@@ -230,6 +232,6 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
             )
         except OpsError as exc:
             return stays("undo_refused", gpid, exc.message, exc.hint)
-        back = Proposed(partition=course.partition(config), target=node)
+        back = PartitionProposal(partition=course.partition(config), target=node)
         course.advance(config, found.actions)
         return back

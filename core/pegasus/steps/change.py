@@ -92,7 +92,7 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         """That the node was taken out: the guardian may add it again."""
         if self.destination is not None:
             return ""
-        return f"{self.node} was taken out of {self.partition.gpid}"
+        return f"{self.node} was removed from {self.partition.gpid}"
 
     @property
     def copied_mb(self) -> float | None:
@@ -103,10 +103,10 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
     def not_undone(self) -> str:
         """That data is copied, or deleted, a second time."""
         if self.change == "ADD_SECONDARY":
-            return "The copy of an added replica is deleted by its node later, if at all."
+            return "The node deletes the copy of an added replica later, if at all."
         if self.change == "ASSIGN_PRIMARY":
             return ""
-        return "A replica that is added again learns its data again."
+        return "A replica that is added again copies its data again."
 
     # -- text -----------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ def add_again(plan: PlanBuilder, planned: Partition, config: PartitionConfig, no
     """
     gpid = config.gpid
     if node in config.members:
-        return needless(gpid, f"{node} serves {gpid} already.")
+        return needless(gpid, f"{node} already serves {gpid}.")
     refusal = _refusal(plan, config, ConfigType.ADD_SECONDARY, node)
     if refusal is None:
         return Inverse(ChangeReplica(partition=planned, change="ADD_SECONDARY", node=node))

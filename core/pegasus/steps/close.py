@@ -89,22 +89,22 @@ class CloseReplicas(PegasusStep, frozen=True, kw_only=True, tag="close_replicas"
                     code="still_member",
                     sentence=f"{self.node} serves partition {gpid}: its replica is not closed.",
                     subject=gpid,
-                    hint="Take the node out of the partition first.",
+                    hint="Remove the node from the partition first.",
                 )
         return None
 
     def add_to(self, plan: PlanBuilder) -> None:
-        """Add it as it is."""
+        """Add it unchanged."""
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
-        """Yield that there is none."""
+        """Yield no inverse."""
         del done, plan
         yield Inverse(
             finding=Diagnostic(
                 severity="warning",
                 code="undo_closed",
-                sentence=f"{self.node}: closed replicas are not opened again by a plan.",
+                sentence=f"{self.node}: a plan cannot reopen closed replicas.",
                 subject=self.node,
                 hint="The guardian adds a replica there when one is missing.",
             )

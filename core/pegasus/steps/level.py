@@ -96,11 +96,11 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
         """Below steady, that nothing is repaired."""
         if self.sets_level is not None and self.sets_level >= FunctionLevel.STEADY:
             return ""
-        return f"at level {self.level} nothing is repaired any more"
+        return f"at level {self.level} nothing is repaired"
 
     @property
     def not_undone(self) -> str:
-        """What the meta server moved, discarded or did not repair at the level."""
+        """Changes by the meta server at the level: moves, discards, missing repairs."""
         if self.starts_balancer:
             return "Replicas that the balancer moved at lively stay where they are."
         if self.discards_queued:

@@ -32,7 +32,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         move: ``move_pri`` (roles change, no data moves), ``copy_pri`` or ``copy_sec``.
         source: Registered name of the node that gives.
         target: Registered name of the node that takes.
-        size_mb: What is copied; ``None``: unknown, 0: nothing.
+        size_mb: What is copied; ``None`` if unknown, 0: nothing.
     """
 
     phrase: ClassVar[Phrase] = Phrase("move", "replica", "moved", "was moved", order=1)
@@ -100,7 +100,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         """That data is copied a second time."""
         if self.move == "move_pri":
             return "Clients followed a moved primary; the undo makes them look it up again."
-        return "The undo copies the data of moved replicas a second time."
+        return "The undo copies the data of moved replicas again."
 
     # -- text -----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
         table: Name of its table.
         ballot: Grows with every change of its configuration.
         max_replica_count: Wanted replicas.
-        primary: Registered name of the node; ``None``: it had none.
+        primary: Registered name of the node; ``None`` if it had none.
         secondaries: Registered names, in the order of their addition.
         last_drops: Nodes that left, the latest last.
     """

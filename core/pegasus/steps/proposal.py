@@ -17,8 +17,8 @@ from core.pegasus.steps.base import PegasusStep, ProjectedState
 from core.pegasus.steps.partition import Partition
 from core.step import Diagnostic, Inverse
 
-_AGAIN: Final = "Check it again, and make another plan if it is still wanted."
-_BY_HAND: Final = "Check it, and move it by hand if it still has to go back."
+_AGAIN: Final = "Check it again, and create a new plan if it is still needed."
+_BY_HAND: Final = "Check it, and move it manually if it still has to be reverted."
 
 
 class ProposalStep(PegasusStep, frozen=True, kw_only=True):
@@ -33,12 +33,12 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         """Return the nodes that it names.
 
         Args:
-            gpid: Those for this partition only; ``None``: for all.
+            gpid: Those for this partition only; ``None`` for all.
         """
         raise NotImplementedError
 
     def proposal(self, context: ProposalContext, config: PartitionConfig) -> Proposal:
-        """Return what it proposes for a partition as it is now.
+        """Return the proposal for the current partition.
 
         Raises:
             GuardRefusedError: It would do nothing, something else, or harm.
@@ -56,7 +56,7 @@ class ProposalStep(PegasusStep, frozen=True, kw_only=True):
         return tuple(one.gpid for one in self.proposed)
 
     def check_partition(self, state: ProjectedState, planned: Partition) -> Diagnostic | None:
-        """Return why it may not be proposed for a partition; ``None``: ``state`` has it done."""
+        """Return the refusal of a partition, or ``None`` after applying it to ``state``."""
         config = state.config(planned.gpid)
         if config is None:
             return _lost(state, planned)
@@ -82,7 +82,7 @@ def _refused(state: ProjectedState, planned: Partition, exc: GuardRefusedError) 
             severity="error",
             code="moved_meanwhile",
             sentence=f"Partition {now.gpid} had {membership(before)} (ballot {before.ballot}) when "
-            f"the plan was made, and has {membership(now)} (ballot {now.ballot}) now. "
+            f"the plan was made, and now has {membership(now)} (ballot {now.ballot}). "
             f"{exc.message}",
             subject=now.gpid,
             hint=_AGAIN,
@@ -105,9 +105,9 @@ def _lost(state: ProjectedState, planned: Partition) -> Diagnostic:
         return Diagnostic(
             severity="error",
             code="table_gone",
-            sentence=f"Table {planned.table} of partition {planned.gpid} is not there any more.",
+            sentence=f"Table {planned.table} of partition {planned.gpid} no longer exists.",
             subject=planned.gpid,
-            hint="Make the plan again without it.",
+            hint="Create a new plan without it.",
         )
     return Diagnostic(
         severity="error",
@@ -124,7 +124,7 @@ def _frozen(level: FunctionLevel, subject: str) -> Diagnostic:
         code="level_too_low",
         sentence=f"At the effective level {level.word} no proposal is executed.",
         subject=subject,
-        hint="Set the level to steady first; it is freezed by itself while nodes are missing.",
+        hint="Set the level to steady first; it is freezed automatically while nodes are missing.",
     )
 
 
@@ -132,7 +132,7 @@ def _frozen(level: FunctionLevel, subject: str) -> Diagnostic:
 
 
 def stays(code: str, subject: str, sentence: str, hint: str = _BY_HAND) -> Inverse:
-    """Return that something is not undone."""
+    """Return the note that something is not undone."""
     return Inverse(
         finding=Diagnostic(
             severity="warning", code=code, sentence=sentence, subject=subject, hint=hint
@@ -141,7 +141,7 @@ def stays(code: str, subject: str, sentence: str, hint: str = _BY_HAND) -> Inver
 
 
 def needless(subject: str, sentence: str) -> Inverse:
-    """Return that nothing has to be undone."""
+    """Return the note that nothing has to be undone."""
     return Inverse(
         finding=Diagnostic(
             severity="info", code="undo_not_needed", sentence=sentence, subject=subject
@@ -150,20 +150,20 @@ def needless(subject: str, sentence: str) -> Inverse:
 
 
 def moved_since(config: PartitionConfig, where: str | None) -> Inverse:
-    """Return that a partition is not any more as the run left it.
+    """Return the note that a partition changed after the run.
 
     Args:
         config: As it is now.
-        where: How it is as before the run; ``None``: it is not.
+        where: How it is as before the run; ``None`` if it is not.
     """
     if where is not None:
-        return needless(config.gpid, f"{config.gpid} is as it was already ({where}).")
-    sentence = f"{config.gpid} has {membership(config)} now: it was changed since the run."
+        return needless(config.gpid, f"{config.gpid} is already as before ({where}).")
+    sentence = f"{config.gpid} now has {membership(config)}: it was changed since the run."
     return stays("undo_moved_since", config.gpid, sentence)
 
 
 def refusal_of(gpid: str, propose: Callable[[], object]) -> Inverse | None:
-    """Return why an inverse cannot be proposed; ``None``: it can."""
+    """Return the refusal of an inverse, or ``None``."""
     try:
         propose()
     except OpsError as exc:

@@ -32,7 +32,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
             server; else the registered name of one.
         how: ``command``: a remote command; ``flag``: ``/updateConfig``.
         before: What it was when the plan was made, as the server writes it; where nodes differ a
-            JSON object of node to value; ``None``: unknown. The precondition where known.
+            JSON object of node to value; ``None`` if unknown. The precondition where known.
         value: What it shall be.
         is_restored: Restored when the run ends, however it ends.
     """
@@ -53,7 +53,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     @property
     def node(self) -> str | None:
-        """Registered name of the one replica server; ``None``: the leader, or all of them."""
+        """Registered name of the one replica server; ``None`` for the leader, or all of them."""
         return None if self.server in (LEADER, EVERY_NODE) else self.server
 
     @property
@@ -85,7 +85,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     @property
     def not_undone(self) -> str:
-        """What servers did while they followed the value."""
+        """Changes by servers while the value was set."""
         if self.temporary_value is not None:
             return ""
         return "Replicas that servers moved while the setting was changed stay where they are."
@@ -94,7 +94,11 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
 
     def describe(self) -> str:
         """Return ``Set balance_cluster of the leading meta server to true (until now false)``."""
-        was = "unknown until now" if self.before is None else f"until now {self.before or 'empty'}"
+        was = (
+            "current value unknown"
+            if self.before is None
+            else f"currently {self.before or 'empty'}"
+        )
         until = ", until the run ends" if self.is_restored else ""
         return f"Set {self.key} of {self._describe_server()} to {self.value} ({was}){until}"
 
@@ -154,9 +158,9 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
                 finding=Diagnostic(
                     severity="warning",
                     code="undo_unknown",
-                    sentence=f"What {self.subject} was before is unknown: it is left as it is.",
+                    sentence=f"The value of {self.subject} before the run is unknown: it stays.",
                     subject=self.subject,
-                    hint="Set it by hand if need be.",
+                    hint="Set it manually if needed.",
                 )
             )
             return

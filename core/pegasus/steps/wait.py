@@ -33,7 +33,7 @@ _STATES: Final[Mapping[Awaited, str]] = {
     "running": "{node} is alive and reports its start time",
     "restarted": "{node} was restarted and is alive",
     "healthy": "every partition has its replicas",
-    "balanced": "nothing is left to balance",
+    "balanced": "the balancer has nothing to do",
 }
 _NODE_ACTIONS: Final[Mapping[str, NodeAction]] = {
     "restarted": "restart",
@@ -54,7 +54,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
             ``healthy``: every partition has its replicas; ``balanced``: at lively, nothing is left
             to do on several readings.
         node: Registered name, for the states of a node.
-        within_s: Longest wait; then the step fails. ``None``: as long as it takes, until someone
+        within_s: Longest wait; then the step fails. ``None`` for unlimited, until someone
             stops the run.
         started_at: For ``restarted`` and ``closed``: start time of the process that has to end, as
             the server writes it; a run takes it from the wait for ``running`` before.
@@ -102,12 +102,12 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     @property
     def is_prerequisite(self) -> bool:
-        """What comes after it is planned for the state that it waits for."""
+        """Whether later steps are planned for the state that it waits for."""
         return True
 
     @property
     def not_undone(self) -> str:
-        """What an operator did."""
+        """Actions of operators."""
         if not self.wait.needs_operator:
             return ""
         return "Restarts and stops of nodes by their operators are not undone."
@@ -124,12 +124,12 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     @property
     def ends_repaired(self) -> bool:
-        """Where it waits for that."""
+        """Whether it waits for that state."""
         return self.state == "healthy"
 
     @property
     def ends_with_node_back(self) -> bool:
-        """Where it waits for a restart."""
+        """Whether it waits for a restart."""
         return self.state == "restarted"
 
     def resolve(self, earlier: Iterable[tuple[Step, Executed]]) -> Step:
@@ -151,7 +151,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
 
     def describe(self) -> str:
         """Return ``Wait until n1:34801 has no primaries, 10 min at most``."""
-        limit = "" if self.within_s is None else f", {format_age(self.within_s)} at most"
+        limit = "" if self.within_s is None else f", up to {format_age(self.within_s)}"
         return f"Wait until {self.wait.description}{limit}"
 
     def describe_progress(self) -> str:
@@ -179,6 +179,6 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
         plan.append(self)
 
     def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
-        """Yield nothing: it changes nothing."""
+        """Yield no inverse: it changes nothing."""
         del done, plan
         yield from ()

@@ -19,7 +19,7 @@ _LARGEST_TRIED: Final = 4096
 
 @dataclass(frozen=True)
 class BundleCount:
-    """What one number of bundles comes to.
+    """Effect of one number of bundles.
 
     Attributes:
         bundles: How many.
@@ -41,7 +41,7 @@ class BundleCount:
 def count_of(
     bundles: int, brokers: int, topic_positions: NDArray[np.int64], topic_loads: Floats
 ) -> BundleCount:
-    """Return what a namespace of even bundles comes to, from the topics it really has.
+    """Return the effect of a number of even bundles, from the actual topics.
 
     Args:
         bundles: To try.
@@ -52,9 +52,11 @@ def count_of(
         InputError: No broker, a number of bundles that cannot be, or lengths that differ.
     """
     if brokers < 1:
-        raise InputError(f"A namespace is served by 1 broker or more, not {brokers}.")
+        raise InputError(f"A namespace needs at least 1 broker, not {brokers}.")
     if not 1 <= bundles <= MAX_BUNDLES:
-        raise InputError(f"A namespace cannot have {bundles} bundles.", hint="1 to 4,096 can be.")
+        raise InputError(
+            f"A namespace cannot have {bundles} bundles.", hint="The range is 1 to 4,096."
+        )
     if topic_positions.shape != topic_loads.shape:
         raise InputError(f"{topic_positions.size} topics, but {topic_loads.size} loads.")
     width = (1 << 32) // bundles
@@ -73,7 +75,7 @@ def count_of(
 
 
 def _best_ratio(loads: Floats, brokers: int) -> float:
-    """How far above the mean the busiest broker is when bundles go largest first to the idlest."""
+    """Return the deviation of the busiest broker for a largest-first assignment."""
     totals = np.zeros(brokers)
     for load in np.sort(loads)[::-1]:
         totals[int(totals.argmin())] += load

@@ -24,7 +24,7 @@ _SEED: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What a namespace has to carry.
+    """Load of a namespace.
 
     Attributes:
         brokers: That share it.
@@ -44,18 +44,22 @@ class Demand:
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
-            raise InputError(f"A namespace is served by 1 broker or more, not {self.brokers}.")
+            raise InputError(f"A namespace needs at least 1 broker, not {self.brokers}.")
         if not 0 <= self.topics <= MAX_TOPICS:
-            raise InputError(f"{self.topics:,} topics cannot be looked at.", hint="0 to 5,000,000.")
+            raise InputError(
+                f"{self.topics:,} is not a valid number of topics.", hint="Use 0 to 5,000,000."
+            )
         if min(self.clients, self.msg_rate, self.bytes_per_s) < 0:
-            raise InputError("A number of clients or a rate is negative.", hint="Give 0 or more.")
+            raise InputError(
+                "A number of clients or a rate is negative.", hint="Specify 0 or more."
+            )
         if not 0 < self.within < math.inf:
-            raise InputError(f"A tolerance of {self.within:g} is not above 0.")
+            raise InputError(f"The tolerance {self.within:g} is not above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundleLimits:
-    """What a bundle may carry before brokers split it; 0 or less: no limit.
+    """Split limits of a bundle; 0 or less for no limit.
 
     Attributes:
         topics: ``loadBalancerNamespaceBundleMaxTopics``.
@@ -91,7 +95,7 @@ class BundleReason:
     Attributes:
         name: In a few words.
         bound: Whether it requires a minimum or a maximum, or only costs.
-        bundles: That number; ``None``: no number meets it, or it is a cost.
+        bundles: That number; ``None`` if no number meets it, or it is a cost.
         formula: The arithmetic with its numbers.
         why: One sentence.
     """
@@ -105,7 +109,7 @@ class BundleReason:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleAdvice:
-    """How many bundles, and why.
+    """Number of bundles, with reasons.
 
     Attributes:
         bundles: The advice.
@@ -131,13 +135,13 @@ def advise_bundles(
     positions: NDArray[np.int64] | None = None,
     loads: NDArray[np.float64] | None = None,
 ) -> BundleAdvice:
-    """Return how many bundles a namespace should have, with every reason.
+    """Return the recommended number of bundles of a namespace, with every reason.
 
     Args:
         demand: What it has to carry.
         limits: Of its bundles.
-        positions: Place of every real topic on the ring; ``None``: as many places by chance.
-        loads: Load of every real topic; ``None``: all equal.
+        positions: Place of every real topic on the ring; ``None`` for random positions.
+        loads: Load of every real topic; ``None`` if all are equal.
     Raises:
         InputError: As :class:`Demand` and :func:`core.planning.advisors.bundle_count.advise`.
     """
@@ -169,22 +173,24 @@ def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason
             name=name,
             bound="least",
             bundles=None,
-            formula=f"none of 1 to {most} is enough",
-            why=f"No number brings {brokers} within {format_ratio(demand.within)} above the mean: "
-            "one topic is more than that, or the limit of bundles is too low.",
+            formula=f"no number from 1 to {most} is enough",
+            why=f"No number of bundles keeps {brokers} within "
+            f"{format_ratio(demand.within)} above the mean: one topic exceeds that, "
+            "or the bundle limit is too low.",
         )
     return BundleReason(
         name=name,
         bound="least",
         bundles=even.bundles,
         formula=f"{even.bundles} / {demand.brokers} = {even.per_broker:.1f} bundles per broker",
-        why=f"The busiest of {brokers} can be {format_ratio(even.reachable_ratio)} above the mean "
-        f"at best; one average bundle is {format_ratio(even.step_ratio)} of a broker's load.",
+        why=f"At best, the busiest of {brokers} is "
+        f"{format_ratio(even.reachable_ratio)} above the mean; one average "
+        f"bundle is {format_ratio(even.step_ratio)} of a broker's load.",
     )
 
 
 def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
-    """What the limits of a bundle require, so that nothing is split as soon as it runs."""
+    """Return the requirement of the bundle limits that prevents immediate splits."""
     measured: list[tuple[str, float, float, str, str]] = [
         ("topics", demand.topics, limits.topics, f"{demand.topics:,}", f"{limits.topics:,}"),
         (
@@ -215,7 +221,8 @@ def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
             bound="least",
             bundles=max(math.ceil(value / limit), 1),
             formula=f"{value_text} / {limit_text} per bundle",
-            why="With fewer, an average bundle is over the limit and brokers split it themselves.",
+            why="With fewer, an average bundle exceeds the limit and brokers split it "
+            "automatically.",
         )
         for name, value, limit, value_text, limit_text in measured
         if limit > 0
@@ -225,15 +232,15 @@ def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
 def _maximum(wanted: int, most: int) -> BundleReason:
     is_short = wanted > most
     return BundleReason(
-        name="most bundles",
+        name="max bundles",
         bound="most",
         bundles=most,
-        formula=f"{wanted} wanted, {most} allowed",
-        why="loadBalancerNamespaceMaximumBundles is below what is wanted: raise it, or spread the "
-        "topics over more namespaces."
+        formula=f"{wanted} required, {most} allowed",
+        why="loadBalancerNamespaceMaximumBundles is below the required number: "
+        "raise it, or spread the topics over more namespaces."
         if is_short
-        else "Automatic splits stop at loadBalancerNamespaceMaximumBundles; this leaves "
-        f"{most - wanted} for them.",
+        else "Automatic splits stop at loadBalancerNamespaceMaximumBundles; "
+        f"{most - wanted} remain for them.",
     )
 
 
@@ -244,8 +251,8 @@ def _lookups(demand: Demand, bundles: int) -> BundleReason:
         bound="cost",
         bundles=None,
         formula=f"{demand.clients:,} clients / {bundles} = {each:,.0f}",
-        why=f"So many clients look their topic up again when one bundle moves; all {bundles} at "
-        f"once would send {demand.clients:,}.",
+        why="Clients that look up their topic again when one bundle moves; all "
+        f"{bundles} at once would cause {demand.clients:,} lookups.",
     )
 
 
@@ -255,9 +262,9 @@ def _znodes(bundles: int) -> BundleReason:
         bound="cost",
         bundles=None,
         formula=f"2 x {bundles} = {2 * bundles:,}",
-        why="Under the modular manager each owned bundle has an ephemeral znode of its owner and "
-        "one of its averages, which the leader writes again and again; the extensible manager "
-        "keeps both in topics.",
+        why="With the modular manager each owned bundle has an ephemeral znode of "
+        "its owner and one with its averages, which the leader rewrites "
+        "periodically; the extensible manager keeps both in topics.",
     )
 
 
@@ -267,13 +274,14 @@ def _sentence(
     brokers = pluralize(demand.brokers, "broker")
     if not is_even:
         return (
-            f"{pluralize(bundles, 'bundle')} is the most there may be, and {brokers} would still "
-            f"be more than {format_ratio(demand.within)} apart from the mean."
+            f"{pluralize(bundles, 'bundle')} is the maximum, and the busiest of "
+            f"{brokers} would still be more than {format_ratio(demand.within)} "
+            "above the mean."
         )
     binding = next(
         (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
     )
-    because = f"the {binding.name} requires it" if binding else "no more are allowed"
+    because = f"the {binding.name} requires it" if binding else "the maximum is reached"
     if binding and binding.name == "even brokers":
         because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
     return f"{pluralize(bundles, 'bundle')} for {brokers}: {because}."

@@ -17,7 +17,7 @@ Closing = Literal["delay", "messages", "bytes"]
 
 
 def queue_per_partition(max_pending: int, max_pending_across: int, partitions: int) -> int:
-    """Return how many messages may wait for each partition; 0: only memory limits them.
+    """Return the max pending messages per partition; 0 if only memory limits them.
 
     Args:
         max_pending: ``maxPendingMessages``; 0: no limit of its own.
@@ -32,7 +32,7 @@ def queue_per_partition(max_pending: int, max_pending_across: int, partitions: i
         (1333, 333)
     """
     if partitions < 1:
-        raise InputError(f"A topic has 1 partition or more, not {partitions}.")
+        raise InputError(f"A topic needs at least 1 partition, not {partitions}.")
     if max_pending < 0 or max_pending_across < 0:
         raise InputError("A number of pending messages is negative.", hint="0 means no limit.")
     if max_pending_across == 0:
@@ -91,13 +91,13 @@ class ProducerLoad:
 
     @property
     def msgs_per_partition_s(self) -> float:
-        """What goes to each partition."""
+        """Rate per partition."""
         return self.msgs_per_s / self.partitions
 
 
 @dataclass(frozen=True)
 class Batch:
-    """How a batch of one partition fills.
+    """Fill of a batch of one partition.
 
     Attributes:
         closes_by: What ends it first.
@@ -113,7 +113,7 @@ class Batch:
 
 
 def batch_of(load: ProducerLoad) -> Batch:
-    """Return which of the three limits closes a batch, and how full it is then.
+    """Return the limit that closes a batch, and its fill.
 
     A queue that is smaller than a batch closes it as well: no more messages may wait.
     """
@@ -133,11 +133,11 @@ def batch_of(load: ProducerLoad) -> Batch:
 
 @dataclass(frozen=True)
 class Stall:
-    """What happens when the brokers of some partitions stop answering.
+    """Effect of brokers that stop answering.
 
     Attributes:
         blocked_after_s: Until the first queue is full, and the application waits or fails with all
-            its messages; ``None``: never, the queues have no end.
+            its messages; ``None`` if never, with unlimited queues.
         by: What is full then.
         waiting_messages: Of one silent partition by then.
         waiting_bytes: Of all silent partitions by then.
@@ -155,7 +155,7 @@ class Stall:
 
 
 def stall_of(load: ProducerLoad, silent_partitions: int, *, slow_ratio: float = 0.0) -> Stall:
-    """Return how soon one slow or dead broker holds up the whole producer.
+    """Return the time until one slow or dead broker blocks the whole producer.
 
     Messages go to the partitions in turn, so that a full queue of one of them stops them all.
 
@@ -168,10 +168,11 @@ def stall_of(load: ProducerLoad, silent_partitions: int, *, slow_ratio: float = 
     """
     if not 0 <= silent_partitions <= load.partitions:
         raise InputError(
-            f"{silent_partitions} partitions cannot be silent: the topic has {load.partitions}."
+            f"silent_partitions is {silent_partitions}, but the topic has "
+            f"{load.partitions} partitions."
         )
     if not 0 <= slow_ratio <= 1:
-        raise InputError(f"A share of {slow_ratio} is not between 0 and 1.")
+        raise InputError(f"{slow_ratio} is not between 0 and 1.")
     piling = load.msgs_per_partition_s * (1 - slow_ratio)
     if not silent_partitions or piling == 0:
         return Stall(None, "", 0.0, 0.0, 1.0, timeouts_before=False)

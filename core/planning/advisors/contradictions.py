@@ -21,7 +21,7 @@ def contradictions(
 
     Args:
         rule: Retention and time to live.
-        consumed_after_minutes: When the last subscription acknowledges; ``None``: never.
+        consumed_after_minutes: When the last subscription acknowledges; ``None`` if never.
         bytes_per_s: What the topic takes in.
         quota_megabytes: ``backlogQuotaDefaultLimitBytes`` in MiB; -1: none.
     Source:
@@ -40,18 +40,20 @@ def _of_retention(rule: RetentionRule) -> Iterator[str]:
     minutes, megabytes = rule.retention_minutes, rule.retention_megabytes
     if minutes != 0 and megabytes == 0:
         yield (
-            "A retention time with a size of 0 keeps nothing: data stay only inside both limits. "
-            "Set the size to -1, or to what may be kept."
+            "A retention time with a size of 0 retains nothing: data is retained "
+            "only within both limits. Set the size to -1, or to the amount to "
+            "retain."
         )
     if minutes == 0 and megabytes != 0:
         yield (
-            "A retention size with a time of 0 keeps nothing: data stay only inside both limits. "
-            "Set the time to -1, or to how long data may be kept."
+            "A retention size with a time of 0 retains nothing: data is retained "
+            "only within both limits. Set the time to -1, or to the time to retain."
         )
     if 0 < minutes < rule.rollover_minutes:
         yield (
-            f"Ledgers stay open up to {rule.rollover_minutes:g} min and only closed ones are "
-            f"deleted: data live well beyond the retention of {minutes:g} min."
+            f"Ledgers stay open for up to {rule.rollover_minutes:g} min and only "
+            "closed ledgers are deleted: data lives well beyond the retention of "
+            f"{minutes:g} min."
         )
 
 
@@ -61,25 +63,27 @@ def _of_ttl(rule: RetentionRule, consumed_after: float | None) -> Iterator[str]:
     ttl, kept = rule.ttl_s / 60, rule.retention_minutes
     if 0 < kept < ttl:
         yield (
-            f"The time to live ({ttl:g} min) is longer than the retention ({kept:g} min): unread "
-            "messages outlive read ones, so the disk is filled by whoever does not read. The usual "
-            "advice is to make both the same."
+            f"The time to live ({ttl:g} min) exceeds the retention ({kept:g} min): "
+            "unread messages outlive read ones, so slow subscriptions fill the "
+            "disk. The usual advice is to set both to the same value."
         )
     if kept == FOREVER or kept > ttl:
-        end = "without end" if kept == FOREVER else f"{kept:g} min"
+        end = "unlimited" if kept == FOREVER else f"{kept:g} min"
         yield (
-            f"The time to live ({ttl:g} min) acknowledges unread messages while retention ({end}) "
-            "still keeps them: a subscription skips data that are there; only a reset reads them."
+            f"The time to live ({ttl:g} min) acknowledges unread messages while "
+            f"retention ({end}) still keeps them: a subscription skips data that "
+            "exists; only a reset reads it."
         )
     if consumed_after is not None and ttl < consumed_after:
         yield (
-            f"The slowest subscription takes {consumed_after:g} min, the time to live is {ttl:g} "
-            "min: messages are skipped before it has read them."
+            f"The slowest subscription needs {consumed_after:g} min, the time to "
+            f"live is {ttl:g} min: messages are skipped before they are read."
         )
     if rule.ttl_s < _TTL_CHECKS * rule.expiry_check_s:
         yield (
-            f"The time to live ({rule.ttl_s:g} s) is short compared with the check for it (every "
-            f"{rule.expiry_check_s:g} s, messageExpiryCheckIntervalInMinutes): messages live up to "
+            f"The time to live ({rule.ttl_s:g} s) is short compared with its check "
+            f"interval ({rule.expiry_check_s:g} s, "
+            "messageExpiryCheckIntervalInMinutes): messages live up to "
             f"{(rule.ttl_s + rule.expiry_check_s) / rule.ttl_s:.1f} times as long."
         )
 
@@ -89,8 +93,8 @@ def _of_backlog(
 ) -> Iterator[str]:
     if consumed_after is None and not rule.ttl_s:
         yield (
-            "No consumer reads, and no time to live ends it: the backlog grows without end"
-            + ("." if quota < 0 else f" until the backlog quota of {quota:g} MiB.")
+            "No consumer reads, and no time to live is set: the backlog grows "
+            "without limit" + ("." if quota < 0 else f" until the backlog quota of {quota:g} MiB.")
         )
     if quota < 0:
         return
@@ -100,12 +104,13 @@ def _of_backlog(
     backlog = min(ends) * 60 * bytes_per_s / _MIB_BYTES
     if backlog > quota:
         yield (
-            f"At this rate {backlog:,.0f} MiB are unread at any time, over the backlog quota of "
-            f"{quota:,.0f} MiB: producers are held, or messages evicted, in normal operation."
+            f"At this rate {backlog:,.0f} MiB are unread at any time, more than the "
+            f"backlog quota of {quota:,.0f} MiB: producers are blocked, or messages "
+            "evicted, in normal operation."
         )
     if quota >= 0 and 0 < rule.retention_megabytes < quota:
         yield (
-            f"The backlog quota ({quota:g} MiB) is above the retention size "
-            f"({rule.retention_megabytes:g} MiB): unread data may take more than read data ever "
-            "will."
+            f"The backlog quota ({quota:g} MiB) exceeds the retention size "
+            f"({rule.retention_megabytes:g} MiB): unread data may use more disk "
+            "than read data."
         )

@@ -37,7 +37,7 @@ class DiskPicture:
 
 
 def disk_picture(bundles: pa.Table, rule: RolloverRule, directories: int) -> DiskPicture | None:
-    """Return where the present topics' ledgers would lie; ``None``: no topic is known.
+    """Return the disks of the current topics' ledgers, or ``None`` if no topic is known.
 
     Every topic of a bundle is taken for its average; ledgers are closed by the rule, and their
     numbers are handed out in an order by chance, as topics roll over at times of their own.
@@ -78,10 +78,11 @@ def _ledger_bytes(rule: RolloverRule, bytes_per_s: Floats, entries_per_s: Floats
 
 
 def disks_words(found: DiskPicture, directories: int) -> str:
-    """Return how even the disks are, in one sentence."""
+    """Return the evenness of the disks, one sentence."""
     return (
-        f"{pluralize(found.ledgers, 'ledger')}, the largest {found.largest_ratio:.1f} times the "
-        f"mean, go to directory number modulo {directories}: the fullest is "
-        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers of equal size it "
-        f"would be {format_ratio(found.even.unevenness)}."
+        f"{pluralize(found.ledgers, 'ledger')}, the largest "
+        f"{found.largest_ratio:.1f} times the mean, are assigned to directory "
+        f"number modulo {directories}: the fullest is "
+        f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers "
+        f"of equal size {format_ratio(found.even.unevenness)}."
     )

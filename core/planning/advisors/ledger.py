@@ -37,11 +37,11 @@ class RolloverRule:
         if not (self.min_minutes >= 0 and all(bound > 0 for bound in bounds)):
             raise InputError(
                 "A bound of the rollover rule is not above 0.",
-                hint="Only the least age may be 0.",
+                hint="Only the min age can be 0.",
             )
         if self.max_minutes < self.min_minutes:
             raise InputError(
-                f"The longest age ({self.max_minutes:g} min) is below the least one "
+                f"The max age ({self.max_minutes:g} min) is below the min age "
                 f"({self.min_minutes:g} min).",
                 hint="A broker refuses to start with that.",
             )
@@ -92,7 +92,7 @@ def next_rollover(
     entries: float = 0.0,
     size_bytes: float = 0.0,
 ) -> Rollover | None:
-    """Return when the current ledger ends; ``None``: never, nothing is written and it is empty.
+    """Return the end of the current ledger, or ``None`` if it is empty and nothing is written.
 
     Args:
         rule: The bounds.
@@ -106,7 +106,9 @@ def next_rollover(
     """
     given = (entries_per_s, bytes_per_s, age_minutes, entries, size_bytes)
     if not all(0 <= one < np.inf for one in given):
-        raise InputError("A rate, age or size is negative, or no number.", hint="Give 0 or more.")
+        raise InputError(
+            "A rate, age or size is negative or not a number.", hint="Specify 0 or more."
+        )
     if entries_per_s == 0 and entries == 0:
         return None
     max_bytes = rule.max_megabytes * _MIB_BYTES
@@ -150,7 +152,7 @@ class DiskSpread:
 
     @property
     def unevenness(self) -> float:
-        """How far the fullest directory is above the mean, share of the mean; 0 without data."""
+        """Deviation of the fullest directory from the mean, share of the mean; 0 without data."""
         mean = float(self.size_bytes.mean())
         return float(self.size_bytes.max()) / mean - 1 if mean else 0.0
 
@@ -158,7 +160,7 @@ class DiskSpread:
 def spread_over_disks(
     ledger_ids: NDArray[np.int64], sizes: NDArray[np.float64], directories: int
 ) -> DiskSpread:
-    """Return where a bookie puts ledgers: by the remainder of their number.
+    """Return a bookie's directory of each ledger: its number modulo the directories.
 
     Args:
         ledger_ids: Numbers.
@@ -170,7 +172,7 @@ def spread_over_disks(
         The vivo report: ledger id modulo directories; even ledgers make even disks.
     """
     if directories < 1:
-        raise InputError(f"A bookie has 1 ledger directory or more, not {directories}.")
+        raise InputError(f"A bookie needs at least 1 ledger directory, not {directories}.")
     if ledger_ids.shape != sizes.shape:
         raise InputError(f"{ledger_ids.size} ledgers, but {sizes.size} sizes.")
     at = ledger_ids % directories

@@ -55,7 +55,7 @@ def unload_pressure(
         InputError: A pace that is not above 0, or a namespace without an owned bundle.
     """
     if not pace_per_min > 0:
-        raise InputError(f"A pace of {pace_per_min:g} bundles a minute is not above 0.")
+        raise InputError(f"The rate {pace_per_min:g} bundles/min is not above 0.")
     rows = snapshot.bundles.filter(pc.equal(snapshot.bundles["namespace"], namespace))
     if not rows.num_rows:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
@@ -74,9 +74,10 @@ def unload_pressure(
     names = rows["bundle"].to_pylist()
     per_s = clients / (minutes * 60)
     sentence = (
-        f"Unloading {namespace} at once sends {clients:,} clients to look up their topics at the "
-        f"same moment; bundle by bundle at {pace_per_min:g} a minute it takes {minutes:.0f} min, "
-        f"{int(known[worst]):,} at the most at a time and {per_s:.1f} a second on average."
+        f"Unloading {namespace} at once makes {clients:,} clients look up their "
+        f"topics at the same time. Bundle by bundle at {pace_per_min:g} "
+        f"bundles/min it takes {minutes:.0f} min, with max "
+        f"{int(known[worst]):,} lookups at a time and {per_s:.1f}/s on average."
     )
     return UnloadPressure(
         namespace=namespace,

@@ -36,7 +36,8 @@ def partition_hashes(topic: str, partitions: int) -> Ints:
     """
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise InputError(
-            f"{partitions} partitions cannot be looked at.", hint=f"1 to {MAX_PARTITIONS:,} can."
+            f"{partitions} is not a valid number of partitions.",
+            hint=f"Use 1 to {MAX_PARTITIONS:,}.",
         )
     names = (f"{topic}-partition-{number}" for number in range(partitions))
     return np.fromiter((topic_hash(name) for name in names), np.int64, partitions)
@@ -50,7 +51,7 @@ def even_boundaries(bundles: int) -> tuple[int, ...]:
     """
     if not 1 <= bundles <= MAX_BUNDLES:
         raise InputError(
-            f"{bundles} bundles cannot be looked at.", hint=f"1 to {MAX_BUNDLES:,} can."
+            f"{bundles} is not a valid number of bundles.", hint=f"Use 1 to {MAX_BUNDLES:,}."
         )
     return initial_boundaries(bundles)
 
@@ -88,12 +89,12 @@ class PartitionSpread:
 
     @property
     def histogram(self) -> dict[int, int]:
-        """How many bundles hold 0, 1, 2 ... partitions."""
+        """Number of bundles with 0, 1, 2 ... partitions."""
         return dict(enumerate(np.bincount(self.per_bundle).tolist()))
 
 
 def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread:
-    """Return which bundle holds which partition.
+    """Return the bundle of each partition.
 
     Raises:
         InputError: The boundaries do not tile the ring.
@@ -101,14 +102,14 @@ def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread
     bounds = np.asarray(boundaries, np.int64)
     wrong = validate_boundaries(bounds.tolist())
     if wrong is not None:
-        raise InputError(f"The boundaries do not tile the ring: {wrong}.")
+        raise InputError(f"The boundaries do not cover the ring: {wrong}.")
     last = bounds.size - 2
     at = np.minimum(np.searchsorted(bounds, hashes, side="right") - 1, last)
     return PartitionSpread(bounds, hashes, at, np.bincount(at, minlength=last + 1))
 
 
 def expected_worst(partitions: int, bundles: int) -> float:
-    """Return how many partitions the fullest bundle holds on average, hashes taken for random.
+    """Return the expected max of partitions per bundle, for random hashes.
 
     Computed from the chance that no bundle holds more than k, with bundles taken for independent
     (Poisson), which for the sizes of real namespaces is right to about one per cent.
@@ -120,7 +121,7 @@ def expected_worst(partitions: int, bundles: int) -> float:
         InputError: Fewer than one of either.
     """
     if partitions < 1 or bundles < 1:
-        raise InputError("There is 1 partition and 1 bundle, or more.")
+        raise InputError("Use at least 1 partition and 1 bundle.")
     if bundles == 1:
         return float(partitions)
     mean = partitions / bundles
@@ -135,7 +136,7 @@ def expected_worst(partitions: int, bundles: int) -> float:
 
 @dataclass(frozen=True)
 class CountAdvice:
-    """What one number of partitions comes to.
+    """Effect of one number of partitions.
 
     Attributes:
         partitions: How many.
@@ -155,7 +156,7 @@ class CountAdvice:
 def by_partition_count(
     topic: str, boundaries: Sequence[int] | Ints, counts: Sequence[int]
 ) -> list[CountAdvice]:
-    """Return what each number of partitions would come to in the bundles there are.
+    """Return the effect of each number of partitions in the current bundles.
 
     Args:
         topic: Complete name.

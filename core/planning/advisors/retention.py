@@ -17,7 +17,7 @@ _RETENTION_CHECK_S: Final = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionRule:
-    """What decides over a topic's data.
+    """Retention rules of a topic's data.
 
     Attributes:
         retention_minutes: ``defaultRetentionTimeInMinutes`` or the namespace's; -1: without end.
@@ -45,18 +45,18 @@ class RetentionRule:
         for name, value in limits.items():
             if not (value >= 0 or value == FOREVER):
                 raise InputError(
-                    f"The retention {name} is {value:g}; it is 0 or more, or -1 for no end."
+                    f"The retention {name} is {value:g}; use 0 or more, or -1 for unlimited."
                 )
         if not (self.ttl_s >= 0 and self.rollover_minutes >= 0):
             raise InputError(
-                "The time to live or the age of a ledger is negative, or no number.",
-                hint="0 switches a time to live off.",
+                "The time to live or the ledger age is negative or not a number.",
+                hint="0 disables the time to live.",
             )
         if not (self.expiry_check_s > 0 and self.retention_check_s > 0):
-            raise InputError("The broker looks at retention and time to live at times above 0.")
+            raise InputError("The check intervals for retention and time to live must be above 0.")
         if self.copies < 1:
             raise InputError(
-                f"The write quorum is {self.copies}.", hint="Each entry has one copy at least."
+                f"The write quorum is {self.copies}.", hint="Each entry needs at least one copy."
             )
 
 
@@ -67,7 +67,7 @@ class Phase:
     Attributes:
         name: ``backlog``, ``kept`` or ``waits for deletion``.
         begins: Start.
-        ends: End at the latest; ``None``: without end.
+        ends: End at the latest; ``None`` if unlimited.
         why: One sentence.
     """
 
@@ -84,7 +84,7 @@ def life_of_message(
 
     Args:
         rule: What decides.
-        consumed_after_minutes: When the last subscription acknowledges it; ``None``: never.
+        consumed_after_minutes: When the last subscription acknowledges it; ``None`` if never.
         bytes_per_s: What the topic takes in.
     Raises:
         InputError: A negative number.
@@ -93,19 +93,19 @@ def life_of_message(
         both the time and the size; a time to live acknowledges for the subscriptions.
     """
     if not (bytes_per_s >= 0 and (consumed_after_minutes or 0) >= 0):
-        raise InputError("A rate or time is negative, or no number.", hint="Give 0 or more.")
+        raise InputError("A rate or time is negative or not a number.", hint="Specify 0 or more.")
     expiry = (rule.ttl_s + rule.expiry_check_s) / 60 if rule.ttl_s else None
     acked, why = consumed_after_minutes, "until every subscription has acknowledged it"
     if expiry is not None and (acked is None or rule.ttl_s / 60 < acked):
         acked = expiry
-        why = "until its time to live is over and the next check acknowledges it"
+        why = "until its time to live ends and the next check acknowledges it"
     if acked is None:
         endless = "no subscription acknowledges it, and there is no time to live"
         return (Phase("backlog", 0.0, None, endless),)
     backlog = Phase("backlog", 0.0, acked, why)
     limit = kept_minutes(rule, bytes_per_s)
     if limit is None:
-        return (backlog, Phase("kept", acked, None, "retention has no end"))
+        return (backlog, Phase("kept", acked, None, "retention is unlimited"))
     until = max(acked, limit)
     phases = [backlog]
     if until > acked:
@@ -116,14 +116,14 @@ def life_of_message(
             "waits for deletion",
             until,
             gone,
-            "its ledger must be closed, and every message in it must be done with",
+            "its ledger must be closed, and every message in it acknowledged or expired",
         )
     )
     return tuple(phases)
 
 
 def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float) -> str:
-    """Return what a topic holds at the most, and with all copies; blank where that has no end."""
+    """Return the max data of a topic, alone and with all copies, or "" if unlimited."""
     last = phases[-1].ends
     if last is None:
         return ""
@@ -135,7 +135,7 @@ def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float)
 
 
 def kept_minutes(rule: RetentionRule, bytes_per_s: float) -> float | None:
-    """Return how old acknowledged data become before they may be deleted; ``None``: no end."""
+    """Return the age at which acknowledged data may be deleted, or ``None`` if never."""
     limits: list[float] = []
     if rule.retention_minutes != FOREVER:
         limits.append(rule.retention_minutes)
@@ -172,21 +172,21 @@ class CompactionRule:
     def __post_init__(self) -> None:
         for name in ("minor_threshold", "major_threshold"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name):g}; it is a share from 0 to 1.")
+                raise InputError(f"{name} is {getattr(self, name):g}; use a ratio from 0 to 1.")
         if self.minor_threshold > self.major_threshold:
             raise InputError(
-                "The minor compaction's threshold is above the major one's.",
+                "The threshold of minor compaction is above that of major compaction.",
                 hint="A bookie refuses to start with that.",
             )
 
 
 @dataclass(frozen=True)
 class LogFate:
-    """What becomes of an entry log.
+    """Outcome of an entry log.
 
     Attributes:
         action: ``deleted``, ``minor``, ``major`` or ``stays``.
-        within_s: At the latest after so many seconds; ``None``: not at this share.
+        within_s: At the latest after so many seconds; ``None`` if not at this share.
         freed_ratio: Share of its size that comes back.
         rewritten_ratio: Share of its size that is written again for it.
     """
@@ -198,7 +198,7 @@ class LogFate:
 
 
 def fate_of_log(rule: CompactionRule, live_ratio: float) -> LogFate:
-    """Return what a bookie does with an entry log of which some share is still needed.
+    """Return a bookie's treatment of an entry log with a share of live data.
 
     Args:
         rule: Thresholds.
@@ -207,7 +207,7 @@ def fate_of_log(rule: CompactionRule, live_ratio: float) -> LogFate:
         InputError: A share outside 0..1.
     """
     if not 0 <= live_ratio <= 1:
-        raise InputError(f"A live share of {live_ratio} is not between 0 and 1.")
+        raise InputError(f"The live ratio {live_ratio} is not between 0 and 1.")
     if live_ratio == 0:
         return LogFate("deleted", rule.minor_interval_s, 1.0, 0.0)
     if live_ratio < rule.minor_threshold:

@@ -80,7 +80,7 @@ def published_share(limit: float, mine: float, total: float) -> float:
 
 
 def shares(limit: float, usage: Sequence[float], formula: Formula = "upstream") -> list[float]:
-    """Return what each broker gives itself.
+    """Return each broker's share.
 
     Args:
         limit: Configured for the whole cluster; negative: no limit.
@@ -90,13 +90,14 @@ def shares(limit: float, usage: Sequence[float], formula: Formula = "upstream") 
         InputError: No broker, a negative or endless number, or parts of one with ``upstream``.
     """
     if not usage:
-        raise InputError("No broker's usage is given.", hint="Give at least one number.")
+        raise InputError("No broker usage is specified.", hint="Specify at least one number.")
     if not np.isfinite([limit, *usage]).all():
-        raise InputError("A limit or usage is not a finite number.", hint="Give plain numbers.")
+        raise InputError("A limit or usage is not a finite number.", hint="Specify finite numbers.")
     if max(abs(limit), sum(map(abs, usage))) > _LONG_MAX:
         raise InputError(
-            "The limit, or the usage of all brokers together, is more than a broker can count.",
-            hint=f"It counts up to {_LONG_MAX:,}.",
+            "The limit, or the total usage of all brokers, exceeds the range of a "
+            "broker's counter.",
+            hint=f"The maximum is {_LONG_MAX:,}.",
         )
     if formula == "published":
         total = sum(usage)
@@ -104,7 +105,7 @@ def shares(limit: float, usage: Sequence[float], formula: Formula = "upstream") 
     if any(value != int(value) for value in (limit, *usage)):
         raise InputError(
             "The real class counts whole messages and bytes.",
-            hint="Give whole numbers, or take --formula published.",
+            hint="Specify whole numbers, or use --formula published.",
         )
     whole = [int(value) for value in usage]
     return [float(upstream_share(int(limit), mine, sum(whole))) for mine in whole]
@@ -116,7 +117,7 @@ def must_report(
     periods_since: int,
     tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
 ) -> bool:
-    """Return whether a broker reports its use in this period.
+    """Return whether a broker reports its usage in this period.
 
     Args:
         use: In this period.
@@ -141,7 +142,7 @@ def must_report(
 
 @dataclass(frozen=True, eq=False)
 class ShareCourse:
-    """How the shares follow the demand over time; rows are periods, columns brokers.
+    """Shares over time; rows are periods, columns brokers.
 
     Attributes:
         wanted: What clients would send, per second.
@@ -157,7 +158,7 @@ class ShareCourse:
 
     @property
     def held_back(self) -> Floats:
-        """What did not get through, per second and broker."""
+        """Throttled amount, per second and broker."""
         return self.wanted - self.used
 
 
@@ -186,7 +187,8 @@ def share_course(
     demand = [list(row) for row in wanted]
     if not demand or not demand[0] or any(len(row) != len(demand[0]) for row in demand):
         raise InputError(
-            "Every period needs one number for each broker.", hint="Give rows of the same length."
+            "Every period needs one number for each broker.",
+            hint="Specify rows of the same length.",
         )
     rows = np.array(demand, np.float64)
     _refuse_negative(rows.ravel().tolist())
@@ -214,4 +216,4 @@ def share_course(
 
 def _refuse_negative(values: Iterable[float]) -> None:
     if any(value < 0 for value in values):
-        raise InputError("A usage is negative.", hint="Usage counts what went through: 0 or more.")
+        raise InputError("A usage is negative.", hint="Usage must be 0 or more.")

@@ -38,7 +38,7 @@ class RoutedStall:
 def routed_stall(
     load: ProducerLoad, silent: int, *, routing: str, slow_ratio: float = 0.0
 ) -> RoutedStall:
-    """Return how soon, and whom, a bad broker holds up.
+    """Return the time until a bad broker causes a stall, and the affected clients.
 
     A producer in turn round all partitions has one of its own on every broker; one that picked a
     single partition sends all to that, so that it is either not hit or fills the queue faster.
@@ -102,7 +102,7 @@ def stall_curve(
 
 
 def silent_partitions(partitions: int, brokers: int) -> int:
-    """Return how many partitions one broker has at the most when they are spread evenly.
+    """Return the max partitions of one broker when they are spread evenly.
 
     Example:
         >>> silent_partitions(30, 12), silent_partitions(2, 12)

@@ -64,8 +64,8 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BrokerDeath:
-    """What comes of the death of one broker.
+class BrokerFailure:
+    """Effect of the failure of one broker.
 
     Attributes:
         broker: Broker id.
@@ -91,16 +91,16 @@ class BrokerDeath:
 
 
 def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
-    """Return how long a dead broker's session lasts, seconds, and the key that sets it."""
+    """Return the session timeout of a dead broker, s, and its setting."""
     old, new = SESSION_KEYS
     key = old if settings.number(old) > 0 else new
     return settings.number(key) / 1000.0, key
 
 
-def broker_death(
+def broker_failure_effects(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str, *, seed: int = 1
-) -> BrokerDeath:
-    """Return what comes of the death of a broker.
+) -> BrokerFailure:
+    """Return the effect of a broker failure.
 
     Args:
         snapshot: The cluster.
@@ -120,7 +120,7 @@ def broker_death(
     failure = tables["failures"].to_pylist()[0]
     landing = _landing(snapshot, view, settings, request)
     session_s, key = session_timeout(settings)
-    return BrokerDeath(
+    return BrokerFailure(
         broker=broker,
         failure=failure,
         hot=tables["hot"],
@@ -168,18 +168,21 @@ def _moments(
         0,
         0,
         "The broker dies",
-        f"{clients} lose their connection: at once when the process ends, within "
-        f"{2 * _KEEP_ALIVE_S} s when the whole machine is gone (keepAliveIntervalSeconds, twice).",
+        f"{clients} lose their connection: at once if the process ends, within "
+        f"{2 * _KEEP_ALIVE_S} s if the machine fails (twice "
+        "keepAliveIntervalSeconds).",
     )
     often = ""
     if session_s >= _SEND_TIMEOUT_S:
-        often = " A producer's sendTimeout, 30 s as shipped, runs out meanwhile: its sends fail."
+        often = (
+            " The sendTimeout of producers (default 30 s) expires in that time: their sends fail."
+        )
     yield Moment(
         0,
         session_s,
-        "Its session lives on",
-        f"{bundles} stay taken for {session_s:g} s ({key}): a lookup is answered with the dead "
-        f"broker, and clients try again with growing pauses.{often}",
+        "Its session is still valid",
+        f"{bundles} stay owned for {session_s:g} s ({key}): lookups return the "
+        f"dead broker, and clients retry with increasing backoff.{often}",
     )
     yield Moment(session_s, session_s, "The session ends", _at_the_end(snapshot, failure))
     if snapshot.manifest.leader == failure["failure"]:
@@ -187,15 +190,15 @@ def _moments(
             session_s,
             session_s + 1,
             "Another leader is elected",
-            "It led: shedding, splits and averages stopped when it died, and what it had in "
-            "memory is lost.",
+            "It was the leader: shedding, splits and averages stopped, and its "
+            "in-memory state is lost.",
         )
     yield _taken_over(snapshot, settings, failure, session_s)
     report_s = settings.number(_REPORT_KEY) / 1000.0
     yield Moment(
         session_s + report_s,
         session_s + 60.0 * settings.number(_ROUND_KEY) + 60,
-        "The others report, and shed",
+        "The other brokers report and shed",
         _afterwards(settings, failure),
     )
 
@@ -203,12 +206,13 @@ def _moments(
 def _at_the_end(snapshot: PulsarSnapshot, failure: dict[str, Any]) -> str:
     if snapshot.manifest.load_manager == "extensible":
         return (
-            "ZooKeeper deletes its registration; every broker's watch fires, and the leader starts "
-            "to clean up after it."
+            "ZooKeeper deletes its registration; every broker's watch fires, and "
+            "the leader starts the cleanup."
         )
     return (
-        f"ZooKeeper deletes its registration and {failure['bundles']:,} znodes of bundles in one "
-        "go; every broker's watch on /loadbalance/brokers fires, and the leader drops its averages."
+        f"ZooKeeper deletes its registration and {failure['bundles']:,} znodes "
+        "of bundles at once; every broker's watch on /loadbalance/brokers "
+        "fires, and the leader drops its averages."
     )
 
 
@@ -219,23 +223,24 @@ def _taken_over(
     session_s: float,
 ) -> Moment:
     unassigned = failure["unassigned"]
-    lost = f" {pluralize(unassigned, 'bundle')} find no broker and stay down." if unassigned else ""
+    lost = f" {pluralize(unassigned, 'bundle')} stay unassigned." if unassigned else ""
     if snapshot.manifest.load_manager == "extensible":
         return Moment(
             session_s,
             session_s + 10,
-            "The leader gives its bundles away",
-            "It overrides their owner in the channel, without waiting for a lookup: "
-            f"{failure['bundles']:,} of them.{lost}",
+            "The leader reassigns its bundles",
+            "It overrides their owner in the channel without waiting for a lookup: "
+            f"{failure['bundles']:,} bundles.{lost}",
         )
     placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     return Moment(
         session_s,
         session_s + 60,
-        "Lookups give its bundles away",
-        f"Each bundle goes with the first lookup of one of its topics, by {placement}: most within "
-        "seconds, those whose clients pause longest within a minute. Bundles without clients stay "
-        f"without an owner.{lost}",
+        "Lookups reassign its bundles",
+        "Each bundle is assigned on the first lookup of one of its topics, by "
+        f"{placement}: most within seconds, those with the longest client "
+        "backoff within a minute. Bundles without clients stay "
+        f"unassigned.{lost}",
     )
 
 
@@ -246,28 +251,28 @@ def _afterwards(settings: EffectiveSettings, failure: dict[str, Any]) -> str:
         rise = f"{failure['pressed']} rises most, from {before} to {after}."
     off = settings.shedding_off
     if off:
-        return f"{rise} What landed unevenly stays so: {off[0]} is false."
-    return f"{rise} The next shedding round sees it once statistics are a minute old."
+        return f"{rise} The load stays uneven: {off[0]} is false."
+    return f"{rise} The next shedding round uses it once statistics are a minute old."
 
 
 def _sentence(failure: dict[str, Any], session_s: float) -> str:
     broker = failure["failure"]
     if not failure["bundles"]:
-        return f"Without {broker} nothing moves: it owns no bundle that others could serve."
+        return f"{broker} owns no bundle that other brokers could serve; nothing moves."
     traffic = format_bytes_per_s(failure["moved_bytes_per_s"])
     head = (
-        f"Without {broker}, {pluralize(failure['bundles'], 'bundle')} ({traffic}, "
-        f"{pluralize(failure['clients'], 'client')}) are down for {session_s:g} s and more"
+        f"Without {broker}, {pluralize(failure['bundles'], 'bundle')} "
+        f"({traffic}, {pluralize(failure['clients'], 'client')}) are down for "
+        f"at least {session_s:g} s"
     )
     ends = []
     if failure["unassigned"]:
-        ends.append(f"{failure['unassigned']:,} of them find no broker at all")
+        ends.append(f"{failure['unassigned']:,} stay unassigned")
     if failure["newly_hot"]:
-        verb = "gets" if failure["newly_hot"] == 1 else "get"
-        ends.append(f"{pluralize(failure['newly_hot'], 'broker')} {verb} hot")
+        ends.append(f"{pluralize(failure['newly_hot'], 'hot broker')} in addition")
     if failure["groups_without_room"]:
         groups = pluralize(failure["groups_without_room"], "isolation group")
-        ends.append(f"{groups} {'has' if failure['groups_without_room'] == 1 else 'have'} no room")
+        ends.append(f"{groups} without an eligible broker")
     if not ends:
-        ends.append("then all of them find a broker, and no broker gets hot")
+        ends.append("then all are assigned, and no broker becomes hot")
     return f"{head}; {', '.join(ends)}."

@@ -205,18 +205,18 @@ def nodes_of(facts: PegasusFacts, only: Sequence[str] = ()) -> list[str]:
     alive = [name for name, up in zip(columns.nodes, columns.is_alive, strict=True) if up]
     for name in only:
         if name not in alive:
-            raise UnknownNameError.of("living node", name, alive)
+            raise UnknownNameError.of("live node", name, alive)
     if not alive or not columns.is_read.all():
         raise IncompleteSnapshotError(
-            f"The snapshot of {facts.snapshot.manifest.cluster} does not hold all partitions and a "
-            "living node: the effect of a loss is unknown.",
-            hint="Look at its problems: they say what could not be read.",
+            f"The snapshot of {facts.snapshot.manifest.cluster} lacks partitions or "
+            "a live node: the effect of a failure is unknown.",
+            hint="See its problems for what could not be read.",
         )
     return [name for name in alive if not only or name in only]
 
 
 def refuses(nodes: pa.Table) -> pa.ChunkedArray:
-    """Return which failures leave partitions that refuse reads or writes."""
+    """Return the failures that leave partitions which refuse reads or writes."""
     return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
 
 
@@ -287,7 +287,7 @@ def _over_mean(values: Floats) -> float | None:
 
 
 def _takers(parts: _Partitions, rows: Ints, alive: Flags) -> Ints:
-    """Return who leads each partition next; ``NO_NODE``: no secondary is alive.
+    """Return the next primary of each partition; ``NO_NODE`` if no secondary is alive.
 
     Source:
         Pegasus ``partition_guardian#on_missing_primary``: of the living secondaries the one with
@@ -326,16 +326,17 @@ def _sentence(failures: pa.Table) -> str:
     name = one["node"]
     if one["without_primary"] or one["without_writes"]:
         return (
-            f"Of {pluralize(count, 'node')} the loss of {name} hurts most: "
-            f"{pluralize(one['without_primary'], 'partition')} would have no primary, "
-            f"{pluralize(one['without_writes'], 'partition')} would take no writes."
+            f"Worst of {pluralize(count, 'node')}: without {name}, "
+            f"{pluralize(one['without_primary'], 'partition')} would have no "
+            f"primary and {pluralize(one['without_writes'], 'partition')} would "
+            "refuse writes."
         )
     after = format_ratio(one["deviation_after"])
     single = ""
     if one["single"]:
-        verb = "stands" if one["single"] == 1 else "stand"
-        single = f"{pluralize(one['single'], 'partition')} {verb} on one replica, and "
+        single = f"{pluralize(one['single'], 'partition')} with one replica, and "
     return (
-        f"Each of {pluralize(count, 'node')} can be lost without a partition that refuses reads or "
-        f"writes. Worst: without {name} {single}the busiest node comes to {after} over the mean."
+        f"Each of {pluralize(count, 'node')} can fail without a partition that "
+        f"refuses reads or writes. Worst: without {name} {single}the busiest "
+        f"node is {after} above the mean."
     )

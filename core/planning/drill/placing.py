@@ -56,8 +56,8 @@ class Loss:
 
 
 @dataclass(frozen=True, eq=False)
-class Landed:
-    """Where the bundles of one loss went.
+class FailoverPlacement:
+    """Destinations of the bundles of one failure.
 
     Attributes:
         bundles: Rows of its bundles, in the order of their lookups.
@@ -83,8 +83,8 @@ def lost_bundles(view: LoadView, loss: Loss, seed: int) -> tuple[Ints, Floats]:
 
 def place_losses(
     view: LoadView, settings: EffectiveSettings, losses: Sequence[Loss], seed: int
-) -> list[Landed]:
-    """Return where the bundles of each loss go.
+) -> list[FailoverPlacement]:
+    """Return the destinations of the bundles of each failure.
 
     Args:
         view: Load of the cluster.
@@ -109,16 +109,16 @@ def place_losses(
     order = np.argsort([-rows.size for rows, _ in orders], kind="stable")
     fleet = _Fleets.of(view, settings, [losses[at] for at in order])
     ends = fleet.place([orders[at] for at in order])
-    landed: list[Landed | None] = [None] * len(losses)
+    landed: list[FailoverPlacement | None] = [None] * len(losses)
     for place, at in enumerate(order.tolist()):
         rows = orders[at][0]
-        landed[at] = Landed(rows, ends[place, : rows.size], fleet.allowed[place])
+        landed[at] = FailoverPlacement(rows, ends[place, : rows.size], fleet.allowed[place])
     return [one for one in landed if one is not None]
 
 
 def _extensible(
     view: LoadView, settings: EffectiveSettings, loss: Loss, orders: tuple[Ints, Floats]
-) -> Landed:
+) -> FailoverPlacement:
     if view.extensible is None:
         raise InputError("The destinations of the bundles are unknown.", hint=NO_LOADS)
     left = [name for row, name in enumerate(view.brokers) if row not in set(loss.rows)]
@@ -127,7 +127,7 @@ def _extensible(
     spaces, place = np.unique(view.bundle_namespace[rows].astype(np.int64), return_inverse=True)
     filtered = extensible_filters(context, spaces)
     chances, _ = distribute(context, ExtensibleLeastResourceUsage(), spaces, filtered)
-    return Landed(rows, _drawn(chances[place], draws), context.allowed)
+    return FailoverPlacement(rows, _drawn(chances[place], draws), context.allowed)
 
 
 def _drawn(chances: Floats, draws: Floats) -> Ints:
@@ -194,7 +194,7 @@ class _Fleets(PlacementContext):
 
     @property
     def _count(self) -> int:
-        """How many losses still have bundles to place: the first ones, which have most."""
+        """Number of failures with bundles left to place: the first ones, which have most."""
         return int(self.__dict__.get("active", 0))
 
     def place(self, orders: Sequence[tuple[Ints, Floats]]) -> Ints:
@@ -205,7 +205,7 @@ class _Fleets(PlacementContext):
         """
         sizes = np.array([rows.size for rows, _ in orders], np.int64)
         steps = int(sizes.max(initial=0))
-        placed = _Placed.empty(len(orders), steps)
+        placed = _PlacementLog.empty(len(orders), steps)
         for step in range(steps):
             count = int(np.searchsorted(-sizes, -step, side="left"))
             self.__dict__["active"] = count
@@ -214,7 +214,7 @@ class _Fleets(PlacementContext):
             self._one(placed, step, rows, draws)
         return placed.ends
 
-    def _one(self, placed: _Placed, step: int, rows: Ints, draws: Floats) -> None:
+    def _one(self, placed: _PlacementLog, step: int, rows: Ints, draws: Floats) -> None:
         """Place one bundle of every loss that has one left."""
         spaces = self.view.bundle_namespace[rows].astype(np.int64)
         counts = self._counts(placed, step, spaces)
@@ -230,14 +230,14 @@ class _Fleets(PlacementContext):
         placed.spaces[: ends.size, step] = spaces
         placed.groups[here[is_new], step] = groups[here[is_new]]
 
-    def _counts(self, placed: _Placed, step: int, spaces: Ints) -> Codes:
+    def _counts(self, placed: _PlacementLog, step: int, spaces: Ints) -> Codes:
         """Bundles of each loss's namespace per broker, what was placed included."""
         distinct, place = np.unique(spaces, return_inverse=True)
         counts = self.range_counts(distinct)[place]
         _add(counts, placed.ends, placed.spaces[: spaces.size, :step] == spaces[:, None])
         return counts
 
-    def _grouped(self, placed: _Placed, step: int, groups: Codes) -> Codes:
+    def _grouped(self, placed: _PlacementLog, step: int, groups: Codes) -> Codes:
         """Namespaces of each loss's anti-affinity group per broker, what was placed included."""
         counts = np.zeros((groups.size, len(self.view.brokers)), np.int32)
         rows = np.flatnonzero(groups >= 0)
@@ -286,8 +286,8 @@ class _Fleets(PlacementContext):
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
-    """What was placed so far, a row a loss and a column a step.
+class _PlacementLog:
+    """Placements so far, one row per failure and one column per step.
 
     Attributes:
         ends: Broker rows.
@@ -300,7 +300,7 @@ class _Placed:
     groups: NDArray[np.int32]
 
     @classmethod
-    def empty(cls, losses: int, steps: int) -> _Placed:
+    def empty(cls, losses: int, steps: int) -> _PlacementLog:
         """Return nothing placed yet."""
         shape = (losses, steps)
         return cls(

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from core.arrays import column_values
 from core.errors import InputError, UnknownNameError
-from core.planning.drill.placing import Landed, Loss, place_losses
+from core.planning.drill.placing import FailoverPlacement, Loss, place_losses
 from core.planning.drill.request import DrillRequest
 from core.planning.drill.tables import TABLES
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
-from core.pulsar.plan.load_transfer import CARRIED, Carried, carried_by
+from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
@@ -88,7 +88,7 @@ def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
     found = [loss for loss in found if not request.only or loss.name in request.only]
     if not found:
         raise InputError(
-            f"{view.cluster} has nothing that could be lost.",
+            f"{view.cluster} has nothing that could fail.",
             hint="Its snapshot has no brokers, or none of the requested failure domains.",
         )
     return found
@@ -158,7 +158,7 @@ def simulate_losses(
         settings: What the leader goes by.
         losses: The failures.
         request: What is computed.
-        view: Of the snapshot; ``None``: laid out here.
+        view: Of the snapshot; ``None`` to lay it out here.
     Raises:
         InputError: The load manager is not one that can be simulated.
     """
@@ -201,15 +201,15 @@ class _After:
 
 @dataclass(frozen=True, eq=False)
 class _Fleet:
-    """What all losses share: loads as reported, and what each bundle takes along."""
+    """Shared input of all failures: reported loads, and the load of each bundle."""
 
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
     view: LoadView
     rows: Ints
-    carried: Carried
+    carried: TransferredLoad
 
-    def after(self, loss: Loss, landed: Landed) -> _After:
+    def after(self, loss: Loss, landed: FailoverPlacement) -> _After:
         """Return loads after one loss."""
         size = len(self.view.brokers)
         amounts = self.carried.amounts[np.searchsorted(self.rows, landed.bundles)]
@@ -313,9 +313,9 @@ def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[di
 
 
 def _groups(
-    view: LoadView, loss: Loss, landed: Landed, after: _After, threshold: float
+    view: LoadView, loss: Loss, landed: FailoverPlacement, after: _After, threshold: float
 ) -> Iterator[dict[str, object]]:
-    """Yield what becomes of each isolation group that the loss touches."""
+    """Yield the effect on each affected isolation group."""
     count = len(view.policies)
     policy = view.namespace_policy[view.bundle_namespace[landed.bundles]]
     place = np.where(policy < 0, count, policy)
@@ -358,20 +358,18 @@ def _sentence(failures: pa.Table) -> str:
         which = "The one failure" if count == 1 else f"Each of {pluralize(count, 'failure')}"
         hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
         return (
-            f"{which} is survived: every bundle finds a broker, and "
-            f"no broker gets hot; the hottest comes to {hottest}."
+            f"{which} leaves every bundle assigned and no broker hot; the max usage is {hottest}."
         )
-    words = [f"{pluralize(worst['bundles'], 'bundle')} move"]
+    words = [f"{pluralize(worst['bundles'], 'move')}"]
     if worst["unassigned"]:
-        words.append(f"{worst['unassigned']:,} of them find no broker")
+        words.append(f"{worst['unassigned']:,} stay unassigned")
     if worst["newly_hot"]:
-        verb = "gets" if worst["newly_hot"] == 1 else "get"
-        words.append(f"{pluralize(worst['newly_hot'], 'more broker')} {verb} hot")
+        words.append(f"{pluralize(worst['newly_hot'], 'hot broker')} in addition")
     if worst["pressed"]:
         before, after = (format_ratio(worst[f"pressed_{side}"]) for side in ("before", "after"))
         words.append(f"{worst['pressed']} rises most, from {before} to {after}")
     kind = "failure domain " if worst["kind"] == "domain" else ""
     return (
-        f"{hurt:,} of {pluralize(count, 'failure')} hurt. Worst: without {kind}{worst['failure']} "
-        f"{', '.join(words)}."
+        f"{hurt:,} of {pluralize(count, 'failure')} with an impact. Worst: "
+        f"{kind}{worst['failure']}, {', '.join(words)}."
     )

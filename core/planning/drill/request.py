@@ -23,7 +23,7 @@ class DrillRequest(Request, frozen=True, kw_only=True):
             "Usage above which a broker is hot (ratio)",
             option="--hot",
             metavar="USAGE",
-            label="Hot from",
+            label="Hot threshold",
             unit="ratio",
             gt=0,
         ),

@@ -63,7 +63,7 @@ TABLES: Final = {"failures": FAILURES, "hot": HOT, "groups": GROUPS}
 
 
 def hurts(failures: pa.Table) -> pa.ChunkedArray:
-    """Return which make brokers hot, or leave bundles or isolation groups without a broker."""
+    """Return failures that overload brokers or leave bundles or groups unassigned."""
     names = ("newly_hot", "unassigned", "groups_without_broker", "groups_without_room")
     found = pc.greater(failures[names[0]], 0)
     for name in names[1:]:

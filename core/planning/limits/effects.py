@@ -58,7 +58,7 @@ def _groups(
 
 def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
     if not group.namespaces:
-        yield f"{group.name} limits no client: no namespace is attached to it."
+        yield f"{group.name} limits no client: it has no namespaces."
         return
     who = f"{group.name} limits {pluralize(len(group.namespaces), 'namespace')}"
     who += f" ({_listed(group.namespaces)})"
@@ -72,7 +72,7 @@ def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
         elif used > limit:
             back = amount(used - limit, kind.unit)
             when = "" if holds else " once brokers exchange usage"
-            yield f"{text}: producers would be slowed down by {back}{when}."
+            yield f"{text}: producers would be throttled by {back}{when}."
         else:
             yield f"{text}."
 
@@ -86,20 +86,20 @@ def _rates(
             yield _rate(limit)
     for step in steps:
         if step.policy in RATE_KINDS and step.value is None:
-            yield f"{step.name} would go by the brokers' own default for it, by itself no limit."
+            yield f"{step.name} would use the brokers' default, by default no limit."
 
 
 def _rate(limit: RateLimit) -> str:
     text = (
-        f"Each {limit.holder} of {limit.namespace} gets {amount(limit.limit, limit.unit)} at most"
+        f"Each {limit.holder} of {limit.namespace} is limited to {amount(limit.limit, limit.unit)}"
     )
     if limit.live is None:
         return f"{text}; {limit.why}."
-    live = f"together they carry {amount(limit.live, limit.unit)} now"
+    live = f"their current total is {amount(limit.live, limit.unit)}"
     number = f"{pluralize(limit.max_holders, 'topic')}" if limit.holder == "topic" else ""
     over = f" over {number}" if number else ""
-    mark = {"at its limit": "some would be slowed down", "may be": "some may be slowed down"}
-    end = mark.get(limit.verdict, "no client is slowed down")
+    mark = {"at its limit": "some would be throttled", "may be": "some may be throttled"}
+    end = mark.get(limit.verdict, "no client is throttled")
     return f"{text}; {live}{over}: {end}, as {limit.why}."
 
 
@@ -107,14 +107,17 @@ def _quotas(snapshot: PulsarSnapshot, steps: Sequence[PolicyChange]) -> Iterator
     quotas = [step for step in steps if step.policy == "resource_quota"]
     own = [step.name for step in quotas if step.name != DEFAULT_QUOTA_NAME]
     if own and snapshot.manifest.load_manager == "extensible":
-        yield "The extensible load manager takes no quota of a bundle: this has no effect there."
+        yield "The extensible load manager ignores bundle quotas: this has no effect."
     elif own:
         yield (
-            f"A leader takes the quota of {_listed(own)} for its load as long as no average of it "
-            "is stored; no client is slowed down, and brokers forget it when they measure."
+            f"A leader uses the quota of {_listed(own)} as its load while no "
+            "average of it is stored; no client is throttled, and brokers replace "
+            "it when they measure."
         )
     if len(own) < len(quotas):
-        yield "The default quota seeds no bundle of the modular load manager; REST shows it."
+        yield (
+            "The default quota is not used for bundles of the modular load manager; REST shows it."
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -161,7 +161,7 @@ def _object(body: str) -> Mapping[str, object]:
 
 @dataclass(frozen=True, eq=False)
 class SharedLimit:
-    """How a limit falls to the brokers; rows in the order of ``brokers``.
+    """Shares of a limit by broker, in the order of ``brokers``.
 
     Attributes:
         quantity: Which limit.
@@ -213,17 +213,18 @@ def shared_limit(
 
 
 def period_of(settings: EffectiveSettings) -> int:
-    """Return how often brokers report and share out, in seconds."""
+    """Return the interval of broker reports and shares, s."""
     return max(1, int(settings.number(PERIOD)))
 
 
 def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
-    """Return whether limits of groups have an effect at all, and the sentence that says so."""
+    """Return whether limits of groups have an effect, and the sentence about it."""
     if settings.text(TRANSPORT):
         name = settings.text(TRANSPORT).rpartition(".")[2]
         return True, (
-            f"Brokers exchange usage every {period_of(settings)} s ({TRANSPORT} is {name}): "
-            "publish limits of groups hold, dispatch limits are computed and not applied."
+            f"Brokers exchange usage every {period_of(settings)} s ({TRANSPORT} is "
+            f"{name}): publish limits of groups apply, dispatch limits are computed "
+            "but not applied."
         )
     if settings.origin(TRANSPORT) == "assumed":
         return False, (
@@ -231,7 +232,8 @@ def enforcement_words(settings: EffectiveSettings) -> tuple[bool, str]:
             "groups have no effect."
         )
     return False, (
-        f"{TRANSPORT} is empty on these brokers: they do not exchange usage, and no limit of a "
-        "group has any effect. Set it in broker.conf to "
-        "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager and restart."
+        f"{TRANSPORT} is empty on these brokers: they do not exchange usage, "
+        "and limits of groups have no effect. Set it in broker.conf to "
+        "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager "
+        "and restart."
     )

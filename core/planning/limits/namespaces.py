@@ -26,7 +26,7 @@ class NamespaceUse:
     Attributes:
         namespaces: Names, sorted; length ``n``.
         tenants: Of each.
-        groups: Resource group of each, ``None``: not attached.
+        groups: Resource group of each, ``None`` if not attached.
         rates: Shape ``(n, 4)``, columns :data:`core.schemas.pulsar.RATES`: messages/s and bytes/s,
             summed over the bundles whose traffic is known.
         bundles: How many, shape ``(n,)``.
@@ -56,7 +56,7 @@ class NamespaceUse:
 
 
 def namespace_use(snapshot: PulsarSnapshot) -> NamespaceUse:
-    """Return what each namespace carries.
+    """Return the traffic of each namespace.
 
     Cost:
         One pass over the bundles.
@@ -87,7 +87,7 @@ def namespace_use(snapshot: PulsarSnapshot) -> NamespaceUse:
 
 
 def use_by_broker(snapshot: PulsarSnapshot, namespaces: tuple[str, ...], column: str) -> Floats:
-    """Return what each broker carries for some namespaces, in the order of the broker rows.
+    """Return the traffic of some namespaces per broker, in the order of the broker rows.
 
     Args:
         snapshot: The cluster.
@@ -112,7 +112,7 @@ def floats_of(table: pa.Table, column: str) -> Floats:
 
 
 def _rows_in(values: pa.ChunkedArray, known: pa.Array | pa.ChunkedArray) -> Ints:
-    """Return the place of each value among the known ones, -1: it is none of them."""
+    """Return the position of each value among the known ones, or -1."""
     places = pc.fill_null(pc.index_in(values, value_set=known), -1)
     return np.asarray(places.to_numpy(zero_copy_only=False), np.int64)
 

@@ -40,8 +40,8 @@ _HOLDERS: Final[Mapping[str, str]] = {
     "replicator_dispatch_rate": "replicator",
 }
 _UNSEEN: Final[Mapping[str, str]] = {
-    "replicator_dispatch_rate": "no snapshot has what is sent to other clusters",
-    "subscribe_rate": "no snapshot has how often consumers subscribe",
+    "replicator_dispatch_rate": "snapshots do not contain replication rates",
+    "subscribe_rate": "snapshots do not contain subscribe rates",
 }
 
 
@@ -57,7 +57,7 @@ class RateLimit:
         limit: Per second for each holder; 0 or less: none.
         holder: What the limit is for each of: topic, subscription, replicator (of one topic to one
             remote cluster), consumer.
-        live: What the whole namespace carries, per second; ``None``: not in snapshots.
+        live: What the whole namespace carries, per second; ``None`` if not in snapshots.
         max_holders: How many holders can share that; 0: unknown.
         allowance: What holders may carry together above the limit (a limit relative to the
             publish rate), per second.
@@ -75,21 +75,21 @@ class RateLimit:
 
     @property
     def mean(self) -> float | None:
-        """What each holder carries on average at least, per second."""
+        """Min mean of the holders, per second."""
         if self.live is None or not self.max_holders:
             return None
         return self.live / self.max_holders
 
     @property
     def ratio(self) -> float | None:
-        """Use as a share of what all holders together may carry; ``None``: unknown, or no limit."""
+        """Use as a share of the limit of all holders, or ``None`` if unknown or unlimited."""
         if self.limit <= 0 or self.live is None or not self.max_holders:
             return None
         return self.live / (self.limit * self.max_holders + self.allowance)
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a client is at the limit, as far as sums show."""
+        """Whether a client is at the limit, based on sums."""
         if self.limit <= 0:
             return "unlimited"
         if self.live is None:
@@ -102,10 +102,11 @@ class RateLimit:
     def why(self) -> str:
         """The verdict's reason."""
         limits = {
-            "at its limit": f"the mean of its {self.holder}s is at the limit, so one of them is",
-            "may be": f"all together they carry more than one {self.holder} may",
-            "within": f"all its {self.holder}s together carry less than one of them may",
-            "unlimited": "brokers take 0 and less for no limit",
+            "at its limit": f"the mean of its {self.holder}s is at the limit, so at least one of "
+            "them is",
+            "may be": f"their total exceeds the limit of one {self.holder}",
+            "within": f"the total of all its {self.holder}s is below the limit of one",
+            "unlimited": "brokers treat 0 and less as no limit",
             "unknown": _UNSEEN.get(self.kind, ""),
         }
         return limits[self.verdict]

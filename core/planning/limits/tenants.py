@@ -25,10 +25,10 @@ _COLUMNS: Final = {"publish_msgs": "msg_rate_in", "publish_bytes": "msg_throughp
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """What the limits of a tenant's namespaces add up to, for one quantity.
+    """Sum of the limits of a tenant's namespaces, for one quantity.
 
     Attributes:
-        limit: Per second; ``None``: at least one namespace has none.
+        limit: Per second; ``None`` if at least one namespace has none.
         used: Per second, now.
         unlimited: Namespaces without any limit.
         shared_groups: Groups whose limit it shares with other tenants.
@@ -56,7 +56,7 @@ class TenantUse:
         bundles: How many.
         topics: Loaded.
         silent: Bundles with an owner and without reported traffic.
-        storage_bytes: Of the topics that were read; ``None``: none was.
+        storage_bytes: Of the topics that were read; ``None`` if none was.
         share: Of the fleet's traffic in bytes, in and out; 0..1.
         bounds: By key of :data:`BOUNDED`.
         groups: Resource groups of its namespaces.
@@ -112,7 +112,7 @@ def tenant_uses(snapshot: PulsarSnapshot) -> list[TenantUse]:
 
 
 def _own_bounds(use: NamespaceUse, limits: Sequence[RateLimit], field: str) -> Floats:
-    """What the topics of each namespace may publish together; NaN: as much as they like."""
+    """Joint publish limit of each namespace's topics, NaN if unlimited."""
     found = np.full(len(use.namespaces), np.nan)
     rows = {name: row for row, name in enumerate(use.namespaces)}
     for limit in limits:

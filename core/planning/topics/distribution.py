@@ -90,7 +90,7 @@ SPREAD: Final = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class TopicShares:
-    """How partitions of one topic share bundles.
+    """Distribution of one topic's partitions over bundles.
 
     Attributes:
         concentrated: ``base``, ``partitions``, ``bundles``, ``most``, ``bundle``: where most of
@@ -104,7 +104,7 @@ class TopicShares:
 
 @dataclass(frozen=True, eq=False)
 class TopicLoads:
-    """Where the topics of a file land.
+    """Distribution of a file's topics.
 
     Attributes:
         bundles: Table of :data:`BUNDLE_LOADS`.
@@ -128,7 +128,7 @@ class TopicLoads:
 
 
 def tally(ring: TopicRing, topics: pa.Table, part: int = 0) -> pa.Table:
-    """Return what some topics come to by bundle; table of :data:`TALLY`.
+    """Return the sums of topics by bundle; table of :data:`TALLY`.
 
     Args:
         ring: The bundles.
@@ -181,7 +181,7 @@ def _partitions(names: TopicNames, rows: Ints, part: int) -> pa.Table:
 
 
 def place_topics(ring: TopicRing, parts: Sequence[TopicPart], progress: Progress) -> TopicLoads:
-    """Return where the topics of a file land, part by part in this process.
+    """Return the distribution of a file's topics, part by part in this process.
 
     Raises:
         InputError: A part cannot be read.
@@ -343,17 +343,17 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
     most = pc.max(bundles["topics"]).as_py()
     mean = placed / bundles.num_rows
     where = f"{pluralize(placed, 'topic')} in {pluralize(bundles.num_rows, 'bundle')}"
-    words = [f"{where}: {mean:,.1f} on average, {most:,} at the most"]
+    words = [f"{where}: mean {mean:,.1f}, max {most:,}"]
     if spread.num_rows:
         shared = spread.filter(pc.greater(spread["most_in_one_bundle"], 1))
         several = pc.sum(shared["topics"]).as_py() or 0
         whole = pc.sum(spread["topics"]).as_py()
         worst = spread["most_in_one_bundle"][0].as_py()
         words.append(
-            f"{several:,} of {pluralize(whole, 'partitioned topic')} with several partitions in "
-            f"one bundle, {worst:,} at the most"
+            f"{several:,} of {pluralize(whole, 'partitioned topic')} with several "
+            f"partitions in one bundle, max {worst:,}"
         )
     for count, why in zip(lost, ("in no known bundle", "without a topic's name"), strict=True):
         if count:
-            words.append(f"{pluralize(count, 'row')} {why} left out")
+            words.append(f"{pluralize(count, 'row')} {why} excluded")
     return "; ".join(words) + "."

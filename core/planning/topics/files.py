@@ -68,8 +68,8 @@ def parts_of(path: Path, *, part_bytes: int = PART_BYTES) -> list[TopicPart]:
     form = _FORMS.get(path.suffix.lower())
     if form is None:
         raise InputError(
-            f"{path} is of no form that holds topics here.",
-            hint=f"Name a file that ends in {', '.join(_FORMS)}.",
+            f"{path} has an unsupported format.",
+            hint=f"Specify a file that ends in {', '.join(_FORMS)}.",
         )
     try:
         if form == "parquet":
@@ -100,7 +100,7 @@ def _unreadable(path: Path, exc: Exception) -> InputError:
     why = getattr(exc, "strerror", None) or str(exc).partition("\n")[0]
     return InputError(
         f"{path} cannot be read as topics: {why}.",
-        hint="It needs a column `topic`, and rates that are numbers.",
+        hint="It needs a column `topic`, and numeric rates.",
     )
 
 
@@ -130,8 +130,8 @@ def _read_groups(part: TopicPart) -> pa.Table:
 
 def _without_topics(path: Path, names: list[str]) -> InputError:
     return InputError(
-        f"{path} has no column `topic`, but {', '.join(names[:12])}.",
-        hint="Name the column of complete topic names `topic`.",
+        f"{path} has no column `topic`; its columns: {', '.join(names[:12])}.",
+        hint="Name the column with complete topic names `topic`.",
     )
 
 

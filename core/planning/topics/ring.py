@@ -148,7 +148,7 @@ class TopicRing:
 
     @property
     def bundle_count(self) -> int:
-        """How many bundles there are."""
+        """Number of bundles."""
         return int(self.starts.size)
 
     @cached_property

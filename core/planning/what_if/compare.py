@@ -163,7 +163,7 @@ def _as_it_is(now: Measures, target: float) -> dict[str, Any]:
         "flaps": 0,
         "deviation_before": deviation,
         "deviation_after": deviation,
-        "sentence": f"As it is: max deviation from mean {format_ratio(deviation)}.",
+        "sentence": f"Current max deviation from mean: {format_ratio(deviation)}.",
     }
 
 
@@ -238,18 +238,19 @@ def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
     best = totals.slice(0, 1).to_pylist()[0]
     clusters = len(pc.unique(pairs["cluster"]))
     pair = (
-        "leaving all as it is"
+        "no change"
         if best["shedding"] == NOTHING
         else f"{best['shedding']} with {best['placement']}"
     )
     cost = f"{pluralize(best['moves'], 'move')} and {pluralize(best['clients'], 'client')}"
     if not best["meet_target"]:
         return (
-            f"Of {pluralize(clusters, 'cluster')} none comes within the target by any pair; "
-            f"nearest comes {pair}, {format_ratio(best['deviation_mean'])} off on average, for "
-            f"{cost} that reconnect."
+            f"Of {pluralize(clusters, 'cluster')} none meets the target with any "
+            f"pair; closest is {pair} with a mean deviation of "
+            f"{format_ratio(best['deviation_mean'])}, for {cost} that reconnect."
         )
     return (
-        f"Of {pluralize(clusters, 'cluster')} {best['meet_target']:,} come within the target by "
-        f"{pair}, for {cost} that reconnect; no other pair does so for more of them, or at less."
+        f"Of {pluralize(clusters, 'cluster')} {best['meet_target']:,} meet the "
+        f"target with {pair}, for {cost} that reconnect; no other pair meets it "
+        "for more clusters or at a lower cost."
     )

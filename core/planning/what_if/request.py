@@ -13,10 +13,10 @@ class WhatIfRequest(Request, frozen=True, kw_only=True):
     """Simulate every pair of strategies, and compare what each achieves."""
 
     shedding: Annotated[
-        tuple[str, ...], param("Shedding strategies; by default every one", metavar="CLASS")
+        tuple[str, ...], param("Shedding strategies; default: all", metavar="CLASS")
     ] = ()
     placement: Annotated[
-        tuple[str, ...], param("Placement strategies; by default every one", metavar="CLASS")
+        tuple[str, ...], param("Placement strategies; default: all", metavar="CLASS")
     ] = ()
     rounds: Annotated[int, param("Max shedding rounds for each pair", ge=1, le=10_000)] = 60
     seed: Annotated[int, param("Seed of all random draws", ge=0)] = 1
@@ -31,7 +31,7 @@ class WhatIfRequest(Request, frozen=True, kw_only=True):
         dict[str, Any],
         param(
             "Temporary broker.conf settings, as JSON: "
-            '{"loadBalancerSheddingEnabled": true}; by default each cluster\'s own'
+            '{"loadBalancerSheddingEnabled": true}; default: each cluster\'s own'
         ),
     ] = msgspec.field(default_factory=dict)
 

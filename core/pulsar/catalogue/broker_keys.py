@@ -51,7 +51,7 @@ class BrokerKey(msgspec.Struct, frozen=True):
     max: int | None = None
 
     def exists_in(self, line: str) -> bool:
-        """Return whether a release line has it, as far as its examined versions show."""
+        """Return whether a release line has it, according to its examined versions."""
         at = RELEASES.index(line)
         last = RELEASES.index(self.until) if self.until else len(RELEASES)
         return RELEASES.index(self.since) <= at <= last
@@ -87,5 +87,5 @@ def near_keys(key: str) -> list[str]:
 
 
 def is_read_by_plugin(key: str) -> bool:
-    """Return whether a key that is no broker's may be one of a plug-in that the broker loads."""
+    """Return whether an unknown key may belong to a plug-in that the broker loads."""
     return key.startswith(_READ_BY_PLUGINS)

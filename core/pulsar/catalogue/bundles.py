@@ -23,7 +23,7 @@ BUNDLE_SETTINGS: Final = (
         default=4,
         unit="bundles",
         dynamic_since="3.0",
-        meaning="Bundles of a new namespace that names no number.",
+        meaning="Bundles of a new namespace without an explicit number.",
     ),
     Setting(
         key="namespaceBundleUnloadingTimeoutMs",
@@ -31,14 +31,14 @@ BUNDLE_SETTINGS: Final = (
         default=60_000,
         unit="ms",
         since="2.10",
-        meaning="How long an unload waits for the bundle's topics to close.",
+        meaning="Max time that an unload waits for the topics of the bundle to close.",
     ),
     Setting(
         key="loadBalancerAutoBundleSplitEnabled",
         kind="bool",
         default=True,
         takes_effect="next round",
-        meaning="Switch of automatic bundle splits.",
+        meaning="Enables automatic bundle splits.",
     ),
     Setting(
         key="loadBalancerAutoUnloadSplitBundlesEnabled",
@@ -46,7 +46,7 @@ BUNDLE_SETTINGS: Final = (
         default=True,
         takes_effect="next round",
         managers=("modular",),
-        meaning="Whether the parts of an automatic split are unloaded, and so placed again.",
+        meaning="Whether the parts of an automatic split are unloaded and placed again.",
     ),
     Setting(
         key="loadBalancerNamespaceMaximumBundles",
@@ -55,8 +55,8 @@ BUNDLE_SETTINGS: Final = (
         unit="bundles",
         takes_effect="next round",
         dynamic_since="2.10",
-        label="Most bundles",
-        meaning="Automatic splits stop at this many bundles of a namespace.",
+        label="Max bundles",
+        meaning="Automatic splits stop at this many bundles per namespace.",
     ),
     Setting(
         key="loadBalancerNamespaceBundleMaxTopics",
@@ -98,14 +98,14 @@ BUNDLE_SETTINGS: Final = (
         key="defaultNamespaceBundleSplitAlgorithm",
         kind="text",
         default="range_equally_divide",
-        meaning="How a bundle is split unless an algorithm is given.",
+        meaning="Split algorithm unless a request specifies one.",
     ),
     Setting(
         key="supportedNamespaceBundleSplitAlgorithms",
         kind="names",
         default=_ALGORITHMS,
         history={"2.8": _ALGORITHMS[:2], "2.11": _ALGORITHMS[:3], "3.0": _ALGORITHMS},
-        meaning="Algorithms that a split request may name.",
+        meaning="Algorithms that a split request can use.",
     ),
     Setting(
         key="flowOrQpsDifferenceThresholdPercentage",
@@ -113,7 +113,7 @@ BUNDLE_SETTINGS: Final = (
         default=10,
         unit="percent",
         since="3.0",
-        meaning="flow_or_qps_equally_divide leaves a bundle alone up to this far over its limits.",
+        meaning="flow_or_qps_equally_divide ignores a bundle up to this far above its limits.",
     ),
     Setting(
         key="loadBalancerSplitIntervalMinutes",
@@ -134,7 +134,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
-        meaning="Most splits of one check.",
+        meaning="Max splits per check.",
     ),
     Setting(
         key="loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
@@ -144,7 +144,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="next round",
         managers=EXTENSIBLE,
         since="3.0",
-        meaning="A bundle is split on the check after this many hits in a row.",
+        meaning="A bundle is split after this many consecutive checks above a limit.",
     ),
     Setting(
         key="loadBalancerMultiPhaseBundleUnload",
@@ -154,7 +154,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="restart",
         managers=EXTENSIBLE,
         since="3.3",
-        meaning="Clients get the new broker when a bundle is transferred.",
+        meaning="Clients receive the new broker when a bundle is transferred.",
     ),
     Setting(
         key="loadManagerServiceUnitStateTableViewClassName",
@@ -172,7 +172,7 @@ BUNDLE_SETTINGS: Final = (
         default="None",
         managers=EXTENSIBLE,
         since="4.0",
-        meaning="Copies ownership between the two places during a migration.",
+        meaning="Copies ownership between the two stores during a migration.",
     ),
     Setting(
         key="loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds",
@@ -194,7 +194,7 @@ BUNDLE_SETTINGS: Final = (
         takes_effect="restart",
         managers=EXTENSIBLE,
         since="3.2",
-        meaning="Age at which a transfer that does not end is repaired.",
+        meaning="Age at which an unfinished transfer is repaired.",
     ),
     Setting(
         key="loadBalancerServiceUnitStateMonitorIntervalInSeconds",
@@ -216,6 +216,6 @@ BUNDLE_SETTINGS: Final = (
         managers=EXTENSIBLE,
         since="4.0.5",
         backports=("3.3.6",),
-        meaning="Most orphaned bundles repaired at once.",
+        meaning="Max orphaned bundles repaired at once.",
     ),
 )

@@ -93,8 +93,8 @@ class Setting:
         meaning: One sentence: what it is.
         effect: One sentence: what raising or changing it does; empty when the meaning says it.
         label: A few words with the unit, for a form; empty: no form offers it.
-        range: Values worth trying; ``None``: no number, or no form offers it.
-        extremes: Ends of a search; ``None``: no number, or no shedding strategy decides by it.
+        range: Values worth trying; ``None`` if no number, or no form offers it.
+        extremes: Ends of a search; ``None`` if no number, or no shedding strategy decides by it.
 
     Source:
         Pulsar ``ServiceConfiguration``.
@@ -149,12 +149,12 @@ class Setting:
         return value_at(self.history, number) if self.history else self.default
 
     def is_read_by(self, load_manager: str) -> bool:
-        """Return whether it counts under that load manager; an unknown one is taken for modular."""
+        """Return whether it is read under that load manager; an unknown one counts as modular."""
         manager = load_manager if load_manager in ("extensible", "simple") else "modular"
         return manager in self.managers or not _LOAD_MANAGERS.intersection(self.managers)
 
     def exists_in(self, release: Release | str) -> bool:
-        """Return whether a version or a line has the setting at all."""
+        """Return whether a version or a line has the setting."""
         return not isinstance(self._at(_number(release)), Absent)
 
     def is_dynamic_in(self, release: Release | str) -> bool:

@@ -8,7 +8,7 @@ from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Extremes, Range, 
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _MIN_LONG: Final = _IMPL + "LeastLongTermMessageRate"
-_WEIGHT_EFFECT: Final = "0: this resource has no effect in how busy a broker is."
+_WEIGHT_EFFECT: Final = "0: this resource has no effect on usage."
 
 PLACEMENT_SETTINGS: Final = (
     Setting(
@@ -19,7 +19,7 @@ PLACEMENT_SETTINGS: Final = (
         takes_effect="restart",
         managers=MODULAR,
         history={"2.8": ABSENT, "2.11": _MIN_LONG, "5.0": _IMPL + "AvgShedder"},
-        meaning="Class that picks the broker of a bundle among those left by the filters.",
+        meaning="Class that selects the broker of a bundle among those that pass the filters.",
     ),
     Setting(
         key="loadBalancerDistributeBundlesEvenlyEnabled",
@@ -35,7 +35,7 @@ PLACEMENT_SETTINGS: Final = (
         kind="int",
         default=50_000,
         unit="topics",
-        meaning="Brokers with more topics are not chosen while others have fewer.",
+        meaning="Brokers with more topics are excluded while others have fewer.",
     ),
     Setting(
         key="loadBalancerBrokerOverloadedThresholdPercentage",
@@ -64,8 +64,8 @@ PLACEMENT_SETTINGS: Final = (
         unit="ratio",
         label="Weight of the past in usage",
         range=Range(0.0, 1.0, 0.05),
-        meaning="Weight of the past in smoothed usage; the newest value has the rest.",
-        effect="Higher: calmer, and slower to see a change.",
+        meaning="Weight of past values in smoothed usage.",
+        effect="Higher: smoother, but slower to follow changes.",
     ),
     Setting(
         key="loadBalancerCPUResourceWeight",
@@ -80,8 +80,8 @@ PLACEMENT_SETTINGS: Final = (
         default=0.0,
         managers=("extensible",),
         history={"2.8": 1.0, "4.0": 0.0},
-        meaning="Weight of JVM heap in a broker's usage; deprecated, the modular manager has no "
-        "heap term at all.",
+        meaning="Weight of JVM heap in a broker's usage; deprecated, unused by the "
+        "modular manager.",
         effect=_WEIGHT_EFFECT,
     ),
     Setting(
@@ -112,26 +112,26 @@ PLACEMENT_SETTINGS: Final = (
         key="loadBalancerBandwithInResourceWeight",
         kind="float",
         default=1.0,
-        meaning="Old, misspelt name of the inbound weight: read while the right one is 1.0.",
+        meaning="Old, misspelled name of the inbound weight: read while the correct one is 1.0.",
     ),
     Setting(
         key="loadBalancerBandwithOutResourceWeight",
         kind="float",
         default=1.0,
-        meaning="Old, misspelt name of the outbound weight: read while the right one is 1.0.",
+        meaning="Old, misspelled name of the outbound weight: read while the correct one is 1.0.",
     ),
     Setting(
         key="preferLaterVersions",
         kind="bool",
         default=False,
         meaning="Only brokers of the newest version among the candidates are chosen.",
-        effect="Useful during a rolling upgrade; a broker without a valid version switches it off.",
+        effect="Useful during a rolling upgrade; a broker without a valid version disables it.",
     ),
     Setting(
         key="failureDomainsEnabled",
         kind="bool",
         default=False,
-        meaning="Anti-affinity groups spread over failure domains first, then over brokers.",
+        meaning="Anti-affinity groups are spread over failure domains first, then over brokers.",
     ),
     Setting(
         key="topicBundleAssignmentStrategy",
@@ -148,7 +148,7 @@ PLACEMENT_SETTINGS: Final = (
         kind="names",
         default=(),
         since="4.0.11",
-        meaning="Namespaces that are never shed, and whose bundles are placed in turn.",
+        meaning="Namespaces that are never shed, and whose bundles are placed round robin.",
     ),
     Setting(
         key="loadBalancerPlacementStrategy",
@@ -167,7 +167,7 @@ PLACEMENT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=("simple",),
-        meaning="Usage under which the legacy manager calls a broker underloaded.",
+        meaning="Usage below which the legacy manager treats a broker as underloaded.",
     ),
     Setting(
         key="loadBalancerBrokerComfortLoadLevelPercentage",

@@ -16,7 +16,7 @@ REPORT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         meaning="Master switch: load reports, shedding and automatic splits.",
-        effect="Off: no load reports, so every number about load goes stale.",
+        effect="Off: no load reports, so all load data becomes stale.",
     ),
     Setting(
         key="loadManagerClassName",
@@ -24,7 +24,7 @@ REPORT_SETTINGS: Final = (
         default=_IMPL + "ModularLoadManagerImpl",
         managers=(*BOTH, "simple"),
         meaning="Class of the load manager.",
-        effect="Brokers with another class than the leader's are not chosen for bundles.",
+        effect="Brokers with another class than the leader's receive no bundles.",
     ),
     Setting(
         key="loadBalancerReportUpdateMinIntervalMillis",
@@ -34,7 +34,7 @@ REPORT_SETTINGS: Final = (
         takes_effect="restart",
         since="2.11",
         backports=("2.9.5", "2.10.2"),
-        meaning="How often a broker considers writing its load report.",
+        meaning="How often a broker checks whether to write its load report.",
     ),
     Setting(
         key="loadBalancerReportUpdateMaxIntervalMinutes",
@@ -42,7 +42,7 @@ REPORT_SETTINGS: Final = (
         default=15,
         unit="min",
         meaning="A load report is written at least this often.",
-        effect="Longer: fewer ZooKeeper writes, older numbers on steady brokers.",
+        effect="Longer: fewer ZooKeeper writes, older data for steady brokers.",
     ),
     Setting(
         key="loadBalancerReportUpdateThresholdPercentage",
@@ -50,7 +50,7 @@ REPORT_SETTINGS: Final = (
         default=10,
         unit="percent",
         meaning="Change of rate, throughput, bundles or usage that triggers a load report.",
-        effect="Higher: fewer reports, the leader sees changes later.",
+        effect="Higher: fewer reports, and the leader sees changes later.",
     ),
     Setting(
         key="loadBalancerHostUsageCheckIntervalMinutes",
@@ -78,7 +78,7 @@ REPORT_SETTINGS: Final = (
         unit="s",
         is_dynamic=False,
         takes_effect="restart",
-        meaning="Time after a broker's start until its first rates.",
+        meaning="Time from a broker's start to its first rates.",
     ),
     Setting(
         key="loadBalancerResourceQuotaUpdateIntervalMinutes",
@@ -97,8 +97,9 @@ REPORT_SETTINGS: Final = (
         default=10,
         unit="bundles per broker",
         since="3.0",
-        meaning="The leader writes averages of this many bundles per broker, the hottest ones; "
-        "0 or less: all (modular). Extensible: how many bundles a broker reports.",
+        meaning="The leader writes averages of this many bundles per broker, the "
+        "hottest ones; 0 or less: all (modular). Extensible: number of bundles "
+        "a broker reports.",
     ),
     Setting(
         key="loadBalancerOverrideBrokerNicSpeedGbps",
@@ -108,7 +109,7 @@ REPORT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         meaning="Speed of each network card, where the operating system reports it wrong.",
-        effect="It is the limit that bandwidth usage is measured against.",
+        effect="Bandwidth usage is measured against this limit.",
     ),
     Setting(
         key="loadBalancerOverrideBrokerNics",
@@ -136,7 +137,7 @@ REPORT_SETTINGS: Final = (
         takes_effect="restart",
         managers=(*BOTH, "simple"),
         since="2.10",
-        meaning="How long a broker waits for the metadata store.",
+        meaning="Max time that a broker waits for the metadata store.",
     ),
     Setting(
         key="resourceUsageTransportClassName",

@@ -18,7 +18,7 @@ STORAGE_SETTINGS: Final = (
         takes_effect="restart",
         managers=_BROKERS,
         since="2.10",
-        meaning="How long a dead broker's bundles and its place as leader stay taken.",
+        meaning="Time that a dead broker keeps its bundles and its leadership.",
     ),
     Setting(
         key="zooKeeperSessionTimeoutMillis",
@@ -30,7 +30,7 @@ STORAGE_SETTINGS: Final = (
         managers=_BROKERS,
         history={"2.8": 30_000, "2.10": -1},
         meaning="Old name of metadataStoreSessionTimeoutMillis.",
-        effect="Above 0 it is the one that counts.",
+        effect="Above 0 it takes precedence.",
     ),
     Setting(
         key="zooKeeperOperationTimeoutSeconds",
@@ -42,7 +42,7 @@ STORAGE_SETTINGS: Final = (
         managers=_BROKERS,
         history={"2.8": 30, "2.10": -1},
         meaning="Old name of metadataStoreOperationTimeoutSeconds.",
-        effect="Above 0 it is the one that counts.",
+        effect="Above 0 it takes precedence.",
     ),
     Setting(
         key="maxConcurrentLookupRequest",
@@ -50,7 +50,7 @@ STORAGE_SETTINGS: Final = (
         default=50_000,
         unit="lookups",
         managers=_BROKERS,
-        meaning="Lookups that a broker answers at once; it refuses more.",
+        meaning="Max concurrent lookups of a broker; it refuses more.",
     ),
     Setting(
         key="defaultRetentionTimeInMinutes",
@@ -60,8 +60,8 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Retention, min (-1: no end)",
-        meaning="How long acknowledged messages are retained by default; -1: for ever.",
+        label="Retention, min (-1: unlimited)",
+        meaning="Default retention time of acknowledged messages; -1: unlimited.",
     ),
     Setting(
         key="defaultRetentionSizeInMB",
@@ -71,8 +71,8 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Retention, MiB (-1: no end)",
-        meaning="How much of them is retained by default; -1: all.",
+        label="Retention, MiB (-1: unlimited)",
+        meaning="Default retention size of acknowledged messages; -1: unlimited.",
     ),
     Setting(
         key="ttlDurationDefaultInSeconds",
@@ -93,8 +93,8 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Time to live looked at every, min",
-        meaning="How often messages are checked for that age.",
+        label="Time to live check, min",
+        meaning="Check interval of the time to live.",
     ),
     Setting(
         key="retentionCheckIntervalInSeconds",
@@ -104,8 +104,8 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Retention looked at every, s",
-        meaning="How often unneeded ledgers are searched for.",
+        label="Retention check, s",
+        meaning="Interval of the search for unneeded ledgers.",
     ),
     Setting(
         key="backlogQuotaDefaultLimitBytes",
@@ -116,7 +116,7 @@ STORAGE_SETTINGS: Final = (
         takes_effect="restart",
         managers=_BROKERS,
         since="2.9",
-        meaning="Backlog that a topic may have by default; -1: any.",
+        meaning="Default max backlog of a topic; -1: unlimited.",
     ),
     Setting(
         key="managedLedgerMinLedgerRolloverTimeMinutes",
@@ -126,8 +126,8 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Least age, min",
-        meaning="A ledger is not closed before this age, whatever it holds; 0: no such rule.",
+        label="Min age, min",
+        meaning="A ledger is not closed before this age, regardless of its content; 0: no minimum.",
     ),
     Setting(
         key="managedLedgerMaxLedgerRolloverTimeMinutes",
@@ -137,7 +137,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Longest age, min",
+        label="Max age, min",
         meaning="A ledger of this age is closed.",
     ),
     Setting(
@@ -148,7 +148,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Most entries",
+        label="Max entries",
         meaning="A ledger with this many entries is closed.",
     ),
     Setting(
@@ -159,7 +159,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
-        label="Most size, MiB",
+        label="Max size, MiB",
         meaning="A ledger of this size is closed.",
     ),
     Setting(
@@ -171,6 +171,6 @@ STORAGE_SETTINGS: Final = (
         takes_effect="restart",
         managers=_BROKERS,
         label="Copies (write quorum)",
-        meaning="Bookies that each entry is written to by default.",
+        meaning="Default number of bookies that each entry is written to.",
     ),
 )

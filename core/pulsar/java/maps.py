@@ -85,7 +85,7 @@ def spread_hashes(texts: Sequence[str]) -> Ints:
 
 
 def hash_map_buckets(count: int) -> int:
-    """Return how many buckets a ``HashMap`` of ``count`` keys has: it doubles past 3/4."""
+    """Return the number of ``HashMap`` buckets of ``count`` keys: doubled above 3/4."""
     buckets = MIN_BUCKETS
     while buckets * 3 < count * 4:
         buckets *= 2
@@ -93,7 +93,7 @@ def hash_map_buckets(count: int) -> int:
 
 
 def concurrent_buckets(count: int) -> int:
-    """Return how many buckets a ``ConcurrentHashMap`` has: it doubles at 3/4 already."""
+    """Return the number of ``ConcurrentHashMap`` buckets: doubled at 3/4."""
     buckets = MIN_BUCKETS
     while buckets * 3 <= count * 4:
         buckets *= 2
@@ -144,7 +144,7 @@ def _doubled(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
 
 
 def _halves(bucket: list[int], hashes: list[int], size: int) -> tuple[list[int], list[int]]:
-    """Return what becomes of a bucket of at least one key when a table of ``size`` doubles.
+    """Return the two halves of a non-empty bucket when a table of ``size`` doubles.
 
     The longest tail of a bucket that stays together stays as it is; what comes before is put in
     front of it one by one, and so comes out reversed.
@@ -185,7 +185,7 @@ def concurrent_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> 
 
 
 def shared_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> NDArray[np.bool_]:
-    """Return which keys ever shared a bucket of a ``ConcurrentHashMap`` with another key.
+    """Return keys that ever collided in a ``ConcurrentHashMap`` bucket.
 
     Args:
         spread: Of :func:`spread_hashes`.

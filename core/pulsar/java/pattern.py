@@ -62,7 +62,7 @@ class UnsupportedPatternError(PatternError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What has to be, or must not be, next to an end of the text.
+    """Required or excluded context at an end of the text.
 
     Attributes:
         text: RE2 pattern.
@@ -91,14 +91,14 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class ConditionalAlternative:
     """An alternative with conditions, ready to match."""
 
     body: Compiled
     conditions: tuple[tuple[Condition, Compiled], ...]
 
     @classmethod
-    def of(cls, alternative: Alternative) -> Guarded:
+    def of(cls, alternative: Alternative) -> ConditionalAlternative:
         """Compile it.
 
         Raises:
@@ -167,7 +167,7 @@ class _Compiled:
     alternatives: tuple[Alternative, ...]
     text: str
     free: Compiled | None
-    guarded: tuple[Guarded, ...]
+    guarded: tuple[ConditionalAlternative, ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -180,7 +180,7 @@ def _compiled(pattern: str) -> _Compiled:
             alternatives,
             text,
             compile_re2(text) if is_free else None,
-            tuple(Guarded.of(one) for one in alternatives if one.conditions),
+            tuple(ConditionalAlternative.of(one) for one in alternatives if one.conditions),
         )
     except PatternError as exc:
         shown = pattern if len(pattern) <= _MAX_SHOWN else f"{pattern[:_MAX_SHOWN]}…"
@@ -228,7 +228,7 @@ def translate(pattern: str) -> tuple[Alternative, ...]:
     """
     if len(pattern) > MAX_LENGTH:
         raise UnsupportedPatternError(
-            f"it has {len(pattern):,} characters, of at most {MAX_LENGTH:,}"
+            f"it has {len(pattern):,} characters; the maximum is {MAX_LENGTH:,}"
         )
     return _Parser(_unquoted(pattern)).whole()
 
@@ -422,7 +422,7 @@ class _Parser:
         """Parse what is between parentheses, the closing one included."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnsupportedPatternError(f"its groups nest deeper than {_MAX_DEPTH}")
+            raise UnsupportedPatternError(f"its groups are nested deeper than {_MAX_DEPTH}")
         nodes: list[_Node] = []
         texts: list[str] = []
         while True:
@@ -449,7 +449,7 @@ class _Parser:
             if node is None:  # flags, or a condition
                 continue
             if is_over and node.text and not node.needs_end:
-                raise UnsupportedPatternError("something follows the end of the text in it")
+                raise UnsupportedPatternError("it continues after the end of the text")
             is_over = is_over or node.needs_end
             nodes.append(node)
             is_head = is_head and node.text in ("", "\\A")
@@ -525,7 +525,7 @@ class _Parser:
         return f"{{{low},{'' if high is None else high}}}", high is not None
 
     def number(self) -> int | None:
-        """Parse ASCII digits; ``None``: there are none."""
+        """Parse ASCII digits; ``None`` if there are none."""
         begin = self.at
         while self.peek() and self.peek() in "0123456789":
             self.at += 1
@@ -539,7 +539,7 @@ class _Parser:
     # -- groups -------------------------------------------------------------------------------
 
     def group(self, *, is_head: bool) -> _Node | None:
-        """Parse a group; ``None``: it only set flags, or became a condition."""
+        """Parse a group; ``None`` if it only set flags, or became a condition."""
         self.at += 1
         before = self.flags
         node: _Node | None = None
@@ -579,7 +579,7 @@ class _Parser:
         node = self.inside()
         self.is_condition = False
         if not is_ahead and not node.is_bounded:
-            raise UnsupportedPatternError("it has a lookbehind without a longest text")
+            raise UnsupportedPatternError("it has a lookbehind without a max length")
         if not is_ahead and node.needs_end:
             raise UnsupportedPatternError("it has the end of the text in a lookbehind")
         self.condition_count += 1
@@ -632,7 +632,7 @@ class _Parser:
         return _Node(_class_text(ranges))
 
     def dot(self) -> Ranges:
-        """Return what the dot matches under the flags."""
+        """Return the characters that the dot matches under the flags."""
         if "s" in self.flags:
             return ((0, _MAX_CODE),)
         return _negated(_chars("\n") if "d" in self.flags else _TERMINATORS)
@@ -777,7 +777,7 @@ class _Parser:
         """Parse a class after its opening bracket, or the right side of ``&&`` up to its end."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnsupportedPatternError(f"its classes nest deeper than {_MAX_DEPTH}")
+            raise UnsupportedPatternError(f"its classes are nested deeper than {_MAX_DEPTH}")
         is_negative = not is_right_side and self.take("^")
         # merged once, at the end: merging after each member takes quadratic time
         members: list[tuple[int, int]] = []

@@ -90,7 +90,7 @@ def _extended(items: list[T], run: list[T], compare: Compare[T]) -> list[T]:
 
 
 def _count_leading(holds: Callable[[int], bool], count: int, *, is_mirrored: bool = False) -> int:
-    """Return how many items a condition holds for, from the first on, by galloping.
+    """Return the length of the leading run that meets a condition, by galloping.
 
     Args:
         holds: The condition by position.

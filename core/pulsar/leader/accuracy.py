@@ -134,7 +134,7 @@ def accuracy_by_lead(rounds: Iterable[JudgedRound]) -> tuple[LeadAccuracy, ...]:
 
 
 def calibration(rounds: Iterable[JudgedRound]) -> tuple[ShareBin, ...]:
-    """Return how often bundles came true by the share that they were shown with."""
+    """Return the hit rate of bundles by predicted share."""
     return _binned([pair for one in rounds for pair in one.shares])
 
 
@@ -184,7 +184,7 @@ def calibrated(prediction: RoundPrediction, rounds: Iterable[JudgedRound]) -> Ro
 
 
 def _scale(one: ShareBin) -> float:
-    """Return what came true over what was shown, as if as many as :data:`_PRIOR` fitted before."""
+    """Return the ratio of actual to predicted, with a prior of :data:`_PRIOR`."""
     mean = one.share_total / one.shown
     ratio = (one.came_true + _PRIOR * mean) / (one.shown + _PRIOR)
     return min(ratio / mean, 1.0) if mean else 1.0

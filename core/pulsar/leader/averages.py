@@ -205,7 +205,7 @@ class BundleAverages:
 
         Args:
             code: Of the broker.
-            reported: Rows, statistics ``(4, n)`` and topics; ``None``: the broker is gone.
+            reported: Rows, statistics ``(4, n)`` and topics; ``None`` if the broker is gone.
             runs: Of ``updateAll`` that this causes.
             order: ``{code: position}`` of brokers in the order in which a run goes over them.
         """
@@ -289,7 +289,7 @@ class BundleAverages:
         self.values[:, :, UNKNOWN, rows] = np.maximum(known, part)
 
     def new_leader(self) -> None:
-        """Let another broker lead: it goes on with what it has as a follower."""
+        """Change the leader: the new one uses its averages as a follower."""
         used = slice(self.size)
         self.values[LEADER, ..., used] = self.values[FOLLOWER, ..., used]
         self.samples[LEADER, :, used] = self.samples[FOLLOWER, :, used]
@@ -329,7 +329,7 @@ class BundleAverages:
     def of_arrays(
         cls, names: Sequence[str], arrays: Mapping[str, NDArray[Any]], order: Mapping[int, int]
     ) -> BundleAverages:
-        """Return what :meth:`arrays` was made of.
+        """Return the averages from :meth:`arrays`.
 
         Args:
             names: Bundles by row.

@@ -94,12 +94,12 @@ class ZnodeEvent(
 
     @property
     def is_znode(self) -> bool:
-        """Whether the event carries a znode that exists."""
+        """Whether the event carries an existing znode."""
         return self.kind in STATE_KINDS and self.value is not None
 
     @property
     def loses_watch(self) -> bool:
-        """Whether changes may have been missed from here on."""
+        """Whether changes after it may have been missed."""
         return self.kind == "session" and self.state in LOST_SESSIONS
 
 
@@ -127,12 +127,12 @@ def read_recording(path: Path) -> Iterator[ZnodeEvent]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
         raise InputError(
             f"Recording {path} is damaged: its compressed data ends too early or is invalid.",
-            hint="Copy the file again, or decompress what is left of it with zcat.",
+            hint="Copy the file again, or decompress the rest of it with zcat.",
         ) from exc
     except OSError as exc:
         raise InputError(
             f"Recording {path} cannot be read: {exc.strerror or exc}.",
-            hint="Name a file that `trimtab leader record` wrote.",
+            hint="Specify a file that `trimtab leader record` wrote.",
         ) from exc
 
 
@@ -178,7 +178,7 @@ class RecordingWriter:
             self._raw = open_private(path)
         except FileExistsError as exc:
             raise InputError(
-                f"Recording {path} exists already.", hint="Name another file, or remove it."
+                f"Recording {path} already exists.", hint="Specify another file, or remove it."
             ) from exc
         except OSError as exc:
             raise self._unwritable(exc) from exc
@@ -228,7 +228,7 @@ class RecordingWriter:
     def _unwritable(self, exc: OSError) -> InputError:
         return InputError(
             f"Recording {self.path} cannot be written: {exc.strerror or exc}.",
-            hint="Name a file in a folder that you can write to.",
+            hint="Specify a file in a folder that you can write to.",
         )
 
     def __enter__(self) -> Self:

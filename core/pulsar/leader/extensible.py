@@ -42,15 +42,12 @@ from core.snapshot.problems import ProblemLog
 from core.units import ms_to_datetime, pluralize
 
 UNKNOWN: Final = (
-    (
-        "Uneven rounds that the leader counted before watching began, and bundles that it "
-        "unloaded then: its first rounds may differ."
-    ),
-    "Messages on non-persistent topics that the broker dropped, for the leader or for us.",
+    ("Uneven rounds and unloads before the observation began: the first rounds may differ."),
+    "Messages on non-persistent topics that the broker dropped for the leader or for Trimtab.",
     "The order in which the leader handles a message that arrives within milliseconds of a round.",
-    "Unloads that failed or timed out, as far as no state of the bundle shows it.",
-    "Static values in broker.conf of the leader, debug mode among them, unless they are given.",
-    "Future loads: brokers publish theirs a few times a minute.",
+    "Unloads that failed or timed out, unless a bundle state shows it.",
+    "Static values in broker.conf of the leader, including debug mode, unless they are specified.",
+    "Future loads: brokers publish theirs a few times per minute.",
 )
 """What cannot be known from outside, a sentence each."""
 
@@ -82,7 +79,7 @@ class ExtensibleReplay:
     Args:
         configured: ``{key: value}`` of broker.conf, typed; what the cluster stores under
             ``/admin/configuration`` overrides it.
-        release: Release line; ``None``: what most brokers run.
+        release: Release line; ``None`` for that of most brokers.
         minute_s: Length of a minute of the settings, seconds.
         cluster: Name for messages.
 
@@ -429,23 +426,24 @@ class ExtensibleReplay:
         return prediction, self.strategy.with_recent_sources(after, {})
 
     def warnings(self) -> list[str]:
-        """Return what lowers the confidence, a sentence each."""
+        """Return the reasons for lower confidence, a sentence each."""
         found = []
         if not self.is_anchored:
             found.append(
-                "No transfer was seen since watching began: the second at which the leader "
-                "begins its rounds cannot be known until then, and is estimated from its election."
+                "No transfer was observed yet: the start of the leader's rounds is "
+                "estimated from its election."
             )
         if not self._is_elected_seen:
             found.append(
-                "The leader was elected before watching began: how many uneven rounds it had "
-                "counted by then cannot be known."
+                "The leader was elected before the observation began: the number of "
+                "uneven rounds it had counted is unknown."
             )
         silent = sorted(set(self._readings.brokers) - set(self._topics.broker_loads))
         if silent:
             found.append(
-                f"{pluralize(len(silent), 'broker')} of {len(self._readings.brokers)} published no "
-                f"load since watching began, and cannot be judged: {', '.join(silent[:_NAMED])}"
-                f"{' ...' if len(silent) > _NAMED else ''}."
+                f"{pluralize(len(silent), 'broker')} of {len(self._readings.brokers)} "
+                "published no load since the observation began and cannot be "
+                "evaluated: "
+                f"{', '.join(silent[:_NAMED])}{' ...' if len(silent) > _NAMED else ''}."
             )
         return found

@@ -22,8 +22,9 @@ _OWN_WITHIN: Final = timedelta(minutes=5)
 """A move seen later than this after one of our own is another one: snapshots are a minute apart."""
 
 _NO_SNAPSHOTS: Final = (
-    "The extensible load manager has no list of resting bundles and writes no averages to "
-    "ZooKeeper: its brokers publish their loads to system topics."
+    "The extensible load manager has no list of bundles in their grace "
+    "period and writes no averages to ZooKeeper: its brokers publish their "
+    "loads to system topics."
 )
 
 
@@ -33,8 +34,8 @@ class Sighting:
 
     Attributes:
         taken_at: When, aware UTC.
-        leader: Broker id; ``None``: none, or unknown.
-        stored: Anything that changes when the stored averages change; ``None``: unknown.
+        leader: Broker id; ``None`` if none, or unknown.
+        stored: Anything that changes when the stored averages change; ``None`` if unknown.
     """
 
     taken_at: datetime
@@ -44,7 +45,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class SeenMove:
-    """A change of owner between two saved snapshots; ``None``: no owner.
+    """A change of owner between two saved snapshots; ``None`` if no owner.
 
     Attributes:
         seen_at: When the later snapshot was taken.
@@ -67,9 +68,9 @@ class Timer:
         name: What.
         setting: Upstream key of its period.
         every_s: Its period.
-        after: It happened last after this moment; ``None``: not seen.
+        after: It happened last after this moment; ``None`` if not seen.
         before: And not after this one.
-        due_before: It is due again by then; ``None``: unknown.
+        due_before: It is due again by then; ``None`` if unknown.
         sentence: All of that in words.
     """
 
@@ -103,13 +104,13 @@ class RestingBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderFacts:
-    """What is known of the leader.
+    """Facts about the leader.
 
     Attributes:
-        leader: Broker id; ``None``: none, or unknown.
+        leader: Broker id; ``None`` if none, or unknown.
         since: First saved snapshot of its unbroken lead.
         is_longer: It may have led before that: nothing older is saved.
-        before: Who led before; ``None``: none, or unknown.
+        before: Who led before; ``None`` if none, or unknown.
         timers: Its timers.
         resting: Bundles that may be in their grace period, the one that rests longest first.
         sentence: Who leads, and since when.
@@ -134,7 +135,7 @@ def leader_facts(
     load_manager: LoadManager,
     own_moves: Mapping[str, Sequence[datetime]] | None = None,
 ) -> LeaderFacts:
-    """Return what saved snapshots show of the leader.
+    """Return the facts about the leader in saved snapshots.
 
     Args:
         sightings: Oldest first; the last one is the present.
@@ -177,7 +178,7 @@ def leader_facts(
 
 
 def _first_of_lead(sightings: Sequence[Sighting]) -> int:
-    """Return where the unbroken lead of the present leader begins."""
+    """Return the start of the current leader's uninterrupted lead."""
     leader = sightings[-1].leader
     first = len(sightings) - 1
     while first and sightings[first - 1].leader == leader:
@@ -194,12 +195,12 @@ def _sentence(
     is_first: bool,
 ) -> str:
     if leader is None or since is None:
-        return "There is no leader, or it is unknown: nothing is shed, split or averaged then."
+        return "There is no leader, or it is unknown: nothing is shed, split or averaged."
     age = format_age((now - since).total_seconds())
     if is_first:
-        return f"{leader} leads, for {age} at least: all saved snapshots name it."
+        return f"{leader} has been the leader for at least {age}, in all saved snapshots."
     after = f", after {before}" if before else ""
-    return f"{leader} leads, for {age}{after}."
+    return f"{leader} has been the leader for {age}{after}."
 
 
 def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
@@ -217,7 +218,7 @@ def _shedding(settings: EffectiveSettings, now: datetime) -> Timer:
         setting=_ROUND,
         every_s=every_s,
         due_before=now + timedelta(seconds=every_s),
-        sentence=f"every {format_age(every_s)}, so within {format_age(every_s)} from now",
+        sentence=f"every {format_age(every_s)}, so within the next {format_age(every_s)}",
     )
 
 
@@ -233,9 +234,9 @@ def _writing(lead: Sequence[Sighting], settings: EffectiveSettings) -> Timer:
     timer = "averages written"
     if not changed:
         span = (lead[-1].taken_at - lead[0].taken_at).total_seconds()
-        seen = f"no write was seen in the {format_age(span)} of saved snapshots"
+        seen = f"no write in the {format_age(span)} of saved snapshots"
         if len(lead) < 2 or lead[-1].stored is None:
-            seen = "what it wrote last is unknown"
+            seen = "its last write is unknown"
         return Timer(name=timer, setting=_WRITE, every_s=every_s, sentence=f"{words}; {seen}")
     after, before = changed[-1]
     due = before + timedelta(seconds=every_s)
@@ -288,7 +289,7 @@ def _resting(
 def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
     if not is_modular:
         return (_NO_SNAPSHOTS,)
-    notes = ["Inferred from snapshots: the leader itself does not publish this."]
+    notes = ["Inferred from snapshots: the leader does not publish this."]
     if count:
         rests = "rests" if count == 1 else "rest"
         notes.append(

@@ -37,7 +37,7 @@ _HIGH_PART: Final = 1.0
 
 
 class Changes:
-    """What the last reports changed, by bundle and by broker; slots go round per broker."""
+    """Changes of the last reports, by bundle and by broker; slots rotate per broker."""
 
     def __init__(self) -> None:
         self.bundles = np.zeros((CHANGES, 2, 256), np.float32)
@@ -53,7 +53,7 @@ class Changes:
             code: Of the broker.
             rows: Bundles that the report before named, too.
             bundles: Change of their message rate and throughput, ``(2, n)``.
-            broker: Change of usage, limits and rates, ``(_WIDTH,)``; ``None``: its first report.
+            broker: Change of usage, limits and rates, ``(_WIDTH,)``; ``None`` for its first report.
             room: Rows that there may be.
         """
         if broker is None:
@@ -101,7 +101,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """What is known now; arrays of bundles are in the order of the view.
+    """Current state; arrays of bundles are in the order of the view.
 
     Attributes:
         now_s: Seconds since the epoch.
@@ -240,7 +240,7 @@ class _Futures:
         return columns, np.maximum(now.usages + brokers[:, :_USAGES], 0.0), np.maximum(rates, 0.0)
 
     def _handed(self, came: Any, gone: Any, writes: Any) -> Floats:
-        """Return what bundles that changed hands add to the totals of brokers that report."""
+        """Return the contribution of moved bundles to the totals of reporting brokers."""
         now = self.present
         count = now.rates.shape[0]
         added = np.zeros((count, 4))
@@ -252,7 +252,7 @@ class _Futures:
 
     @staticmethod
     def _reports_before(first_s: Floats, reports: Ints, total: int) -> Ints:
-        """Return how many reports of all brokers come before the first one of each."""
+        """Return the number of reports before the first one of each broker."""
         if not total:
             return np.zeros(first_s.size, np.int64)
         order = np.argsort(first_s, kind="stable")

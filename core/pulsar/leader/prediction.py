@@ -51,7 +51,7 @@ class RoundPrediction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at_s: Predicted start of the round, seconds since the epoch.
         made_at_s: Time up to which events were known when it was made.
-        leader: Broker id; ``None``: there is no leader.
+        leader: Broker id; ``None`` if there is no leader.
         strategy: Class name.
         bundles: Selected ones first, in the order in which the strategy selects them; then those
             that only some futures select, the most likely first.
@@ -147,7 +147,7 @@ class LeadAccuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareBin(msgspec.Struct, frozen=True, kw_only=True):
-    """How often bundles shown with a share in one range came true.
+    """Hit rate of bundles predicted with a share in one range.
 
     Attributes:
         low: Smallest share, included.
@@ -165,7 +165,7 @@ class ShareBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leader observer of one cluster publishes for pages and commands.
+    """Published forecast of one cluster's leader observer.
 
     Attributes:
         cluster: Name in the configuration.
@@ -196,11 +196,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether there was a prediction to show when it was written."""
+        """Whether it had a prediction when it was written."""
         return self.status == "watching" and self.next_round is not None
 
     def is_live(self, now_s: float) -> bool:
-        """Return whether the observer that wrote it still runs, by the time that it wrote it.
+        """Return whether its observer is still running, by its write time.
 
         A process that is killed leaves its last forecast behind. One from the future is not
         trusted either: a clock was set back since.
@@ -217,7 +217,7 @@ class LeaderModel(Protocol):
 
     @property
     def next_round_at_s(self) -> float | None:
-        """Predicted start of the next round, seconds since the epoch; ``None``: no leader."""
+        """Predicted start of the next round, seconds since the epoch; ``None`` if no leader."""
         ...
 
     def apply(self, event: ZnodeEvent, /) -> Sequence[RoundPrediction]:
@@ -238,7 +238,7 @@ class LeaderModel(Protocol):
 
         Args:
             now_s: Time up to which all events were applied, seconds since the epoch.
-            draws: Futures to draw for the shares; ``None``: as many as are affordable; 0: none,
+            draws: Futures to draw for the shares; ``None`` for as many as affordable; 0: none,
                 every share is 1.
         """
         ...

@@ -72,7 +72,7 @@ def predictions_by_lead(
     before: Callable[[ZnodeEvent], None] = lambda _event: None,
     draws: int | None = None,
 ) -> dict[float, dict[float, RoundPrediction]]:
-    """Return what was predicted of rounds, each at several times before it.
+    """Return the predictions of rounds, each at several lead times.
 
     Args:
         events: Of the recording; a prediction has those from before its own time only.

@@ -104,7 +104,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class Confidence:
-    """What makes predictions less certain than the events alone would."""
+    """Factors that reduce the confidence of predictions."""
 
     gaps: dict[str, float] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -144,10 +144,10 @@ class LeaderReplay:
     """Follow one cluster's leader by events, and predict its shedding rounds.
 
     Args:
-        strategy: Class name, short or full; ``None``: the configured one.
+        strategy: Class name, short or full; ``None`` for the configured one.
         configured: ``{key: value}`` of broker.conf, typed; what the cluster stores under
             ``/admin/configuration`` overrides it, as on a broker.
-        release: Release line; ``None``: what most brokers run.
+        release: Release line; ``None`` for that of most brokers.
         minute_s: Length of a minute of the settings, seconds; less in a sandbox whose time is
             compressed.
         cluster: Name for messages.
@@ -258,7 +258,7 @@ class LeaderReplay:
         return rounds
 
     def _begins_early(self, event: ZnodeEvent) -> bool:
-        """Return whether a bundle moves that the round selects which is predicted for a bit later.
+        """Return whether a bundle moves that is predicted for a slightly later round.
 
         Where processor time is short, the end of a round is seen late, and with it all that follow.
         """
@@ -644,7 +644,7 @@ class LeaderReplay:
 
     @property
     def next_round_at_s(self) -> float | None:
-        """Predicted start of the next round, seconds since the epoch; ``None``: no leader."""
+        """Predicted start of the next round, seconds since the epoch; ``None`` if no leader."""
         return self.schedule.next_round_s
 
     def _hold_round(self, at_s: float) -> RoundPrediction:
@@ -668,7 +668,7 @@ class LeaderReplay:
 
         Args:
             now_s: Time up to which all events were applied, seconds since the epoch.
-            draws: Futures to draw for the shares; ``None``: as many as are affordable; 0: none,
+            draws: Futures to draw for the shares; ``None`` for as many as affordable; 0: none,
                 every share is 1.
         """
         self._begin()
@@ -685,7 +685,9 @@ class LeaderReplay:
         shares = self._shares(view, resting, now_s, at_s, draws)
         warnings = (*self.warnings(), *self._due_warning(at_s))
         if not self.schedule.is_anchored:
-            warnings += ("The phase of the rounds is an estimate until the first move is seen.",)
+            warnings += (
+                "The phase of the rounds is an estimate until the first move is observed.",
+            )
         SheddingBasis.discard(view)
         return msgspec.structs.replace(
             prediction,
@@ -701,7 +703,7 @@ class LeaderReplay:
         at_s: float,
         draws: int | None,
     ) -> dict[tuple[str, str], float] | None:
-        """Return the share of each bundle and source in futures; ``None``: none are drawn."""
+        """Return the share of each bundle and source in futures; ``None`` if none are drawn."""
         if draws is None:
             draws = min(max(_AFFORDABLE // max(view.bundles.size, 1), _MIN_DRAWS), _MAX_DRAWS)
         layout = self._layout
@@ -792,7 +794,7 @@ class LeaderReplay:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what lowers the confidence in the predictions, a sentence each."""
+        """Return the reasons for lower confidence in the predictions, a sentence each."""
         found = [
             f"Reports of {name} were missed: the samples are added, their values are unknown."
             for name in sorted(self.confidence.gaps)
@@ -878,7 +880,7 @@ class LeaderReplay:
             self.start_over()
             raise InputError(
                 f"Saved state {path} of the leader observer cannot be used: {exc}.",
-                hint="Remove it: the observer then starts over.",
+                hint="Remove it: the observer then starts again.",
             ) from exc
 
     def _restore(self, saved: _Saved, arrays: Mapping[str, Any]) -> None:
@@ -1001,7 +1003,7 @@ class LeaderReplay:
 
 
 def _decode_saved(raw: bytes) -> _Saved:
-    """Return what was saved.
+    """Return the saved state.
 
     Raises:
         ValueError: Another version of Trimtab wrote it.

@@ -34,7 +34,7 @@ class _Stats(msgspec.Struct, rename="camel", gc=False):
 
 
 class Report(msgspec.Struct, rename="camel", gc=False):
-    """What the leader uses of one load report; ``last_stats`` is emptied by :func:`rates_of`."""
+    """A load report as used by the leader; ``last_stats`` is emptied by :func:`rates_of`."""
 
     web_service_url: str | None = None
     web_service_url_tls: str | None = None

@@ -70,7 +70,7 @@ class Schedule(msgspec.Struct, kw_only=True):
     """Clock of one leader. Times are seconds since the epoch.
 
     Attributes:
-        elected_at_s: Creation time of the leader's znode; ``None``: there is no leader.
+        elected_at_s: Creation time of the leader's znode; ``None`` if there is no leader.
         round_every_s: Interval between the end of a round and the next one.
         write_every_s: Interval between writes of averages, fixed when the leader was elected.
         next_round_s: Predicted start of the next round.
@@ -128,7 +128,7 @@ class Schedule(msgspec.Struct, kw_only=True):
         return True
 
     def writes_until(self, to_s: float) -> int:
-        """Return how many writes are due up to a time."""
+        """Return the number of writes due up to a time."""
         if self.next_write_s is None or self.next_write_s > to_s:
             return 0
         return 1 + int((to_s - self.next_write_s) // self.write_every_s)

@@ -62,7 +62,7 @@ _SOURCE: Final = "events"
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerFacts:
-    """What the leader knows of the brokers, in the order of their names.
+    """The leader's facts about brokers, in the order of their names.
 
     Attributes:
         names: Broker ids.
@@ -91,7 +91,7 @@ class BrokerFacts:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What the layout of a view hangs on."""
+        """Inputs that determine the layout of a view."""
         return self.names, self.versions, self.classes, self.persistent, self.non_persistent
 
     def usage_table(self) -> pa.Table:
@@ -146,7 +146,7 @@ class Layout:
         self._of_basis: dict[str, Any] = {}
 
     def has(self, rows: Ints) -> bool:
-        """Return whether all of these bundles are in it."""
+        """Return whether it has all of these bundles."""
         return bool(self._is_in[rows[rows < self._is_in.size]].all()) and bool(
             (rows < self._is_in.size).all()
         )
@@ -177,7 +177,7 @@ class Layout:
 
         Args:
             view: Of this layout.
-            facts: Usage and rates of its brokers; ``None``: as they are.
+            facts: Usage and rates of its brokers; ``None`` to keep them.
             columns: Fields of bundles.
         """
         own = {} if facts is None else self._loads(facts)

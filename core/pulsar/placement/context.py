@@ -29,7 +29,7 @@ class PlacementContext:
         available: Brokers that take part at all; those that are dead or suspected never do.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
         bundle: Row of the bundle in question; -1: a whole namespace.
-        non_persistent: Whether the bundle holds non-persistent topics; ``None``: as the view has
+        non_persistent: Whether the bundle holds non-persistent topics; ``None`` if as the view has
             it, and no for a whole namespace.
     """
 
@@ -74,14 +74,14 @@ class PlacementContext:
 
     @cached_property
     def is_non_persistent(self) -> bool:
-        """Whether brokers have to serve non-persistent topics for this question."""
+        """Whether brokers must serve non-persistent topics."""
         if self.non_persistent is not None:
             return self.non_persistent
         return self.bundle >= 0 and bool(self.view.is_non_persistent[self.bundle])
 
     @cached_property
     def planned(self) -> int:
-        """Row of the broker that AvgShedder planned for the bundle; -1: none."""
+        """Row of the broker that AvgShedder planned for the bundle; -1 for none."""
         if self.bundle < 0 or not self.memory.planned:
             return -1
         broker = self.memory.planned.get(str(self.view.bundles[self.bundle]), "")
@@ -125,7 +125,7 @@ class PlacementContext:
 
         Args:
             policy: Isolation policy of each one's namespace; -1: none.
-            non_persistent: Whether each holds non-persistent topics; ``None``: as the question.
+            non_persistent: Whether each holds non-persistent topics; ``None`` as in the question.
         """
         such = self.is_non_persistent if non_persistent is None else non_persistent
         return np.where((policy < 0) & such, len(self.view.policies), policy).astype(np.int32)
@@ -176,7 +176,7 @@ class PlacementContext:
 
     @cached_property
     def long_doubt(self) -> Floats:
-        """How far a long-term rate may be off, msg/s; nothing where the leader's own are known."""
+        """Uncertainty of long-term rates, msg/s; empty if the leader's own are known."""
         doubt = self.view.broker_long_doubt
         return np.zeros_like(doubt) if self.knows_leader else doubt
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.filters import Filtered
+from core.pulsar.placement.filters import FilterResult
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
 from core.pulsar.view import Flags, Floats
@@ -15,7 +15,7 @@ from core.pulsar.view import Flags, Floats
 def first_picks(
     context: PlacementContext, strategy: Selector, namespaces: Ints, candidates: Flags
 ) -> Flags:
-    """Return whom the first pick draws from: excluded namespaces go in turn."""
+    """Return the candidates of the first selection; excluded namespaces use round robin."""
     picks = strategy.picks(context, candidates, None)
     excluded = _excluded(context, namespaces)
     if excluded.any():
@@ -30,7 +30,7 @@ def _excluded(context: PlacementContext, namespaces: Ints) -> Flags:
 
 
 def distribute(
-    context: PlacementContext, strategy: Selector, namespaces: Ints, filtered: Filtered
+    context: PlacementContext, strategy: Selector, namespaces: Ints, filtered: FilterResult
 ) -> tuple[Floats, Floats]:
     """Return the probability of each broker, and of the retry having fired, per row.
 

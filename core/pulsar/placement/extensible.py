@@ -22,21 +22,22 @@ from core.pulsar.placement.filters import (
     ISOLATION_FILTER,
     MAX_TOPICS,
     VERSION,
-    Filtered,
+    FilterResult,
     anti_affinity,
     latest_version,
     same_class,
 )
 from core.pulsar.placement.masks import any_in_row
-from core.pulsar.placement.selectors import ForgetfulSelector, ReasonOf
+from core.pulsar.placement.selectors import ReasonOf, StatelessSelector
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio
 
 _MIN_BUCKETS: Final = 16
 NO_LOADS: Final = (
-    "What the brokers of the extensible manager publish about their load was not read, so where "
-    "it would go is unknown. The problems of the snapshot name why; `trimtab capture` prints them."
+    "The load data of the extensible manager's brokers was not read, so "
+    "the destination is unknown. See the problems of the snapshot; "
+    "`trimtab capture` prints them."
 )
 
 
@@ -48,7 +49,7 @@ class ExtensibleContext(PlacementContext):
 
     @property
     def loads(self) -> ExtensibleLoads:
-        """What brokers publish; used only where something was read."""
+        """Load data that brokers publish; used only if read."""
         loads = self.view.extensible
         if loads is None:  # pragma: no cover - callers check it
             raise ValueError(NO_LOADS)
@@ -80,8 +81,8 @@ class ExtensibleContext(PlacementContext):
         return counts
 
 
-def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered:
-    """Return which brokers the chain leaves for each of some namespaces.
+def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> FilterResult:
+    """Return the brokers that pass the filters, for each of some namespaces.
 
     Unlike the modular manager's, no filter restores what it took, and a chain that leaves no broker
     ends there: the lookup fails.
@@ -102,7 +103,9 @@ def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered
     allowed = _isolated(context, stages[-1][1], view.namespace_policy[namespaces])
     stages.append((ISOLATION_FILTER, allowed))
     none_restored = np.zeros(namespaces.size, np.bool_)
-    return Filtered(tuple(stages), allowed, allowed, failed & any_in_row(allowed), none_restored)
+    return FilterResult(
+        tuple(stages), allowed, allowed, failed & any_in_row(allowed), none_restored
+    )
 
 
 def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -> Flags:
@@ -137,7 +140,7 @@ def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensibleLeastResourceUsage(ForgetfulSelector):
+class ExtensibleLeastResourceUsage(StatelessSelector):
     """Any broker far enough below the mean smoothed usage; any candidate when none is.
 
     Source:

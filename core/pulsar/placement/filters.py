@@ -29,8 +29,8 @@ ISOLATION_FILTER: Final = "BrokerIsolationPoliciesFilter"
 
 
 @dataclass(frozen=True, eq=False)
-class Filtered:
-    """What the chain left.
+class FilterResult:
+    """Result of the filters.
 
     Attributes:
         stages: ``(filter, mask after it)`` in upstream order.
@@ -47,8 +47,8 @@ class Filtered:
     restored: Flags
 
 
-def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
-    """Return which brokers are left for each of some namespaces.
+def run_filters(context: PlacementContext, namespaces: Ints) -> FilterResult:
+    """Return the brokers that pass the filters, for each of some namespaces.
 
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBroker``, steps before the strategy.
@@ -65,7 +65,7 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     restored = ~any_in_row(mask) & ~failed
     back = restored | failed
     candidates = np.where(back[:, None], allowed, mask) if back.any() else mask
-    return Filtered(tuple(stages), candidates, allowed, failed, restored)
+    return FilterResult(tuple(stages), candidates, allowed, failed, restored)
 
 
 def _few_topics(context: PlacementContext, mask: Flags) -> Flags:
@@ -98,7 +98,7 @@ def least_of_group(counts: Codes, mask: Flags, domains: Codes | None) -> Flags:
     Args:
         counts: What of the group each broker has, ``(n_rows, n_brokers)``.
         mask: Candidates, the same shape.
-        domains: Domain of each broker; ``None``: domains have no effect.
+        domains: Domain of each broker; ``None`` if domains have no effect.
     """
     if domains is not None:
         members = np.eye(int(domains.max()) + 1, dtype=np.int64)[domains]

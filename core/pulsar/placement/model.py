@@ -16,7 +16,7 @@ _FIRST_ROOM: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementMemory:
-    """What the leader remembers between picks; the default is a leader that just started.
+    """The leader's memory between selections; the default is a new leader.
 
     Attributes:
         preallocated: ``{bundle: broker}`` picked, not yet reported by the broker.
@@ -136,7 +136,7 @@ class Reasons(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Who gets a bundle, with what probability, and why everybody else does not.
+    """Destination probabilities of a bundle, with reasons for excluded brokers.
 
     Attributes:
         bundle: Name.
@@ -181,7 +181,7 @@ class PlacementTable:
         probability: Of each entry; those of a group sum to 1.
         why: Why every distribution is empty; blank when it is not so.
         notes: What was assumed.
-        non_persistent: The same for bundles with non-persistent topics; ``None``: there are none.
+        non_persistent: The same for bundles with non-persistent topics; ``None`` if there are none.
     """
 
     view: LoadView
@@ -215,7 +215,7 @@ class PlacementTable:
         }
 
     def candidate_counts(self) -> NDArray[np.int64]:
-        """Return how many brokers may get each bundle, in the order of ``view.bundles``."""
+        """Return the number of eligible brokers per bundle, in the order of ``view.bundles``."""
         counts = np.diff(self.offsets)[self.bundle_group]
         if self.non_persistent is None:
             return counts
@@ -223,7 +223,7 @@ class PlacementTable:
         return np.where(self.view.is_non_persistent, others, counts)
 
     def stay_probability(self) -> NDArray[np.float64]:
-        """Return how likely each bundle comes back to its owner; 0 for a bundle without one."""
+        """Return the probability that each bundle returns to its owner; 0 without an owner."""
         group = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         width = max(len(self.view.brokers), 1)
         keys = group * width + self.broker

@@ -9,17 +9,17 @@ _KEYS = ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
 
 
 def half_pair_evidence(settings: EffectiveSettings) -> str:
-    """Return which two classes are configured of which one needs the other, a sentence."""
+    """Return the two configured classes of which one requires the other, a sentence."""
     shedder, placement = (settings.text(key).rpartition(".")[2] for key in _KEYS)
     pair = shedder if shedder in PAIRED_NAMES else placement
     return (
         f"Bundles are shed by {shedder} and placed by {placement}: {pair} works "
-        "as a pair, for it plans the destination when it sheds."
+        "only as a pair, because it plans the destination when it sheds."
     )
 
 
 def unpaired_outcome(settings: EffectiveSettings) -> str:
-    """Return what follows from half of a pair; empty: both halves, or neither, are configured.
+    """Return the consequence of configuring only one strategy of the pair, or "".
 
     Source:
         Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the
@@ -30,7 +30,7 @@ def unpaired_outcome(settings: EffectiveSettings) -> str:
     if shedder == placement or not {shedder, placement}.intersection(PAIRED_NAMES):
         return ""
     if shedder in PAIRED_NAMES:
-        return "Its plan is left unused, and bundles land elsewhere than planned."
+        return "Its plan is not used, and bundles are placed elsewhere than planned."
     if settings.release < "5.0":
         return f"With these two a broker of {settings.release} does not start."
     return f"A broker of {settings.release} then places by LeastLongTermMessageRate."

@@ -29,7 +29,7 @@ from core.pulsar.placement.filters import (
     POLICIES,
     TOPIC_COUNT,
     VERSION,
-    Filtered,
+    FilterResult,
     run_filters,
 )
 from core.pulsar.placement.masks import uniform
@@ -52,7 +52,7 @@ _ROWS_AT_ONCE: Final = 256
 
 _SIMPLE: Final = "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support."
 _ONE_STRATEGY: Final = (
-    "The extensible manager places by LeastResourceUsageWithWeight, and by no other class."
+    "The extensible manager supports only LeastResourceUsageWithWeight for placement."
 )
 
 _BY_CLASS: Final = {
@@ -65,7 +65,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _StrategyChoice:
     """The strategy to use, or why there is none; its name either way, and what is to be said."""
 
     name: str
@@ -75,7 +75,7 @@ class _Chosen:
 
     @property
     def is_extensible(self) -> bool:
-        """Whether the extensible manager's chain applies."""
+        """Whether the extensible manager's filters apply."""
         return isinstance(self.strategy, ExtensibleLeastResourceUsage)
 
     def context(
@@ -93,7 +93,7 @@ class _Chosen:
         return kind.of(view, settings, memory, candidates, bundle, non_persistent=non_persistent)
 
 
-def _filtered(context: PlacementContext, namespaces: Ints) -> Filtered:
+def _filtered(context: PlacementContext, namespaces: Ints) -> FilterResult:
     """Run the deciding manager's chain."""
     if isinstance(context, ExtensibleContext):
         return extensible_filters(context, namespaces)
@@ -111,18 +111,18 @@ def place_bundle(  # the signature is the contract of the `place` command
     memory: PlacementMemory | None = None,
     non_persistent: bool | None = None,
 ) -> Placement:
-    """Return who gets a bundle when it is looked up next, as a distribution over brokers.
+    """Return the destination distribution of the next lookup of a bundle.
 
     Args:
         view: Load of the cluster.
         bundle: Name.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
-        candidates: Only these brokers take part; ``None``: all.
+        strategy: Class name; ``None`` for the configured one.
+        candidates: Only these brokers take part; ``None`` for all.
         with_filters: False: the strategy alone, over all candidates and without the retry.
-        memory: What the leader remembers; ``None``: it just started.
+        memory: What the leader remembers; ``None`` if it just started.
         non_persistent: Whether the bundle holds non-persistent topics, which only some brokers may
-            serve; ``None``: as the topics of the snapshot show.
+            serve; ``None`` to derive it from the topics.
     Raises:
         UnknownNameError: No such bundle, broker or strategy.
     Source:
@@ -152,8 +152,8 @@ def place_bundle(  # the signature is the contract of the `place` command
         after = with_plan(context, chosen.strategy, bundle, answer.distribution, after)
     notes = answer.notes + chosen.notes
     if retry[0] > 0:
-        again = "then one more pick is made among all brokers that the policies allow"
-        notes += (f"With probability {retry[0]:.3g} the first pick is overloaded; {again}.",)
+        again = "then another broker is selected among all that the policies allow"
+        notes += (f"With probability {retry[0]:.3g} the first selection is overloaded; {again}.",)
     return replace(answer, bundle=bundle, notes=notes, after=after)
 
 
@@ -190,7 +190,7 @@ def _selector_alone(
 ) -> Placement:
     mask = context.usable[None, :]
     none_restored = np.zeros(1, np.bool_)
-    filtered = Filtered((), mask, mask, none_restored, none_restored)
+    filtered = FilterResult((), mask, mask, none_restored, none_restored)
     chances = uniform(strategy.picks(context, mask, None))
     answer = explain(context, strategy, namespaces, filtered, chances[0])
     after = after_pick(context, strategy, filtered, 0.0)
@@ -215,37 +215,37 @@ def active_placement(settings: EffectiveSettings, load_manager: str) -> str:
 
 
 def _unpaired(settings: EffectiveSettings) -> tuple[str, ...]:
-    """Return what is shown where half of a pair is configured for placement alone."""
+    """Return the placement if only one strategy of a pair is configured."""
     placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     found = describe_unpaired(settings)
     if placement not in PAIRED_NAMES or not found:
         return ()
-    rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
+    rest = " LeastLongTermMessageRate is shown instead, as release 5.0 uses it."
     return (found + (rest if settings.release < "5.0" else ""),)
 
 
-def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
+def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _StrategyChoice:
     """Find the strategy: an unknown name is an error only when it was requested."""
     simple = placement_name(settings) if wanted is None else find_strategy(wanted).name
     manager = _deciding_manager(view)
     if manager == "simple":
-        return _Chosen(simple, None, _SIMPLE)
+        return _StrategyChoice(simple, None, _SIMPLE)
     if manager == "extensible":
         return _extensible(view, wanted and simple)
     if simple not in STRATEGY_NAMES:
-        return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
+        return _StrategyChoice(simple, None, f"Placement by {simple} is not available yet.")
     notes = _unpaired(settings) if wanted is None else ()
-    return _Chosen(simple, find_strategy(simple), notes=notes)
+    return _StrategyChoice(simple, find_strategy(simple), notes=notes)
 
 
-def _extensible(view: LoadView, wanted: str | None) -> _Chosen:
+def _extensible(view: LoadView, wanted: str | None) -> _StrategyChoice:
     """Return the extensible manager's one strategy, or why it cannot be used."""
     strategy = ExtensibleLeastResourceUsage()
     if view.extensible is None:
-        return _Chosen(strategy.name, None, NO_LOADS)
+        return _StrategyChoice(strategy.name, None, NO_LOADS)
     if wanted not in (None, strategy.name):
-        return _Chosen(str(wanted), None, _ONE_STRATEGY)
-    return _Chosen(strategy.name, strategy)
+        return _StrategyChoice(str(wanted), None, _ONE_STRATEGY)
+    return _StrategyChoice(strategy.name, strategy)
 
 
 def _deciding_manager(view: LoadView) -> str:
@@ -257,30 +257,30 @@ def _deciding_manager(view: LoadView) -> str:
 
 
 def _without_strategy(
-    context: PlacementContext, row: int, chosen: _Chosen, *, with_filters: bool
+    context: PlacementContext, row: int, chosen: _StrategyChoice, *, with_filters: bool
 ) -> Placement | None:
     """Answer for bundles whose broker is known without any strategy."""
     view, bundle = context.view, str(context.view.bundles[row])
     if view.is_broker_bound[row]:
         own = bundle.rpartition("/")[0].rpartition("/")[2]
         if own not in view.broker_index:
-            why = f"This namespace belongs to {own}, which is not there."
+            why = f"This namespace is bound to {own}, which does not exist."
             return _answer(view, row, chosen, {}, why)
-        others = dict.fromkeys(view.brokers, f"NamespaceService: the bundle belongs to {own}")
+        others = dict.fromkeys(view.brokers, f"NamespaceService: the bundle is bound to {own}")
         others.pop(own)
-        why = f"This namespace belongs to {own} and is never moved."
+        why = f"This namespace is bound to {own} and is never moved."
         return replace(_answer(view, row, chosen, {own: 1.0}, why), ruled_out=others)
     held = context.memory.preallocated.get(bundle)
     if held is None or not with_filters or chosen.strategy is None:
         return None
-    reason = f"selectBrokerForAssignment: {held} was picked before and has not reported yet"
+    reason = f"selectBrokerForAssignment: {held} was selected before and has not reported yet"
     others = {name: reason for name in view.brokers if name != held}
-    answer = _answer(view, row, chosen, {held: 1.0}, f"{held} was picked a moment ago.")
+    answer = _answer(view, row, chosen, {held: 1.0}, f"{held} was selected recently.")
     return replace(answer, ruled_out=others, after=context.memory)
 
 
 def _answer(
-    view: LoadView, row: int, chosen: _Chosen, distribution: dict[str, float], why: str
+    view: LoadView, row: int, chosen: _StrategyChoice, distribution: dict[str, float], why: str
 ) -> Placement:
     return Placement(
         bundle=str(view.bundles[row]),
@@ -295,12 +295,12 @@ def _answer(
 def place_all(
     view: LoadView, settings: EffectiveSettings, *, strategy: str | None = None
 ) -> PlacementTable:
-    """Return who gets each bundle, were it the only one that moves.
+    """Return the destination of each bundle, as if it were the only move.
 
     Args:
         view: Load of the cluster.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
     Raises:
         UnknownNameError: No such strategy.
     Cost:
@@ -319,14 +319,14 @@ def place_namespaces(
     strategy: str | None = None,
     non_persistent: bool = False,
 ) -> PlacementTable:
-    """Return who gets a bundle of some namespaces; the others' distributions are left empty.
+    """Return the destinations of some namespaces' bundles; the others are left empty.
 
     Args:
         view: Load of the cluster.
         settings: The leader's active settings.
         namespaces: Their rows, rising.
         bound: ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
         non_persistent: Whether all of them count as bundles with non-persistent topics; else such
             bundles have a table of their own in the answer.
     Raises:
@@ -406,7 +406,7 @@ def explain(
     context: PlacementContext,
     strategy: Selector,
     namespaces: Ints,
-    filtered: Filtered,
+    filtered: FilterResult,
     chances: Floats,
 ) -> Placement:
     """Return a placement (its bundle left blank) of one row of probabilities, with all reasons."""
@@ -448,11 +448,11 @@ def _why(context: PlacementContext, selector: Selector, winners: int, candidates
         return "No broker is eligible: " + (
             "the policies allow none of them."
             if context.usable.any()
-            else "of none of them a load report is known."
+            else "none has a known load report."
         )
     if candidates == winners == 1:
-        return "There is one candidate."
-    share = "one broker wins" if winners == 1 else f"one of {winners} brokers at random"
+        return "Only one candidate."
+    share = "one broker qualifies" if winners == 1 else f"one of {winners} brokers at random"
     if winners > candidates:
         return f"{selector.name}: {share}, {candidates} candidates and those of the retry."
     return f"{selector.name}: {share}, out of {candidates} candidates."
@@ -462,11 +462,11 @@ def _ruled_out(
     context: PlacementContext,
     selector: Selector,
     namespace: int,
-    filtered: Filtered,
+    filtered: FilterResult,
     chances: Floats,
     broker: str | None = None,
 ) -> dict[str, str]:
-    """Return why brokers are ruled out: all of them, or the one that is named."""
+    """Return the reasons of excluded brokers: all of them, or the specified one."""
     names = context.view.brokers
     candidates = filtered.candidates[0]
     asked = np.full(len(names), broker is None)
@@ -477,7 +477,7 @@ def _ruled_out(
         if known := context.view.unreported.get(names[row]):
             reasons[names[row]] = known
         elif not context.available[row]:
-            reasons[names[row]] = "candidates: not among those given"
+            reasons[names[row]] = "candidates: not among those specified"
         else:
             reasons[names[row]] = f"{POLICIES}: its load report is unknown"
     before = context.usable
@@ -510,7 +510,7 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
                     f"secondary of isolation policy {policy.name!r}, which has {there} and needs "
                     f"{policy.min_limit}"
                 )
-            return f"isolation policy {policy.name!r} of {name} does not name host {host}"
+            return f"isolation policy {policy.name!r} of {name} does not match host {host}"
 
         return governed
 
@@ -521,14 +521,14 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
             return "serves no persistent topics"
         owners = np.flatnonzero(view.is_primary[:, row])
         policy = view.policies[int(owners[0])]
-        return f"primary of isolation policy {policy.name!r}, which does not hold {name}"
+        return f"primary of isolation policy {policy.name!r}, which does not match {name}"
 
     return shared
 
 
 def _topic_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:
     bound = context.settings.number("loadBalancerBrokerMaxTopics")
-    return lambda row: f"{context.topics[row]:,} topics, the most allowed is {bound:,.0f}"
+    return lambda row: f"{context.topics[row]:,} topics, the maximum is {bound:,.0f}"
 
 
 def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> ReasonOf:
@@ -580,30 +580,36 @@ _REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
 }
 
 
-def _notes(context: PlacementContext, selector: Selector, filtered: Filtered) -> tuple[str, ...]:
+def _notes(
+    context: PlacementContext, selector: Selector, filtered: FilterResult
+) -> tuple[str, ...]:
     view = context.view
     notes = list(view.notes)
     if filtered.version_failed[0]:
         notes.append(
-            "A broker without a valid version, or no broker left to compare, switched "
-            "BrokerVersionFilter off: everything that the policies allow is a candidate again."
+            "A broker without a valid version, or no broker left to compare, "
+            "disabled BrokerVersionFilter: all brokers that the policies allow are "
+            "candidates again."
         )
     if filtered.restored[0]:
         notes.append(
-            "The filters left no broker: everything that the policies allow is a candidate again."
+            "No broker passed the filters: all brokers that the policies allow are "
+            "candidates again."
         )
     if memory := selector.unknown_memory(context):
         notes.append(memory)
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(
-            "Some brokers serve one kind of topics only; this bundle is placed as one with "
-            f"{'non-persistent' if context.is_non_persistent else 'persistent'} topics."
+            "Some brokers serve only one kind of topic; this bundle is placed as "
+            "one with "
+            f"{'non-persistent' if context.is_non_persistent else 'persistent'} "
+            "topics."
         )
     unknown = int((context.usable & ~view.usage_known).sum())
     if not view.has_report.any() and view.load_manager != "extensible":
         notes.append("No load report of any broker is known: all candidates count as equal.")
     elif unknown:
-        notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
+        notes.append(f"{unknown} brokers report no usage; it counts as 0, as in the leader.")
     return tuple(notes)
 
 
@@ -624,14 +630,16 @@ def _close_calls(
     more = int(near.sum()) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more else "")
     age = "The averages are as old as the leader's last write"
-    text = f"Within {_CLOSE_RATIO:.0%} of the least rate: {listed}. {age}: one may be first by now."
+    text = (
+        f"Within {_CLOSE_RATIO:.0%} of the min rate: {listed}. {age}: the order may have changed."
+    )
     return (text,)
 
 
 def after_pick(
-    context: PlacementContext, strategy: Selector, filtered: Filtered, retry: float
+    context: PlacementContext, strategy: Selector, filtered: FilterResult, retry: float
 ) -> PlacementMemory:
-    """Return what the leader remembers after the question; a retry counts when it is certain."""
+    """Return the leader's memory afterwards; a retry counts if it is certain."""
     memory = replace(context.memory, plans_picks=False)
     return strategy.after_pick(context, filtered, retry, memory)
 

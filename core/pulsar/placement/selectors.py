@@ -14,7 +14,7 @@ import numpy as np
 from core.errors import UnknownNameError
 from core.pulsar.load import next_smoothed_usage
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.filters import Filtered
+from core.pulsar.placement.filters import FilterResult
 from core.pulsar.placement.masks import any_in_row
 from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.view import Flags, Floats
@@ -38,7 +38,7 @@ class Selector(Protocol):
     def picks(
         self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
     ) -> Flags:
-        """Return whom the class draws from, per row; never outside ``mask``.
+        """Return the candidate set per row, a subset of ``mask``.
 
         Args:
             context: The question.
@@ -52,21 +52,21 @@ class Selector(Protocol):
         ...
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
-        """Return why a candidate was not picked; ``mask`` is one row of candidates."""
+        """Return the reason a candidate was not selected; ``mask`` is one row of candidates."""
         ...
 
     def plans_picks(self, context: PlacementContext) -> bool:
-        """Return whether a pick that follows no plan becomes its bundle's plan."""
+        """Return whether an unplanned selection becomes its bundle's plan."""
         ...
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return what only the leader remembers, a sentence; blank: nothing that counts."""
+        """Return the note on state that only the leader has, or ""."""
         ...
 
     def after_pick(
         self,
         context: PlacementContext,
-        filtered: Filtered,
+        filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
@@ -82,8 +82,8 @@ class Selector(Protocol):
         ...
 
 
-class ForgetfulSelector:
-    """What a strategy declares that remembers nothing from pick to pick."""
+class StatelessSelector:
+    """Declaration of a stateless placement strategy."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class ForgetfulSelector:
     is_by_averages: ClassVar[bool] = False
 
     def plans_picks(self, _context: PlacementContext) -> bool:
-        """Return that picks become no plans."""
+        """Return that selections become no plans."""
         return False
 
     def unknown_memory(self, _context: PlacementContext) -> str:
@@ -101,17 +101,17 @@ class ForgetfulSelector:
     def after_pick(
         self,
         _context: PlacementContext,
-        _filtered: Filtered,
+        _filtered: FilterResult,
         _retry: float,
         memory: PlacementMemory,
         /,
     ) -> PlacementMemory:
-        """Return the memory as it is."""
+        """Return the memory unchanged."""
         return memory
 
 
 @dataclass(frozen=True, slots=True)
-class LeastLongTermMessageRate(ForgetfulSelector):
+class LeastLongTermMessageRate(StatelessSelector):
     """The least long-term message rate wins; overloaded brokers only when all are.
 
     Source:
@@ -150,12 +150,12 @@ class LeastLongTermMessageRate(ForgetfulSelector):
         return reason
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the averages lack recent moves, if there were any."""
+        """Return the note that the averages lack recent moves, if there were any."""
         if not context.long_doubt.any():
             return ""
         return (
-            "Bundles moved since the leader last wrote its averages: brokers that may have the "
-            "least long-term rate share the chance."
+            "Bundles moved after the leader's last write of averages: brokers that "
+            "may have the min long-term rate have equal probability."
         )
 
 
@@ -171,7 +171,7 @@ def _ordered_mean(context: PlacementContext, usage: Floats, mask: Flags) -> Floa
 
 
 @dataclass(frozen=True, slots=True)
-class LeastResourceUsageWithWeight(ForgetfulSelector):
+class LeastResourceUsageWithWeight(StatelessSelector):
     """Any broker far enough below the mean usage of the candidates; any at all when none is.
 
     Source:
@@ -198,7 +198,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
         return np.where(any_in_row(best)[:, None], best, mask)
 
     def scores(self, context: PlacementContext) -> Floats:
-        """Return usage smoothed with what the memory holds; usage as it is without memory."""
+        """Return usage smoothed with the memory; current usage without memory."""
         held = context.memory.smoothed_usage
         if not held:
             return context.view.usage
@@ -245,15 +245,15 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
         return lambda broker: f"usage {format_ratio(usage[broker])} {words}"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the leader's smoothed usage is unknown, if it is."""
+        """Return the note that the leader's smoothed usage is unknown, if it is."""
         if context.memory.smoothed_usage:
             return ""
-        return "Usage is taken as it is now: the leader's own smoothed usage is unknown."
+        return "Current usage is used: the leader's smoothed usage is unknown."
 
     def after_pick(
         self,
         context: PlacementContext,
-        filtered: Filtered,
+        filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
@@ -270,7 +270,7 @@ class LeastResourceUsageWithWeight(ForgetfulSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobinBrokerSelector(ForgetfulSelector):
+class RoundRobinBrokerSelector(StatelessSelector):
     """The candidates in turn. Its counter cannot be seen from outside.
 
     Source:
@@ -305,10 +305,10 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
 
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
         """Describe whose turn it is not."""
-        return lambda _broker: f"turn {context.memory.round_robin_count} is another candidate's"
+        return lambda _broker: f"turn {context.memory.round_robin_count} selects another candidate"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that the leader's counter is unknown, if it is."""
+        """Return the note that the leader's counter is unknown, if it is."""
         if context.memory.round_robin_count is not None:
             return ""
         return "The leader's counter is unknown: every candidate is equally likely."
@@ -316,7 +316,7 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
     def after_pick(
         self,
         _context: PlacementContext,
-        _filtered: Filtered,
+        _filtered: FilterResult,
         retry: float,
         memory: PlacementMemory,
         /,
@@ -328,8 +328,8 @@ class RoundRobinBrokerSelector(ForgetfulSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder(ForgetfulSelector):
-    """What AvgShedder sheds goes where it planned; everything else anywhere.
+class AvgShedder(StatelessSelector):
+    """Planned destinations for AvgShedder's bundles; any broker for others.
 
     Source:
         Pulsar ``broker.loadbalance.impl.AvgShedder#selectBroker``; 5.0 from its byte code.
@@ -358,7 +358,7 @@ class AvgShedder(ForgetfulSelector):
         return np.where(mask[:, planned][:, None], chosen, mask)
 
     def _picks_of_5(self, context: PlacementContext, mask: Flags, planned: int) -> Flags:
-        """Return whom 5.0 takes: never the source, and not a planned broker that is overloaded."""
+        """Return the selection of 5.0: never the source or an overloaded planned broker."""
         elsewhere = mask.copy()
         elsewhere[:, context.view.owner[context.bundle]] = False
         calm = elsewhere & ~context.is_overloaded
@@ -375,19 +375,19 @@ class AvgShedder(ForgetfulSelector):
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
         """Describe who is planned."""
         names = context.view.brokers
-        return lambda _broker: f"{names[context.planned]} is planned for what was shed"
+        return lambda _broker: f"{names[context.planned]} is the planned destination"
 
     def plans_picks(self, context: PlacementContext) -> bool:
-        """Return whether the release saves its first pick as the plan; 5.0 does not."""
+        """Return whether the release saves its first selection as the plan; 5.0 does not."""
         return context.view.release < "5.0"
 
     def unknown_memory(self, context: PlacementContext) -> str:
-        """Return that no plan is known, if none is."""
+        """Return the note that no plan is known, if none is."""
         if context.planned >= 0:
             return ""
         return (
-            "No destination is planned for the bundle: every candidate is equally likely. What "
-            "AvgShedder plans is in the leader's memory only."
+            "No destination is planned for the bundle: every candidate is equally "
+            "likely. AvgShedder's plan is only in the leader's memory."
         )
 
 

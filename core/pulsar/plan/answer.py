@@ -15,12 +15,12 @@ def plan_sentence(preview: Preview) -> str:
     if not count and preview.others:
         return " ".join(other.sentence for other in preview.others)
     if not count:
-        return "Nothing would happen: none of these bundles can be unloaded."
+        return "No effect: none of these bundles can be unloaded."
     clients = preview.clients.clients
     who = "an unknown number of clients" if clients is None else pluralize(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    unloading = f"unloading {pluralize(count, 'bundle')} ({moved}, {who}) {effect}."
+    unloading = f"unloading {pluralize(count, 'bundle')} ({moved}, {who}): {effect}."
     if not preview.others:
         return unloading.replace("u", "U", 1)
     changes = [other.step.describe_progress() for other in preview.others]
@@ -33,13 +33,12 @@ def _effect(preview: Preview) -> str:
     old, new = before.max_deviation_ratio, after.max_deviation_ratio
     is_known = all(step.placement.is_known for step in preview.steps)
     if old is None or new is None or not is_known:
-        return "has an unknown effect on the balance"
+        return "the effect on the balance is unknown"
     if abs(new - old) < 0.0005:
-        return f"leaves the busiest broker at {format_deviation(old)} vs mean traffic"
-    verb = "brings" if new < old else "drives"
+        return f"max traffic deviation unchanged at {format_deviation(old)}"
     first, then = before.worst, after.worst
     is_same = first == then
     return (
-        f"{verb} the busiest broker from {format_deviation(old)}{'' if is_same else f' ({first})'} "
-        f"to {format_deviation(new)}{'' if is_same else f' ({then})'} vs mean traffic"
+        f"max traffic deviation from {format_deviation(old)}{'' if is_same else f' ({first})'} "
+        f"to {format_deviation(new)}{'' if is_same else f' ({then})'}"
     )

@@ -83,7 +83,7 @@ class _UnloadRequest:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
     def destination_of(self, bundle: str) -> str | None:
-        """The requested destination of the bundle; ``None``: the cluster places it."""
+        """The requested destination of the bundle; ``None`` if the cluster places it."""
         return self.destinations.get(bundle, self.destination)
 
 
@@ -102,10 +102,10 @@ def build_unload_plan(
         snapshot: The cluster.
         bundles: Names; a name given twice counts once.
         now: The moment of planning, aware UTC.
-        **options: ``destination``: broker id requested for all of them, ``None``: the
+        **options: ``destination``: broker id requested for all of them, ``None`` for the
             cluster places each. ``destinations``: bundle to broker id, wins over ``destination``.
             ``undoes``, ``derived_from``: the run or the plan that this one comes from.
-            ``strategy``: placement strategy to assume, ``None``: the active one. ``overrides``:
+            ``strategy``: placement strategy to assume, ``None`` for the active one. ``overrides``:
             settings to assume, upstream key to value. ``release``: release line to assume.
             ``reason``: recorded in the plan. ``lifetime_s``: how long it may be applied.
             ``exclusions``: namespaces that the configuration excludes from every plan.
@@ -115,11 +115,11 @@ def build_unload_plan(
     """
     request = _UnloadRequest(tuple(dict.fromkeys(bundles)), **options)
     if not request.bundles:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to unload.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to unload.")
     if strangers := request.destinations.keys() - set(request.bundles):
         raise InputError(
-            f"A destination is given for {min(strangers)}, which is not to be unloaded.",
-            hint="Name the bundle too, or drop its destination.",
+            f"A destination is specified for {min(strangers)}, which is not unloaded.",
+            hint="Add the bundle, or remove its destination.",
         )
     settings = effective_settings(snapshot, overrides=request.overrides, release=request.release)
     strategy = find_strategy(request.strategy).name if request.strategy else None
@@ -216,7 +216,7 @@ def _weighed(item: Diagnostic, request: _UnloadRequest) -> Diagnostic:
 
 
 def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterator[Diagnostic]:
-    """Return where placement itself makes an unload pointless or dangerous."""
+    """Return findings on unloads that placement makes pointless or dangerous."""
     for step, placed in zip(steps, outcomes.placements, strict=True):
         if step.destination is not None:
             continue
@@ -226,12 +226,12 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
                 severity="error" if no_broker else "warning",
                 code="no_eligible_broker" if no_broker else "placement_unknown",
                 sentence=(
-                    f"No broker could take {step.bundle}: {placed.why}"
+                    f"No broker is eligible for {step.bundle}: {placed.why}"
                     if no_broker
-                    else f"Where {step.bundle} would go is unknown: {placed.why}"
+                    else f"The destination of {step.bundle} is unknown: {placed.why}"
                 ),
                 subject=step.bundle,
-                hint="Fix the isolation policy first." if no_broker else "Name a destination.",
+                hint="Fix the isolation policy first." if no_broker else "Specify a destination.",
             )
         back = placed.distribution.get(step.owner, 0.0)
         if back > 0:
@@ -239,11 +239,11 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
                 severity="warning" if back >= 0.5 else "info",
                 code="may_return",
                 sentence=(
-                    f"{step.bundle} comes back to its owner {step.owner} with probability "
+                    f"{step.bundle} returns to its owner {step.owner} with probability "
                     f"{format_ratio(back)}."
                 ),
                 subject=step.bundle,
-                hint="Name a destination, if it must leave.",
+                hint="Specify a destination if it must leave.",
             )
 
 
@@ -261,18 +261,20 @@ def _about_emptied(steps: Sequence[UnloadBundle], after: Measures | None) -> Ite
         yield Diagnostic(
             severity="warning",
             code="broker_emptied",
-            sentence=f"{broker} ends with the least load of all brokers: while its "
-            f"{freed[broker]:,} bundles are unloaded, the cluster may place some on it again.",
+            sentence=f"{broker} ends with the lowest load of all brokers: while its "
+            f"{freed[broker]:,} bundles are unloaded, the cluster may place some on "
+            "it again.",
             subject=broker,
-            hint="Name a destination for each bundle. To take a broker out of service, shut it "
-            "down: it hands over its bundles and gets none.",
+            hint="Specify a destination for each bundle. To take a broker out of "
+            "service, shut it down: its bundles are reassigned and it receives "
+            "none.",
         )
 
 
 def _measured(
     basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes
 ) -> tuple[Measures, Measures | None]:
-    """Measure the cluster as it is, and after the most likely outcome; ``None``: unknown."""
+    """Measure the cluster before and after the most likely outcome, or ``None`` if unknown."""
     before = measure(basis.snapshot, basis.settings)
     if not steps:
         return before, before
@@ -289,7 +291,7 @@ def _rows(basis: Basis, steps: Sequence[UnloadBundle]) -> NDArray[np.int64]:
 
 
 def _predicted(placed: Placement) -> dict[str, float]:
-    """Where the step is expected to land, most likely first."""
+    """Return the predicted destinations of the step, most likely first."""
     likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     return {broker: p for broker, p in likely if p >= MIN_PROBABILITY}
 
@@ -318,7 +320,7 @@ def _expected(
 def _touched(
     before: Measures, after: Measures | None, steps: Sequence[UnloadBundle], outcomes: Outcomes
 ) -> tuple[BrokerExpectation, ...]:
-    """Who loses or gains a bundle in the most likely outcome; ``after=None``: unknown."""
+    """Return the brokers that lose or gain bundles; ``after`` is ``None`` if unknown."""
     ends = outcomes.most_likely.destinations
     names = {step.owner for step in steps} | {name for name in ends if name is not None}
     return tuple(
@@ -371,6 +373,6 @@ def check_whole_namespaces(basis: Basis, steps: Sequence[UnloadBundle]) -> Itera
             sentence=f"The plan unloads every owned bundle of {namespace} ({len(names)}): {who} "
             "look their topics up again.",
             subject=namespace,
-            hint="Apply it at a slow pace, or in parts; the page Calculators compares both "
-            "(trimtab advise lookups).",
+            hint="Apply it at a low rate, or in parts; the page Calculators compares "
+            "both (trimtab advise lookups).",
         )

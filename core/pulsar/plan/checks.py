@@ -59,7 +59,7 @@ _SLIP: Final = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What the checks look at.
+    """Shared input of the checks.
 
     Attributes:
         snapshot: The cluster as it was.
@@ -86,14 +86,15 @@ def check_cluster(basis: Basis) -> Iterator[Diagnostic]:
             severity="warning",
             code="stale_snapshot",
             sentence=f"The snapshot was taken {format_age(age_s)} ago; owners may have changed.",
-            hint="Take a fresh one before anything is applied.",
+            hint="Take a fresh snapshot before you apply anything.",
         )
     if manifest.load_manager == "simple":
         yield Diagnostic(
             severity="error",
             code="load_manager_unsupported",
             sentence="The cluster runs the legacy SimpleLoadManagerImpl.",
-            hint="Only clusters with ModularLoadManagerImpl or ExtensibleLoadManagerImpl qualify.",
+            hint="Only clusters with ModularLoadManagerImpl or "
+            "ExtensibleLoadManagerImpl are supported.",
         )
 
 
@@ -109,9 +110,9 @@ def check_measurements(snapshot: PulsarSnapshot) -> Iterator[Diagnostic]:
             severity="warning",
             code="usage_impossible",
             subject=names[rows[0]],
-            sentence=f"The {RESOURCE_NAMES[resource]} usage of {names[rows[0]]}{others} cannot be "
-            "true: moves that were chosen by it relieve nothing.",
-            hint="Correct the measurement first: `trimtab health` names the flag.",
+            sentence=f"The {RESOURCE_NAMES[resource]} usage of {names[rows[0]]}{others} is "
+            "implausible: moves based on it have no effect.",
+            hint="Correct the measurement first: `trimtab health` shows the setting.",
         )
 
 
@@ -125,7 +126,7 @@ def check_bundle(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
         yield _error(
             "broker_bound",
             bundle,
-            f"{bundle} belongs to one broker (heartbeat or SLA namespace) and is never moved.",
+            f"{bundle} is bound to one broker (heartbeat or SLA namespace) and is never moved.",
         )
         return
     yield from _check_owner(basis, bundle, row)
@@ -156,7 +157,7 @@ def check_destination(
         yield _error(
             "destination_dead",
             destination,
-            f"{destination} is {why}: no bundle is sent to it.",
+            f"{destination} is {why}: it receives no bundles.",
             _live_ones(basis.view, near_to=None),
         )
         return
@@ -164,8 +165,8 @@ def check_destination(
         yield _error(
             "destination_unreported",
             destination,
-            f"The load report of {destination} could not be read: placement would not take it.",
-            "Choose another destination, or look at the problems of the reading.",
+            f"The load report of {destination} could not be read: placement would exclude it.",
+            "Choose another destination, or check the problems of the snapshot.",
         )
         return
     yield from _check_kind(basis, destination, row)
@@ -175,9 +176,9 @@ def check_destination(
         yield _warning(
             "destination_overloaded",
             destination,
-            f"{destination} is at {format_ratio(usage)} already, over the overload limit of "
-            f"{format_ratio(limit)}.",
-            "Choose a cooler broker.",
+            f"{destination} is already at {format_ratio(usage)}, above the overload "
+            f"limit of {format_ratio(limit)}.",
+            "Choose a less busy broker.",
         )
     if basis.snapshot.manifest.load_manager == "modular":
         yield Diagnostic(
@@ -196,9 +197,9 @@ def _live_ones(view: LoadView, near_to: str | None) -> str:
     known = np.flatnonzero(view.usage_known)
     coolest = known[np.argsort(view.usage[known], kind="stable")][:_OFFERED]
     if not coolest.size:
-        return "Choose a live broker, named as host:webPort, the way the Brokers page does."
+        return "Choose an active broker as host:webPort, as on the Brokers page."
     offered = [f"{view.brokers[row]} ({format_ratio(view.usage[row])})" for row in coolest]
-    return f"Choose a live broker; the coolest: {', '.join(offered)}."
+    return f"Choose an active broker; the least busy: {', '.join(offered)}."
 
 
 def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic]:
@@ -209,9 +210,9 @@ def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic
         yield _error(
             "destination_load_manager",
             destination,
-            f"{destination} runs {_short(its)}, the leader {_short(own)}: it would not take "
-            "part in placement.",
-            "Choose a broker of the leader's kind.",
+            f"{destination} runs {_short(its)}, the leader {_short(own)}: it is "
+            "excluded from placement.",
+            "Choose a broker with the leader's load manager.",
         )
     if not basis.settings.flag("preferLaterVersions"):
         return
@@ -252,7 +253,7 @@ def check_placement(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
                 "placement_dead",
                 broker,
                 f"{broker} is registered and {why}: the cluster may place a bundle on it.",
-                "Name a destination, or delete that registration, then plan again.",
+                "Specify a destination, or delete that registration, then plan again.",
             )
 
 
@@ -272,8 +273,8 @@ def check_move(
         yield _error(
             "destination_is_owner",
             bundle,
-            f"{destination} owns {bundle} already; the modular load manager would move it to some "
-            "other broker, the extensible one would answer 500.",
+            f"{destination} already owns {bundle}; the modular load manager would "
+            "move it to another broker, the extensible one would return 500.",
             "Choose another destination, or none.",
         )
         return
@@ -282,9 +283,9 @@ def check_move(
         yield _warning(
             "destination_unchecked",
             bundle,
-            f"Whether isolation and anti-affinity allow {bundle} on {destination} is not checked: "
-            f"{placed.why}",
-            "Check the policies of its namespace by hand.",
+            f"Isolation and anti-affinity were not checked for {bundle} on "
+            f"{destination}: {placed.why}",
+            "Check the policies of its namespace manually.",
         )
     reason = placed.ruled_out.get(destination, "")
     filter_name, _, detail = reason.partition(": ")
@@ -296,7 +297,7 @@ def check_move(
         yield _error(
             "destination_not_allowed",
             bundle,
-            f"{bundle} may not go to {destination}: {detail}.",
+            f"{bundle} cannot be placed on {destination}: {detail}.",
             "An explicit destination would bypass that check of the broker; choose another one.",
         )
     elif filter_name in _ANTI_AFFINITIES:
@@ -318,14 +319,14 @@ def _check_anti_affinity(
     yield Diagnostic(
         severity=severity,
         code="destination_anti_affinity",
-        sentence=f"{destination} is not where anti-affinity would put {bundle}: {detail}.",
+        sentence=f"Anti-affinity would not place {bundle} on {destination}: {detail}.",
         subject=bundle,
         hint="Choose a broker that serves no namespace of the group.",
     )
 
 
 def _serves(view: LoadView, namespace: int, broker: int) -> bool:
-    """Whether a broker has bundles of a namespace, as the cluster's own manager counts them."""
+    """Whether a broker has bundles of a namespace, by the count of the cluster's manager."""
     if view.load_manager == "extensible":  # no load reports: ownership is what it goes by
         return bool(((view.owner == broker) & (view.bundle_namespace == namespace)).any())
     counts = view.range_counts.dense(np.array([namespace], np.int64), len(view.brokers))
@@ -348,22 +349,22 @@ def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:
             yield _error(
                 "owner_unknown",
                 bundle,
-                f"Who owns {bundle} could not be read.",
+                f"The owner of {bundle} could not be read.",
                 "Take another snapshot.",
             )
         else:
             yield _warning(
                 "not_owned",
                 bundle,
-                f"{bundle} is unassigned: there is nothing to unload (the answer would be 204, "
-                "without effect).",
-                "The next lookup of one of its topics will assign it.",
+                f"{bundle} is unassigned: there is nothing to unload (the cluster would "
+                "return 204, without effect).",
+                "The next lookup of one of its topics assigns it.",
             )
     elif owner not in basis.view.broker_index:
         yield _error(
             "owner_gone",
             bundle,
-            f"{owner}, which owns {bundle}, is not among the live brokers.",
+            f"{owner}, the owner of {bundle}, is not an active broker.",
             "Its ownership ends with its session; take another snapshot.",
         )
     else:
@@ -376,15 +377,14 @@ def _check_namespace(basis: Basis, namespace: str) -> Iterator[Diagnostic]:
             "excluded",
             namespace,
             f"{namespace} is excluded from every plan by Trimtab's configuration.",
-            "Take it out of `exclusions` first.",
+            "Remove it from `exclusions` first.",
         )
     if namespace in basis.settings.excluded_namespaces:
         yield _warning(
             "excluded_from_shedding",
             namespace,
-            f"The cluster itself never sheds {namespace} ({_EXCLUDED}); a manual unload works all "
-            "the same.",
-            "Ask whoever excluded it.",
+            f"The cluster never sheds {namespace} ({_EXCLUDED}); a manual unload works anyway.",
+            "Ask the person who excluded it.",
         )
 
 
@@ -399,7 +399,7 @@ def _stale(basis: Basis, broker: str, role: str) -> Iterator[Diagnostic]:
             broker,
             f"The load report of {broker} ({role}) was {format_age(age_s)} old when the snapshot "
             "was taken.",
-            "What it carries may be something else by now.",
+            "Its load may have changed since.",
         )
 
 
@@ -409,8 +409,8 @@ def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
         return _error(
             "unknown_bundle",
             bundle,
-            f"{bundle!r} is not a bundle's name.",
-            "Write tenant/namespace/0xLOW_0xHIGH.",
+            f"{bundle!r} is not a bundle name.",
+            "Use the form tenant/namespace/0xLOW_0xHIGH.",
         )
     if namespace not in view.namespace_index:
         return _error(
@@ -428,7 +428,7 @@ def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
             bundle,
             f"{bundle} was split into {', '.join(children[:4])}"
             + (f" and {len(children) - 4} more." if len(children) > 4 else "."),
-            "Name the parts.",
+            "Specify the parts.",
         )
     return _error(
         "unknown_bundle",

@@ -52,7 +52,10 @@ class ClientImpact:
     def sentence(self) -> str:
         """Return the cost in one sentence."""
         if self.clients is None:
-            return "How many clients reconnect is unknown: the bundles' statistics are missing."
+            return (
+                "The number of clients that reconnect is unknown: the bundles' "
+                "statistics are missing."
+            )
         topics = (
             "an unknown number of topics"
             if self.topics is None

@@ -52,7 +52,7 @@ def retargeted(plan: Plan, destinations: Mapping[str, str | None], context: Plan
 
     Args:
         plan: What is edited.
-        destinations: Bundle to broker id, or to ``None``: the cluster places it.
+        destinations: Bundle to broker id, or to ``None`` if the cluster places it.
         context: On what.
     Raises:
         UnknownNameError: The plan has no step for one of the bundles.
@@ -112,7 +112,7 @@ def _unloads(plan: Plan) -> tuple[UnloadBundle, ...]:
     if len(steps) < len(plan.steps):
         raise InputError(
             f"Plan {plan.short_id} does more than unload bundles ({tally(plan.steps)}).",
-            hint="Make another plan instead of editing this one.",
+            hint="Create a new plan instead of editing this one.",
         )
     return steps
 

@@ -17,7 +17,7 @@ from core.units import pluralize
 
 
 def by_lost_broker(moves: Iterable[ExternalMove], later: PulsarSnapshot) -> Iterator[ExternalMove]:
-    """Yield what lost its owner with its broker as one, and all other moves as they are."""
+    """Yield owner losses with a broker as one change, and all other moves unchanged."""
     live = set(later.brokers["broker"].to_pylist())
     lost: dict[str, list[ExternalMove]] = {}
     for move in moves:
@@ -35,7 +35,7 @@ def by_lost_broker(moves: Iterable[ExternalMove], later: PulsarSnapshot) -> Iter
 def external_changes(
     view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
 ) -> Iterator[ExternalMove]:
-    """Yield what changed hands from one snapshot to the next and is not the run's own doing."""
+    """Yield the owner changes between two snapshots, except those of the run."""
     begun = {
         step.step.subject: step
         for step in view.steps

@@ -48,8 +48,8 @@ _TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
-    """What each step takes along.
+class TransferredLoad:
+    """Load of each step.
 
     Attributes:
         amounts: Shape ``(n_steps, n_carried)`` in the order of :data:`CARRIED`; 0 where unknown.
@@ -66,7 +66,7 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """What arrives and leaves at the touched brokers, in every scenario.
+    """Load changes of the touched brokers, in every scenario.
 
     Attributes:
         touched: Broker rows, ascending; shape ``(n_touched,)``.
@@ -88,8 +88,8 @@ class Shift:
     unassigned: Floats = field(repr=False)
 
 
-def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
-    """Return what the bundles in those rows of the bundles table take along."""
+def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> TransferredLoad:
+    """Return the load of the bundles in those rows of the bundles table."""
     brokers = snapshot.brokers
     bundles = snapshot.bundles.take(pa.array(bundle_rows, pa.int64()))
     owned_at = row_of(brokers["broker"], bundles["owner"])
@@ -100,11 +100,11 @@ def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
     unknown = np.isnan(column_values(bundles, "msg_throughput_in"))
     names = bundles["bundle"].to_pylist()
     missing = tuple(names[row] for row in np.flatnonzero(unknown))
-    return Carried(amounts, counted_at, owned_at, missing)
+    return TransferredLoad(amounts, counted_at, owned_at, missing)
 
 
 def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
-    """Return what bundles take along, ``(n_bundles, n_carried)``; 0 where unknown.
+    """Return the load of bundles, ``(n_bundles, n_carried)``; 0 where unknown.
 
     Args:
         bundles: Their columns.
@@ -124,12 +124,12 @@ def amounts_of(bundles: Columns, brokers: Columns, counted_at: Ints) -> Floats:
 
 
 def shift_of(
-    carried: Carried,
+    carried: TransferredLoad,
     scenarios: Sequence[Scenario],
     chances: Sequence[Mapping[str, float]],
     broker_names: Sequence[str],
 ) -> Shift:
-    """Return what every scenario brings to and takes from the touched brokers.
+    """Return the load changes of the touched brokers, in every scenario.
 
     Args:
         carried: What each step takes along.
@@ -203,7 +203,7 @@ def resource_usage_after(brokers: pa.Table, settings: EffectiveSettings, shift: 
 
 
 def _used(resource: str, brokers: Columns, bundles: Columns, counted_at: Ints) -> Floats:
-    """How much of the resource each bundle is taken to use, in the resource's own unit."""
+    """Return the assumed resource usage of each bundle, in the resource's own unit."""
     usage = brokers(f"{resource}_usage")
     used = np.maximum(_known(_at(usage, counted_at)), 0.0)
     most = _share(resource, brokers, bundles, counted_at) * used
@@ -214,7 +214,7 @@ def _used(resource: str, brokers: Columns, bundles: Columns, counted_at: Ints) -
 
 
 def usage_per_byte(usage: Floats, throughput: Floats) -> float | None:
-    """Return what one byte/s costs: the median slope between all pairs of brokers, at least 0.
+    """Return the cost of one byte/s: the median slope over all broker pairs, at least 0.
 
     Args:
         usage: Shape ``(n_brokers,)``, any unit; NaN: unknown.
@@ -291,8 +291,8 @@ def _leave(leaving: Floats, touched: Ints, rows: Ints, amounts: Floats) -> None:
     np.subtract.at(leaving, np.searchsorted(touched, rows[here]), amounts[here])
 
 
-def _check_conserved(carried: Carried, shift: Shift) -> None:
-    """What left must have arrived or be counted as unplaced, in every scenario and component."""
+def _check_conserved(carried: TransferredLoad, shift: Shift) -> None:
+    """Check that all load that left arrived or is unplaced, per scenario and component."""
     count_at = CARRIED.index("bundle_count")
     from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)
     from_brokers[:, count_at] = carried.owned_at >= 0

@@ -19,7 +19,7 @@ from core.units import pluralize
 
 @dataclass(frozen=True)
 class MovesBack:
-    """Where bundles go back to.
+    """Destinations of reverted moves.
 
     Attributes:
         destinations: Bundle to the broker that it was on when the run began.
@@ -60,7 +60,7 @@ def moves_back(
     checks: SnapshotChecks,
     max_moves: int,
 ) -> MovesBack:
-    """Return which bundles can go back, the busiest first.
+    """Return the bundles that can be moved back, busiest first.
 
     Args:
         view: The run.

@@ -32,8 +32,9 @@ sampled with fewer scenarios."""
 MIN_SAMPLES: Final = 16
 GIVEN: Final = "destination given"
 HINT_LOSS_NOTE: Final = (
-    "With ModularLoadManagerImpl the destination is a hint that was lost in about one of ten "
-    "recorded moves; then placement decides. A run records where each bundle landed."
+    "With ModularLoadManagerImpl the destination is only a hint, ignored "
+    "in about one of ten recorded moves; then placement decides. A run "
+    "records the actual destination of each bundle."
 )
 
 
@@ -43,7 +44,7 @@ class Scenario:
 
     Attributes:
         probability: 0..1; over all scenarios they add up to 1.
-        destinations: Broker id of each step's bundle, in step order; ``None``: no broker takes it.
+        destinations: Broker id of each step's bundle, in step order; ``None`` if unassigned.
     """
 
     probability: float
@@ -135,7 +136,7 @@ def _one_step(
         for broker, p in placed.distribution.items():
             mixture[broker] = mixture.get(broker, 0.0) + branch.probability * p
     if first is None:
-        raise InvariantError("A step of a plan has no scenario to go on from.")
+        raise InvariantError("A plan step has no scenario to continue from.")
     ruled_out = Reasons(partial(_losers, first.ruled_out, mixture))
     return grown, replace(first, distribution=mixture, ruled_out=ruled_out)
 
@@ -199,10 +200,10 @@ def _notes(
         return ()
     if not is_exact:
         note = (
-            f"There are too many outcomes to follow: {scenario_count} were sampled with a fixed "
-            "seed, so lowest and highest values are those among the samples."
+            f"Too many outcomes: {scenario_count} were sampled with a fixed seed; "
+            "min and max are those of the samples."
         )
         return (note,)
     if scenario_count == 1:
         return ()
-    return (f"All {scenario_count} outcomes were followed with their probabilities.",)
+    return (f"All {scenario_count} outcomes were evaluated with their probabilities.",)

@@ -28,7 +28,7 @@ _STRATEGY = "loadBalancerLoadPlacementStrategy"
 
 
 def basis_of(snapshot: PulsarSnapshot, terms: PlanOptions) -> Basis:
-    """Return what the checks look at: the active settings, no what-ifs."""
+    """Return the input of the checks: the active settings, no what-ifs."""
     settings = effective_settings(snapshot)
     return Basis(
         snapshot=snapshot,
@@ -77,7 +77,7 @@ def bare_plan(
 
 
 def _expected(basis: Basis, steps: tuple[Step, ...]) -> Expected:
-    """The balance as it is; the effect of parts that are placed again is not computed."""
+    """Return the current balance; the effect of parts placed again is not computed."""
     before = measure(basis.snapshot, basis.settings)
     moved = [name for step in steps if isinstance(step, PulsarStep) for name in step.unloads]
     rows = np.array([basis.view.bundle_row(bundle) for bundle in moved], np.int64)

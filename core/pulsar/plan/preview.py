@@ -49,13 +49,14 @@ QUANTITIES: Final[dict[str, tuple[str, ...]]] = {
 """What is compared besides usage, and of which columns each is the sum."""
 
 _SHARED_NOTE: Final = (
-    "Usage after is an estimate: of bandwidth a bundle takes its share of the broker's throughput "
-    "in that direction, of CPU and direct memory what its traffic costs by the figures of the "
-    "whole fleet; the destination's own limits then give its percentage."
+    "Usage after is an estimate: a bundle is assumed to use its share of "
+    "the broker's throughput per direction, and CPU and direct memory in "
+    "proportion to traffic (fleet average); the destination's own limits "
+    "then give its percentage."
 )
 _PARTS_NOTE: Final = (
-    "The parts of a split that are unloaded are placed again, one by one; where they land and what "
-    "they carry is not part of these figures."
+    "The parts of a split that are unloaded are placed again, one by one; "
+    "their destination and load are not included here."
 )
 
 
@@ -110,7 +111,7 @@ class OtherPreview:
     Attributes:
         step: The step itself: a split, a setting.
         sentence: What would be requested.
-        clients: What it costs; ``None``: no client reconnects.
+        clients: What it costs; ``None`` if no client reconnects.
         command: The equivalent ``pulsar-admin`` line.
         rest: The equivalent ``curl`` line.
         unloaded: Bundles whose clients reconnect.
@@ -126,7 +127,7 @@ class OtherPreview:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a plan would do.
+    """Preview of a plan.
 
     Attributes:
         before_after: Table of :data:`BEFORE_AFTER`.
@@ -189,13 +190,13 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         notes.append(_PARTS_NOTE)
     if carried.unknown_bundles:
         notes.append(
-            f"The statistics of {len(carried.unknown_bundles)} bundles are unknown: they are moved "
-            f"as if they carried nothing ({', '.join(carried.unknown_bundles[:3])})."
+            f"The statistics of {len(carried.unknown_bundles)} bundles are unknown "
+            f"and count as 0 ({', '.join(carried.unknown_bundles[:3])})."
         )
     unassigned = sum(placed.distribution == {} for placed in run.outcomes.placements)
     if unassigned:
         notes.append(
-            f"{unassigned} bundles have no known destination: their load leaves the totals."
+            f"{unassigned} bundles have no known destination: the totals exclude their load."
         )
     return Preview(
         before_after=table,
@@ -252,15 +253,15 @@ def _overloads(before_after: pa.Table, settings: EffectiveSettings) -> tuple[str
     limit = overload_limit(settings)
     rows = before_after.filter(pc.field("is_touched") & (pc.field("usage_ratio_after") > limit))
     return tuple(
-        f"{describe_usage(row)}, over the overload limit of {format_ratio(limit)}. Move less, or "
-        "to another broker."
+        f"{describe_usage(row)}, above the overload limit of "
+        f"{format_ratio(limit)}. Move fewer bundles, or choose another broker."
         for row in rows.to_pylist()
         if not row["usage_ratio_before"] or row["usage_ratio_before"] <= limit
     )
 
 
 def project(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
-    """Return the whole snapshot as it is expected to be after the most likely outcome.
+    """Return the snapshot expected after the most likely outcome.
 
     Raises:
         PlanConflictError: The plan was made on another snapshot.
@@ -274,7 +275,7 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
         raise PlanConflictError(
             f"The plan was made on snapshot {plan.snapshot_id} of {plan.cluster}; this is "
             f"{snapshot.snapshot_id} of {snapshot.manifest.cluster}.",
-            hint="Name the snapshot it was made on, or make the plan again on this one.",
+            hint="Specify the snapshot it was made on, or plan again on this one.",
         )
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
@@ -432,7 +433,7 @@ def rest_line(step: PulsarStep, web_url: str | None) -> str:
 
     Args:
         step: The step.
-        web_url: Web address of its owner, or of any broker; ``None``: the broker id is used.
+        web_url: Web address of its owner, or of any broker; ``None`` if the broker id is used.
     """
     unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"
     base = (web_url or unknown).rstrip("/")

@@ -41,7 +41,7 @@ def build_setting_plan(
 
     Args:
         snapshot: The cluster.
-        wanted: Upstream key to value as brokers write it, ``None``: remove it.
+        wanted: Upstream key to value as brokers write it, ``None`` to remove it.
         terms: When, why and how long.
         notes: Further diagnostics.
     Raises:
@@ -49,7 +49,7 @@ def build_setting_plan(
         UnknownNameError: No setting of the load balancer has that key; the hint has near ones.
     """
     if not wanted:
-        raise InputError("No setting was named.", hint="Name one: KEY=VALUE, or --unset KEY.")
+        raise InputError("No setting is specified.", hint="Specify one: KEY=VALUE, or --unset KEY.")
     basis = basis_of(snapshot, terms)
     found = [*check_cluster(basis), *notes]
     stored = stored_settings(snapshot)
@@ -60,7 +60,7 @@ def build_setting_plan(
         about = list(check_setting(basis, setting, value))
         if is_same_setting(setting, before, value):
             held = "not set" if before is None else before
-            sentence = f"{key} is {held} dynamically already."
+            sentence = f"{key} is already {held} dynamically."
             about.append(_finding("warning", "already_set", key, sentence))
         found += about
         if not any(item.severity == "error" or item.code == "already_set" for item in about):
@@ -85,7 +85,7 @@ def _running(basis: Basis, key: str) -> str | UnsetType:
 
 
 def _check_shedding(basis: Basis, steps: Iterable[SetDynamicSetting]) -> Iterator[Diagnostic]:
-    """Say which of the plan's settings no broker reads until shedding is on."""
+    """Report the plan's settings that have no effect while shedding is off."""
     values = setting_values(steps)
     manager = basis.snapshot.manifest.load_manager
     unread = [
@@ -104,7 +104,7 @@ def _check_shedding(basis: Basis, steps: Iterable[SetDynamicSetting]) -> Iterato
         sentence = f"Shedding is off ({switches}), so {unread[0]}{more} {change} nothing now."
         dynamic = [key for key in off if SETTING_BY_KEY[key].is_dynamic_in(basis.settings.target)]
         where = "too" if dynamic == off else "in broker.conf"
-        hint = f"To let the cluster shed by itself, set {' and '.join(off)} to true {where}."
+        hint = f"To enable automatic shedding, set {' and '.join(off)} to true {where}."
         yield _finding("warning", "shedding_off", unread[0], sentence, hint)
 
 
@@ -123,7 +123,7 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
     Args:
         basis: The cluster.
         setting: Which.
-        value: As brokers write it; ``None``: it is removed.
+        value: As brokers write it; ``None`` if it is removed.
     """
     release = basis.settings.target
     if not setting.exists_in(release):
@@ -132,11 +132,14 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
         yield _finding("error", "setting_unknown_in_release", setting.key, sentence, hint)
     elif setting.is_dynamic and not setting.is_dynamic_in(release):
         sentence = f"{setting.key} is not dynamic in release {release.name}."
-        hint = f"It is from {setting.dynamic_since} on; change broker.conf and restart the brokers."
+        hint = (
+            f"It is dynamic from {setting.dynamic_since} on; change broker.conf and "
+            "restart the brokers."
+        )
         yield _finding("error", "setting_not_dynamic", setting.key, sentence, hint)
         return
     if not setting.is_dynamic:
-        sentence = f"{setting.key} is not dynamic: the brokers would answer 412."
+        sentence = f"{setting.key} is not dynamic: the brokers would return 412."
         hint = "Change it in broker.conf and restart the brokers."
         yield _finding("error", "setting_not_dynamic", setting.key, sentence, hint)
         return
@@ -161,11 +164,11 @@ def check_value(setting: Setting, value: str) -> Iterator[Diagnostic]:
     try:
         parsed = parse_upstream_value(setting, value)
     except InputError as exc:
-        hint = "Brokers would store it and go on with the value they have."
+        hint = "Brokers would store it but keep their current value."
         yield _finding("error", "setting_value", setting.key, exc.message, hint)
         return
     if setting.kind == "bool" and value.strip().lower() not in ("true", "false"):
-        sentence = f"{setting.key} takes true or false; brokers read {value!r} as false."
+        sentence = f"{setting.key} must be true or false; brokers read {value!r} as false."
         yield _finding("error", "setting_value", setting.key, sentence)
     if isinstance(parsed, int | float) and not isinstance(parsed, bool):
         yield from _check_range(setting, float(parsed))
@@ -184,7 +187,7 @@ def _check_range(setting: Setting, number: float) -> Iterator[Diagnostic]:
     if number < lowest or (highest is not None and number > highest):
         bound = f"below {lowest:g}" if number < lowest else f"above {highest:g}"
         sentence = f"{setting.key} = {number:g} {setting.unit} is {bound}."
-        hint = f"Brokers take it without a word; its default is {default}."
+        hint = f"Brokers accept it without an error; its default is {default}."
         yield _finding("error", "setting_range", setting.key, sentence.replace("  ", " "), hint)
 
 
@@ -193,20 +196,20 @@ def _check_name(setting: Setting, name: str) -> Iterator[Diagnostic]:
     if not name:
         yield _finding("error", "setting_value", setting.key, f"{setting.key} needs a value.")
     elif setting.key == _SHEDDER and name.rpartition(".")[2] not in SHEDDING_STRATEGY_NAMES:
-        sentence = f"{name} is no shedding strategy that Pulsar brings along."
-        hint = f"Brokers store it all the same. Known: {', '.join(SHEDDING_STRATEGY_NAMES)}."
+        sentence = f"{name} is not a shedding strategy of Pulsar."
+        hint = f"Brokers store it anyway. Available: {', '.join(SHEDDING_STRATEGY_NAMES)}."
         yield _finding("warning", "setting_class_unknown", setting.key, sentence, hint)
     elif setting.key == _SPLITTER and name not in ALGORITHMS:
-        sentence = f"{name} is no split algorithm: every automatic split would fail."
-        hint = f"Known: {', '.join(ALGORITHMS)}."
+        sentence = f"{name} is not a split algorithm: every automatic split would fail."
+        hint = f"Available: {', '.join(ALGORITHMS)}."
         yield _finding("error", "setting_value", setting.key, sentence, hint)
 
 
 def _check_use(basis: Basis, setting: Setting) -> Iterator[Diagnostic]:
     if setting.takes_effect == "restart":
         sentence = (
-            f"{setting.key} is read when a broker starts: it shows in the running values at once "
-            "and is felt after a restart."
+            f"{setting.key} is read when a broker starts: the running value changes "
+            "at once but takes effect after a restart."
         )
         hint = "Restart the brokers one by one afterwards."
         yield _finding("warning", "setting_at_restart", setting.key, sentence, hint)

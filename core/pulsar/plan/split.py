@@ -23,10 +23,10 @@ _COSTS: Final = (_FINAL, _OVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSpec:
-    """How bundles are to be split.
+    """Split request for bundles.
 
     Attributes:
-        algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None``: the cluster's default.
+        algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None`` for the cluster's default.
         positions: Inner boundaries for ``specified_positions_divide``.
         is_unloaded: Whether the parts are unloaded too, and so placed again.
     """
@@ -55,11 +55,11 @@ def build_split_plan(
     """
     names = tuple(dict.fromkeys(bundles))
     if not names:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to split.")
     if spec.positions and len(names) > 1:
         raise InputError(
-            f"Positions are given for {len(names)} bundles at once.",
-            hint="Positions are in one bundle: make a plan for each.",
+            f"Positions are specified for {len(names)} bundles.",
+            hint="Positions apply to one bundle: create a plan for each.",
         )
     return _plan(basis_of(snapshot, terms), dict.fromkeys(names, spec), terms)
 
@@ -82,7 +82,7 @@ def build_cuts_plan(
         InputError: No bundle was named, or one without a position.
     """
     if not cuts:
-        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+        raise InputError("No bundle is specified.", hint="Specify at least one bundle to split.")
     specs = {
         bundle: SplitSpec(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
         for bundle, positions in cuts.items()
@@ -124,7 +124,7 @@ def _merged(
 
 
 def _adds_up(steps: Sequence[SplitBundle]) -> bool:
-    """Whether there are several splits, and of all of them is known where they cut."""
+    """Whether there are several splits with known boundaries."""
     return len(steps) > 1 and all(step.boundaries for step in steps)
 
 
@@ -178,7 +178,7 @@ def _one(
 
 
 def _where(basis: Basis, bundle: str, spec: SplitSpec) -> SplitWhatIf:
-    """Where the bundle is cut, by an algorithm that REST offers."""
+    """Return the boundary of a bundle by an algorithm that REST offers."""
     default = basis.settings.text("defaultNamespaceBundleSplitAlgorithm")
     name = spec.algorithm or default
     where = _explained(basis, bundle, name, spec.positions)
@@ -194,14 +194,14 @@ def _explained(basis: Basis, bundle: str, algorithm: str, positions: Sequence[in
 
 
 def _about(where: SplitWhatIf) -> Iterator[Diagnostic]:
-    """What is to be known of one split: its verdict and its cost, each as one finding."""
+    """Return the verdict and the cost of one split, each as one finding."""
     bundle, verdict = where.subject.bundle, where.verdict
     severity, code = _weight(where)
     yield _finding(severity, code, bundle, verdict.sentence, verdict.hint)
     if severity != "error":
         yield _about_cost(where)
     if where.algorithm == FLOW:
-        sentence = f"Where {FLOW} would cut {bundle} is unknown, and REST does not offer it."
+        sentence = f"The boundary of {FLOW} in {bundle} is unknown, and REST does not offer it."
         hint = "Capture the bundle with its topics, so that the positions can be computed."
         yield _finding("error", "split_positions_unknown", bundle, sentence, hint)
 
@@ -222,7 +222,7 @@ def _of_cost(subject: str, cost: SplitCost) -> Diagnostic:
         _OVER if is_over else _FINAL,
         subject,
         cost.sentence,
-        "A split by hand goes through all the same." if is_over else "",
+        "A manual split is executed anyway." if is_over else "",
     )
 
 

@@ -64,7 +64,7 @@ def undo_plan(
         view: The run; it has ended.
         context: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
-        start: A snapshot of when the run began; ``None``: there is none.
+        start: A snapshot of when the run began; ``None`` if there is none.
         max_moves: Most bundles that are moved back though no step of the run moved them.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
@@ -90,7 +90,7 @@ def undo_plan(
         sentences = [why.sentence if why else "It moved nothing.", more.sentence if more else ""]
         hints = [why.hint if why else "", more.hint if more else ""]
         raise PlanConflictError(
-            f"Nothing of run {view.run_id} can be undone. {' '.join(filter(None, sentences))}",
+            f"Run {view.run_id} cannot be undone. {' '.join(filter(None, sentences))}",
             hint=" ".join(filter(None, hints)),
         )
     if back.policies and is_policy_first(view):
@@ -130,7 +130,7 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"Brokers unload {what} by themselves when the policy goes back, and place "
+            sentence=f"When the policy is reverted, brokers unload {what} and place "
             f"{'it' if count == 1 else 'them'} again.",
         )
     ]
@@ -138,7 +138,7 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
 
 @dataclass
 class _Back:
-    """What goes back to what it was: bundles to brokers, settings to values, policies.
+    """Reverted state: owners of bundles, values of settings, policies.
 
     ``others``: bundles that no step of the run moved; they go last.
     """
@@ -154,7 +154,7 @@ class _Back:
 
 
 def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
-    """What goes back, and what stays."""
+    """Return the reverted steps, and the rest."""
     back = _Back()
     found: list[Diagnostic] = []
     fresh = SnapshotChecks(basis)
@@ -173,7 +173,7 @@ def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
 
 
 def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> Basis:
-    """Return what bundles go back to: the cluster with policies put back, if these go first."""
+    """Return the cluster after policies are reverted first, as the target of moved bundles."""
     if not is_policy_first(view):
         return basis
     inverses = (
@@ -243,7 +243,7 @@ def _joined(plan: Plan, more: Plan) -> Plan:
 
 
 def _inverse(step: StepView, checks: SnapshotChecks) -> Inverse:
-    """Return what undoes a step; nothing for one that never happened."""
+    """Return the inverse of a step; empty for one that was not done."""
     if not isinstance(step.step, PulsarStep):
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
     return step.step.inverse(step.executed, checks)
@@ -272,8 +272,7 @@ def left_to_brokers(
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"Brokers unload {bundle} by themselves when the policy goes back, and place "
-            "it again.",
+            sentence=f"When the policy is reverted, brokers unload {bundle} and place it again.",
             subject=bundle,
         )
         for bundle in back

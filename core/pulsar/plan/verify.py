@@ -40,7 +40,7 @@ def recheck(
     *,
     steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
-    """Return why steps of a plan may not be executed any more, by place in the plan.
+    """Return the refusals of pending plan steps, by position in the plan.
 
     The same checks as when the plan was made, and that everything is still where it was then.
 
@@ -49,7 +49,7 @@ def recheck(
         plan: The requested one.
         exclusions: Namespaces that the configuration excludes from every plan.
         now: The present moment, aware UTC.
-        steps: Places to look at; ``None``: all.
+        steps: Places to look at; ``None`` for all.
     """
     settings = effective_settings(snapshot)  # what a plan assumed of settings does not count here
     basis = Basis(
@@ -77,7 +77,7 @@ def recheck(
 
 
 class _Conditions:
-    """What a step will find: the fresh snapshot, with the policies that the plan sets before it."""
+    """State before a step: the fresh snapshot, with the policies that the plan sets before it."""
 
     def __init__(self, fresh: Basis, planned: Sequence[Step]) -> None:
         self._fresh = fresh
@@ -97,7 +97,7 @@ class _Conditions:
 
 
 class SnapshotChecks:
-    """What steps read of a snapshot (:class:`core.pulsar.steps.base.Checks`).
+    """Snapshot checks of steps (:class:`core.pulsar.steps.base.Checks`).
 
     Args:
         basis: The snapshot, laid out.
@@ -114,26 +114,26 @@ class SnapshotChecks:
         self._destinations: dict[str, Diagnostic | None] = {}
 
     def bundle(self, bundle: str) -> Diagnostic | None:
-        """Return why a bundle cannot be moved."""
+        """Return the reason a bundle cannot be moved."""
         return first_refusal(check_bundle(self._basis, bundle))
 
     def destination(self, broker: str) -> Diagnostic | None:
-        """Return why a broker takes no bundle; checked once for all the steps that name it."""
+        """Return the refusal of a destination; checked once for all steps that use it."""
         if broker not in self._destinations:
             found = check_destination(self._basis, broker, was_live=self._was_live)
             self._destinations[broker] = first_refusal(found)
         return self._destinations[broker]
 
     def move(self, bundle: str, broker: str) -> Diagnostic | None:
-        """Return why this bundle cannot go to that broker."""
+        """Return the refusal of this bundle on that broker."""
         return first_refusal(check_move(self._basis, bundle, broker))
 
     def placement(self, bundle: str) -> Diagnostic | None:
-        """Return why the cluster must not place a bundle by itself now."""
+        """Return the reason the cluster must not place a bundle now."""
         return first_refusal(check_placement(self._basis, bundle))
 
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
-        """Return why brokers would not cut a bundle so, or why it is of no use."""
+        """Return the reason a split would be refused or useless."""
         return first_refusal(check_split(self._basis, bundle, algorithm, positions))
 
     def owner(self, bundle: str) -> str:
@@ -142,17 +142,17 @@ class SnapshotChecks:
         return str(view.brokers[view.owner[view.bundle_row(bundle)]])
 
     def setting(self, key: str, value: str | None) -> Diagnostic | None:
-        """Return why a known dynamic setting cannot have a value."""
+        """Return the validation error for a dynamic setting."""
         return first_refusal(check_setting(self._basis, SETTING_BY_KEY[key], value))
 
     def policy(self, step: PulsarStep) -> Diagnostic | None:
-        """Return why a policy cannot be set, with those that the plan sets before it."""
+        """Return the validation error for a policy, given those that the plan sets before it."""
         planned = policy_changes(takewhile(lambda one: one is not step, self._planned))
         found = (check_policy(self._basis, one, planned) for one in policy_changes([step]))
         return first_refusal(chain.from_iterable(found))
 
     def stored_policy(self, policy: str, name: str) -> str | None:
-        """Return a policy as it is."""
+        """Return the current policy."""
         return stored_policy(self._basis.snapshot, policy, name)
 
     def stored_setting(self, key: str) -> str | None:

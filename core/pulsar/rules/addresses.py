@@ -72,14 +72,14 @@ class Address:
 
     @property
     def is_malformed(self) -> bool:
-        """Whether it names no host that anything could connect to."""
+        """Whether it has no host that a client could connect to."""
         if any(letter in self.host for letter in ", /;") or not self.host:
             return True
         return ":" in self.host and self.ip is None
 
     @property
     def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-        """The host as an IP address; ``None``: it is a name."""
+        """The host as an IP address, or ``None`` if it is a name."""
         if not (self.host[:1].isdigit() or ":" in self.host):
             return None
         try:
@@ -89,19 +89,19 @@ class Address:
 
     @property
     def is_unspecified(self) -> bool:
-        """Whether it is 0.0.0.0 or ``::``: an address to listen at, none to connect to."""
+        """Whether it is 0.0.0.0 or ``::``: a listen address only."""
         ip = self.ip
         return ip is not None and ip.is_unspecified
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is the caller's own host, whoever calls."""
+        """Whether it is the caller's own host."""
         ip = self.ip
         return self.host == "localhost" or (ip is not None and ip.is_loopback)
 
     @property
     def is_for_clients(self) -> bool:
-        """Whether clients of Pulsar are sent there."""
+        """Whether Pulsar clients are sent there."""
         return not self.kind.startswith("protocol ")
 
 
@@ -162,14 +162,14 @@ def unusable_addresses(context: HealthContext) -> Iterator[Finding]:
         severity="info",
         subject_kind="cluster",
         subject="",
-        sentence=f"{pluralize(len(names), 'broker')} with loopback addresses: a cluster on one "
-        "host, which clients on others cannot reach.",
+        sentence=f"{pluralize(len(names), 'broker')} with loopback addresses: a cluster "
+        "on one host, unreachable for clients on other hosts.",
         evidence={"rows": sorted({one.text for one in loopback})[:_SHOWN]},
     )
 
 
 def _is_local(context: HealthContext, addresses: Addresses) -> bool:
-    """Whether all of a cluster runs on one host, on purpose.
+    """Whether the whole cluster runs on one host on purpose.
 
     Brokers of a cluster on one host have ports of their own. One broker with the default port is
     what is left of several that register the same id, unless it is a standalone.
@@ -210,17 +210,17 @@ def _unusable(context: HealthContext, found: list[Address], code: str) -> Iterat
             keys=(key,),
             sentence=f"{brokers[0]} advertises {first.text} ({', '.join(kinds)}), "
             + (
-                "which is no address to connect to"
+                "which is not a valid address"
                 if is_nowhere
-                else "which leads every client to its own host"
+                else "which directs every client to its own host"
             )
-            + (f"; {pluralize(others, 'other broker')} likewise." if others else "."),
+            + (f"; {pluralize(others, 'other broker')} have the same problem." if others else "."),
             consequence="It is the only broker: others with the same address replace its "
             "registration or wait for it, and serve nothing."
             if is_alone
-            else "Clients that are sent there do not reach the broker.",
-            hint=f"Set {key} on each broker to an address of its own that clients reach, and "
-            "restart it.",
+            else "Clients that are sent there cannot reach the broker.",
+            hint=f"Set {key} on each broker to its own address that clients can reach, "
+            "and restart it.",
             fix=Fix(lines=(f"{key}={_EXAMPLE[key]}",), restart=True),
             evidence={
                 "rows": [f"{one.broker} {one.kind} {one.text}" for one in by_broker[brokers[0]]],
@@ -278,10 +278,10 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             keys=(key,),
             sentence=f"{pluralize(len(brokers), 'broker')} ({_some(brokers)}) advertise "
             f"{', '.join(texts[:_SHOWN])} ({', '.join(kinds)}).",
-            consequence="Clients reach one of them by chance, and the others' bundles are refused "
-            "there (not served by this instance).",
-            hint=f"Give each broker an address of its own in {key} (on Kubernetes one service, "
-            "node port or load balancer a pod), and restart it.",
+            consequence="Clients reach one of them by chance, and the others refuse its "
+            "bundles (not served by this instance).",
+            hint=f"Set {key} to a unique address on each broker (on Kubernetes one "
+            "service, node port or load balancer per pod), and restart it.",
             fix=Fix(lines=(f"{key}={_EXAMPLE[key]}",), restart=True),
             evidence={"addresses": texts, "kinds": kinds, "rows": list(brokers)},
             cost=_cost(context, brokers),
@@ -355,7 +355,7 @@ def odd_ids(context: HealthContext) -> Iterator[Finding]:
             continue
         yield Finding(
             code="broker_id_port",
-            title="Broker id names another port",
+            title="Broker id has another port",
             measured=Quantity(own.text),
             limit=Quantity(same_host[0].text),
             severity="warning",
@@ -363,9 +363,9 @@ def odd_ids(context: HealthContext) -> Iterator[Finding]:
             subject=broker,
             servers=(broker,),
             keys=("webServicePort", "webServicePortTls"),
-            sentence=f"{broker} has its web service at {_some([one.text for one in same_host])}, "
-            "not at the port of its id.",
-            consequence="What is sent to the id (redirects, unloads, owned namespaces) fails.",
+            sentence=f"The web service of {broker} is at "
+            f"{_some([one.text for one in same_host])}, not at the port of its id.",
+            consequence="Requests to the id (redirects, unloads, owned namespaces) fail.",
             hint="Restart the broker with the port that it registers, or remove the registration "
             "that another process left.",
             evidence={"rows": [one.text for one in same_host]},
@@ -394,17 +394,17 @@ def leader_by_url(context: HealthContext) -> Iterator[Finding]:
         subject=broker,
         servers=(broker,),
         keys=(ADVERTISED, LISTENERS, "internalListenerName"),
-        sentence=f"The leader is named {leader}, the web address of {broker}; none of the "
-        f"{pluralize(brokers, 'broker')} has that id.",
-        consequence="The others take the leader for inactive, and each places bundles by itself.",
-        hint=f"Give the internal listener the host of {ADVERTISED} on each broker, or upgrade to a "
-        "release whose leader names its broker id.",
+        sentence=f"The leader is recorded as {leader}, the web address of {broker}; none "
+        f"of the {pluralize(brokers, 'broker')} has that id.",
+        consequence="The others treat the leader as inactive, and each places bundles by itself.",
+        hint=f"Set the host of the internal listener to {ADVERTISED} on each broker, "
+        "or upgrade to a release whose leader uses its broker id.",
         evidence={"leader": leader, "broker": broker},
     )
 
 
 def broker_at(context: HealthContext, leader: str | None) -> str | None:
-    """Return the broker whose web address a leader is named by; ``None``: it has an id, or none."""
+    """Return the broker whose web address identifies the leader, or ``None``."""
     if leader is None or leader in context.measures.brokers:
         return None
     named = Address.of("", "id", leader.rstrip("/"))
@@ -424,7 +424,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _cost(context: HealthContext, brokers: tuple[str, ...]) -> Cost:
-    """Return what these brokers serve, by their reports."""
+    """Return the load of these brokers, by their reports."""
     table = context.snapshot.brokers
     named = pc.is_in(table["broker"], pa.array(brokers, pa.string()))
     own = table.filter(named)

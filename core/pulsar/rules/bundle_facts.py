@@ -33,7 +33,7 @@ RING: Final = FULL_UPPER + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class RowSelection:
     """Some rows out of many.
 
     Attributes:
@@ -45,18 +45,18 @@ class Picked:
     count: int
 
     @classmethod
-    def all_of(cls, rows: pa.Table) -> Picked:
+    def all_of(cls, rows: pa.Table) -> RowSelection:
         """Return all rows."""
         return cls(rows, rows.num_rows)
 
     @property
     def unlisted(self) -> int:
-        """How many are not among the rows."""
+        """Number of unlisted rows."""
         return self.count - int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class MisplacedBundles:
     """Namespaces whose bundles are owned where they should not be.
 
     Attributes:
@@ -70,7 +70,7 @@ class Misplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Guests:
+class ForeignBundles:
     """Bundles of some namespaces on some brokers.
 
     Attributes:
@@ -88,7 +88,7 @@ class Guests:
 
 
 @dataclass(frozen=True, slots=True)
-class Unowned:
+class UnassignedBundles:
     """Bundles without an owner, in the order of the snapshot's rows.
 
     Attributes:
@@ -97,9 +97,9 @@ class Unowned:
         quiet: Without clients.
     """
 
-    unclear: Picked
-    busy: Picked
-    quiet: Picked
+    unclear: RowSelection
+    busy: RowSelection
+    quiet: RowSelection
 
 
 class BundleFacts(Protocol):
@@ -107,24 +107,24 @@ class BundleFacts(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         ...
 
-    def hot(self, ceiling: float) -> Picked:
+    def hot(self, ceiling: float) -> RowSelection:
         """Return those with more bytes/s, the hottest first, of equal ones the first in row order.
 
         Columns ``bundle``, ``owner``, ``topic_count``, ``throughput`` (bytes/s in + out).
         """
         ...
 
-    def alone(self, floor: float) -> Picked:
+    def alone(self, floor: float) -> RowSelection:
         """Return namespaces of one bundle with more bytes/s, the busiest first.
 
         Columns ``namespace``, ``throughput`` (bytes/s), ``rate`` (msgs/s), in + out.
         """
         ...
 
-    def near_limit(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> RowSelection:
         """Return namespaces with at least ``least`` and fewer than ``below`` bundles, most first.
 
         Columns ``namespace``, ``bundles``.
@@ -137,7 +137,7 @@ class BundleFacts(Protocol):
         *,
         topics: tuple[int, int],
         namespaces: Sequence[str] | None = None,
-    ) -> Picked:
+    ) -> RowSelection:
         """Return those above a limit of splits, the largest excess first.
 
         Columns as :func:`over_schema` has them: rates as the next check compares them, but for
@@ -146,11 +146,11 @@ class BundleFacts(Protocol):
         Args:
             limits: Above which a bundle is split.
             topics: Fewest and most topics; an unknown count is several.
-            namespaces: Only theirs; ``None``: of all.
+            namespaces: Only theirs; ``None`` for all.
         """
         ...
 
-    def storms(self) -> Picked:
+    def storms(self) -> RowSelection:
         """Return namespaces that were split again and again around one bundle, the hottest first.
 
         Those with :data:`STORM_EMPTY` bundles or more without topics or messages, half of all at
@@ -166,11 +166,11 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Return those without an owner; columns ``bundle``, ``owner``, ``reported_by``."""
         ...
 
-    def moved(self) -> Picked:
+    def moved(self) -> RowSelection:
         """Return those that another broker than the owner reports; the same columns."""
         ...
 
@@ -180,8 +180,8 @@ class BundleFacts(Protocol):
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
-        """Return where bundles are owned that should not be there.
+    ) -> MisplacedBundles:
+        """Return the misplaced bundles.
 
         Args:
             policy: The policy of each namespace that has one.
@@ -189,8 +189,8 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
-        """Return what some brokers own of some namespaces."""
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
+        """Return the bundles of some namespaces on some brokers."""
         ...
 
     def owners_of(self, namespaces: Sequence[str]) -> pa.Table:
@@ -226,15 +226,15 @@ class BundleTable:
         """Movable rows."""
         return int(self._movable.num_rows)
 
-    def hot(self, ceiling: float) -> Picked:
+    def hot(self, ceiling: float) -> RowSelection:
         """Sort those above the ceiling."""
         values = np.asarray(self._throughput.to_numpy(), np.float64)
         rows = np.flatnonzero(np.nan_to_num(values) > ceiling)
         rows = rows[np.argsort(-values[rows], kind="stable")]
         found = self._movable.select(["bundle", "owner", "topic_count"]).take(pa.array(rows))
-        return Picked.all_of(found.append_column("throughput", pa.array(values[rows])))
+        return RowSelection.all_of(found.append_column("throughput", pa.array(values[rows])))
 
-    def alone(self, floor: float) -> Picked:
+    def alone(self, floor: float) -> RowSelection:
         """Sum up namespaces."""
         rate = pc.add(self._movable["msg_rate_in"], self._movable["msg_rate_out"])
         table = pa.table(
@@ -250,15 +250,15 @@ class BundleTable:
         )
         found = groups.filter(single).sort_by([("throughput_sum", "descending")])
         named = found.select(["namespace", "throughput_sum", "rate_sum"])
-        return Picked.all_of(named.rename_columns(["namespace", "throughput", "rate"]))
+        return RowSelection.all_of(named.rename_columns(["namespace", "throughput", "rate"]))
 
-    def near_limit(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> RowSelection:
         """Count by namespace."""
         counts = self._counts
         near = pc.and_(
             pc.greater_equal(counts["bundles"], least), pc.less(counts["bundles"], below)
         )
-        return Picked.all_of(counts.filter(near).sort_by([("bundles", "descending")]))
+        return RowSelection.all_of(counts.filter(near).sort_by([("bundles", "descending")]))
 
     def over(
         self,
@@ -266,7 +266,7 @@ class BundleTable:
         *,
         topics: tuple[int, int],
         namespaces: Sequence[str] | None = None,
-    ) -> Picked:
+    ) -> RowSelection:
         """Compare columns."""
         bundles = self.snapshot.bundles
         rate, flow = (self._compared(kind) for kind in ("msg_rate", "msg_throughput"))
@@ -292,7 +292,7 @@ class BundleTable:
         found = bundles.select(["namespace", "bundle", "owner", "topic_count"]).take(pa.array(rows))
         for name, values in (("rate", rate), ("throughput", flow), ("excess", excess)):
             found = found.append_column(name, pa.array(values[rows]))
-        return Picked.all_of(found.cast(over_schema()))
+        return RowSelection.all_of(found.cast(over_schema()))
 
     def _compared(self, kind: str) -> Floats:
         """Return in + out as the next check has it, without the quotas that begin an average."""
@@ -303,12 +303,12 @@ class BundleTable:
             rate = np.where(np.isnan(held), rate, held)
         return np.nan_to_num(rate)
 
-    def storms(self) -> Picked:
+    def storms(self) -> RowSelection:
         """Count by namespace, and look for the busiest bundle of those that remain."""
         return self._storms
 
     @cached_property
-    def _storms(self) -> Picked:
+    def _storms(self) -> RowSelection:
         bundles = self._movable
         parts = [pc.fill_null(bundles[f"msg_rate_{way}"], 0.0) for way in ("in", "out")]
         rate = np.nan_to_num(np.asarray(pc.add(*parts), np.float64))
@@ -345,7 +345,7 @@ class BundleTable:
             ("empty", np.asarray(groups["empty_sum"])[at][narrow]),
         ):
             found = found.append_column(name, pa.array(values))
-        return Picked.all_of(found.cast(storm_schema()))
+        return RowSelection.all_of(found.cast(storm_schema()))
 
     @cached_property
     def _counts(self) -> pa.Table:
@@ -359,7 +359,7 @@ class BundleTable:
         """All of it."""
         return self.snapshot
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Look for null owners."""
         unowned = self._movable.filter(pc.is_null(self._movable["owner"]))
         known_owner = unowned.filter(pc.is_valid(unowned["owner_source"]))
@@ -368,13 +368,13 @@ class BundleTable:
             pc.fill_null(known_owner["msg_rate_out"], 0.0),
         )
         busy = pc.or_(pc.is_valid(known_owner["reported_by"]), pc.greater(rate, 0.0))
-        return Unowned(
+        return UnassignedBundles(
             _first(unowned.filter(pc.is_null(unowned["owner_source"]))),
             _first(known_owner.filter(busy)),
             _first(known_owner.filter(pc.invert(busy))),
         )
 
-    def moved(self) -> Picked:
+    def moved(self) -> RowSelection:
         """Compare owner and reporter."""
         bundles = self._movable
         differs = pc.not_equal(bundles["owner"], bundles["reported_by"])
@@ -387,12 +387,12 @@ class BundleTable:
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
+    ) -> MisplacedBundles:
         """Count pairs and leave out the allowed ones."""
         rows = self._pairs(list(policy)).to_pylist()
         wrong = [row for row in rows if row["owner"] not in allowed[policy[row["namespace"]]]]
         found = pa.Table.from_pylist(wrong, schema=pairs_schema())
-        return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]))
+        return MisplacedBundles(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]))
 
     def _pairs(self, namespaces: Sequence[str]) -> pa.Table:
         """Count bundles by namespace and owner, in no order."""
@@ -403,12 +403,12 @@ class BundleTable:
             pairs_schema().names
         )
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs."""
         pairs = self._pairs(namespaces)
         here = pairs.filter(pc.is_in(pairs["owner"], pa.array(owners, pa.string())))
         rows = here.sort_by([("namespace", "ascending"), ("owner", "ascending")])
-        return Guests(
+        return ForeignBundles(
             rows.slice(0, SHOWN),
             int(pc.sum(rows["bundles"]).as_py() or 0),
             pc.unique(rows["namespace"]).to_pylist(),
@@ -450,6 +450,6 @@ def pairs_schema() -> pa.Schema:
     return pa.schema([("namespace", pa.string()), ("owner", pa.string()), ("bundles", pa.int64())])
 
 
-def _first(rows: pa.Table) -> Picked:
+def _first(rows: pa.Table) -> RowSelection:
     shown = rows.slice(0, SHOWN).select(["bundle", "owner", "reported_by"])
-    return Picked(shown, rows.num_rows)
+    return RowSelection(shown, rows.num_rows)

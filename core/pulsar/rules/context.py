@@ -15,26 +15,26 @@ from core.snapshot import PulsarSnapshot
 
 @dataclass(frozen=True, eq=False)
 class HealthContext:
-    """What every rule may look at, computed once."""
+    """Shared input of all rules, computed once."""
 
     snapshot: PulsarSnapshot
     settings: EffectiveSettings
     measures: Measures
     requested: Target | None = None
-    """What counts as balanced; ``None``: the cluster's own target."""
+    """What counts as balanced; ``None`` for the cluster's own target."""
     elsewhere: BundleFacts | None = None
     """Who holds the bundles, where the snapshot does not."""
     past: RecordedPast | None = None
-    """What was recorded of the cluster; ``None``: no history was read."""
+    """What was recorded of the cluster; ``None`` if no history was read."""
 
     @property
     def target(self) -> Target:
-        """What counts as balanced."""
+        """Target of the balance."""
         return self.requested or self.measures.target
 
     @cached_property
     def liveness(self) -> Liveness:
-        """Which brokers are alive."""
+        """Liveness of brokers."""
         return liveness_of(self.snapshot, self.settings)
 
     @cached_property

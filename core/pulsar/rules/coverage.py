@@ -19,7 +19,7 @@ def partial_tables(context: HealthContext) -> Iterator[Finding]:
 
 
 def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
-    """What could not be read, gathered by its kind: numbers are missing because of it."""
+    """Read problems, grouped by kind: numbers are missing because of them."""
     return problems_of(context.snapshot.manifest)
 
 
@@ -46,10 +46,10 @@ def averages_of_few(context: HealthContext) -> Iterator[Finding]:
         subject_kind="cluster",
         subject="",
         sentence=(
-            f"The leader writes the averages of its {written} busiest bundles only, of {bundles} "
-            "assigned ones: for the others it decides by figures that only it has, and what is "
-            "predicted here may pick other bundles than it does."
+            f"The leader writes the averages of its {written} busiest bundles only, "
+            f"of {bundles} assigned ones: for the others it uses in-memory data, so "
+            "predictions may select other bundles than the leader."
         ),
         evidence={_WRITTEN: each, "brokers": brokers, "written": written, "bundles": bundles},
-        hint=f"Set {_WRITTEN} to 0 where its choices are to be predicted: all are written then.",
+        hint=f"Set {_WRITTEN} to 0 to predict its choices: all averages are then written.",
     )

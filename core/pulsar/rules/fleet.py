@@ -14,13 +14,13 @@ from core.snapshot import PulsarSnapshot
 
 
 def is_from_files(snapshot: PulsarSnapshot) -> bool:
-    """Return whether a snapshot was made of files that a person chose: what lacks is unknown."""
+    """Return whether a snapshot was made from selected files: missing data is unknown."""
     entry = snapshot.manifest.tables.get("brokers")
     return entry is not None and entry.source == "file"
 
 
 def leader_is_unread(snapshot: PulsarSnapshot) -> bool:
-    """Return whether a snapshot without a leader was made of parts of a cluster only.
+    """Return whether a snapshot without a leader was made from parts of a cluster only.
 
     A dump of load reports alone has neither how znodes are held nor who owns what.
     """
@@ -42,8 +42,8 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             severity="unknown",
             subject_kind="cluster",
             subject="",
-            sentence="No broker is known, so nothing can be said about the cluster's health.",
-            hint="Look at the problems of the reading.",
+            sentence="No broker is known; the health of the cluster cannot be evaluated.",
+            hint="Check the problems of the snapshot.",
         )
     elif manifest.leader is None and leader_is_unread(context.snapshot):
         return  # who leads was not read; the verdict names that as not examined
@@ -56,8 +56,9 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             subject_kind="cluster",
             subject="",
-            sentence=f"None of the {len(brokers)} brokers is known to lead the cluster.",
-            hint="Without a leader nothing is shed or split; a new one should be there in seconds.",
+            sentence=f"None of the {len(brokers)} brokers is known to be the leader.",
+            hint="Without a leader nothing is shed or split; a new one should be "
+            "elected within seconds.",
         )
     elif (
         manifest.leader not in brokers
@@ -70,8 +71,8 @@ def leader_missing(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             subject_kind="broker",
             subject=manifest.leader,
-            sentence=f"The leader {manifest.leader} is not among the live brokers.",
-            hint="An election should follow within seconds; look again.",
+            sentence=f"The leader {manifest.leader} is not among the active brokers.",
+            hint="An election should follow within seconds; check again.",
         )
 
 
@@ -110,12 +111,13 @@ def mixed_load_managers(context: HealthContext) -> Iterator[Finding]:
             subject="",
             sentence=f"The brokers run different load managers: {text}.",
             evidence={"brokers_by_load_manager": short},
-            hint="A bundle is placed only on brokers of the leader's kind; finish the migration.",
+            hint="Bundles are placed only on brokers with the leader's load manager; "
+            "finish the migration.",
         )
 
 
 def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
-    """What this load manager does not let us see: unknown, not fine."""
+    """Areas that this load manager hides: unknown, not healthy."""
     manifest = context.snapshot.manifest
     if manifest.load_manager == "simple":
         yield Finding(
@@ -126,7 +128,7 @@ def unsupported_load_manager(context: HealthContext) -> Iterator[Finding]:
             subject_kind="cluster",
             subject="",
             sentence="The cluster runs the legacy SimpleLoadManagerImpl, which cannot be read.",
-            hint="Move to ModularLoadManagerImpl, the default since long ago.",
+            hint="Migrate to ModularLoadManagerImpl, the default.",
         )
     for sentence in manifest.unavailable:
         yield Finding(

@@ -13,7 +13,7 @@ from core.pulsar.isolation import (
     governing_policy,
     parse_isolation_policies,
 )
-from core.pulsar.rules.bundle_facts import Guests
+from core.pulsar.rules.bundle_facts import ForeignBundles
 from core.pulsar.rules.context import HealthContext
 from core.units import by_name, pluralize
 
@@ -104,12 +104,13 @@ def _overlapping(
                 subject_kind="policy",
                 subject=other.name,
                 sentence=(
-                    f"{pluralize(len(shared), 'namespace')} ({_named(shared)}) are matched by "
-                    f"isolation policies {policy.name!r} and {other.name!r}: only "
-                    f"{policy.name!r}, which brokers come to first, counts for them."
+                    f"{pluralize(len(shared), 'namespace')} ({_named(shared)}) are matched "
+                    f"by isolation policies {policy.name!r} and {other.name!r}: only "
+                    f"{policy.name!r}, which brokers read first, applies."
                     if len(shared) > 1
                     else f"{shared[0]} is matched by isolation policies {policy.name!r} and "
-                    f"{other.name!r}: only {policy.name!r}, which brokers come to first, counts."
+                    f"{other.name!r}: only {policy.name!r}, which brokers read first, "
+                    "applies."
                 ),
                 evidence={"rows": [{"namespace": name} for name in shared[:_SHOWN]]},
                 hint=f"Narrow the expressions of {other.name!r}, or of {policy.name!r}.",
@@ -126,8 +127,8 @@ def _idle(policy: IsolationPolicy) -> Finding:
         subject_kind="policy",
         subject=policy.name,
         sentence=(
-            f"Isolation policy {policy.name!r} matches no namespace, yet its primary brokers "
-            "serve nothing else."
+            f"Isolation policy {policy.name!r} matches no namespace, but its "
+            "primary brokers serve nothing else."
         ),
         evidence={"namespaces": list(policy.namespaces)},
         hint="Fix its expressions (they match tenant/namespace as a whole), or delete it.",
@@ -136,9 +137,9 @@ def _idle(policy: IsolationPolicy) -> Finding:
 
 def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
     what = (
-        f"{pluralize(others, 'secondary broker')} {'steps' if others == 1 else 'step'} in"
+        f"{pluralize(others, 'secondary broker')} {'replaces' if others == 1 else 'replace'} them"
         if others
-        else "there is no secondary broker to step in"
+        else "there is no secondary broker to replace them"
     )
     return Finding(
         code="isolation_short",
@@ -171,11 +172,11 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
             f"{pluralize(namespaces, 'namespace')} without a policy lose their owners at the next "
             "unload."
         ),
-        hint="Leave a broker out of every policy's primaries, or match these namespaces too.",
+        hint="Exclude a broker from every policy's primaries, or match these namespaces too.",
     )
 
 
-def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
+def _intruders(guests: ForeignBundles, reserved: Mapping[str, str]) -> Finding:
     bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
     policies = sorted({reserved[owner] for owner in owners})
     return Finding(
@@ -194,7 +195,7 @@ def _intruders(guests: Guests, reserved: Mapping[str, str]) -> Finding:
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
         ),
         evidence={"rows": guests.rows.to_pylist()},
-        hint="Unload them without a destination: placement keeps them off these brokers.",
+        hint="Unload them without a destination: placement excludes these brokers.",
     )
 
 
@@ -208,11 +209,11 @@ def _twice(broker: str, domains: Sequence[str]) -> Finding:
         subject_kind="broker",
         subject=broker,
         sentence=(
-            f"{broker} is in {len(domains)} failure domains ({', '.join(domains)}): which one "
-            "counts depends on the order in which brokers read them."
+            f"{broker} is in {len(domains)} failure domains ({', '.join(domains)}): "
+            "which one applies depends on the order in which brokers read them."
         ),
         evidence={"domains": list(domains)},
-        hint="Take it out of all but one.",
+        hint="Remove it from all but one.",
     )
 
 
@@ -227,11 +228,11 @@ def _outside(brokers: Sequence[str]) -> Finding:
         subject="",
         sentence=(
             f"{pluralize(len(brokers), 'broker')} ({_named(brokers)}) "
-            f"{'is' if len(brokers) == 1 else 'are'} in no failure domain: anti-affinity takes "
-            'them for one domain named "default".'
+            f"{'is' if len(brokers) == 1 else 'are'} in no failure domain: "
+            'anti-affinity treats them as one domain named "default".'
         ),
         evidence={"rows": [{"broker": name} for name in brokers[:_SHOWN]]},
-        hint="Put every broker into the domain that it fails with.",
+        hint="Assign every broker to the domain that it fails with.",
     )
 
 

@@ -23,11 +23,11 @@ def leader_inactive(context: HealthContext) -> Iterator[Finding]:
         start = f"{found.leader} was elected {format_age(wrote_s)} ago and has written nothing"
     else:
         start = f"The leader {found.leader} last wrote {format_age(wrote_s)} ago"
-    unshed = f"{pluralize(rounds, 'round')} that would have shed did not happen"
+    unshed = f"{pluralize(rounds, 'round')} that should have shed did not run"
     since = max(at for at in (found.written_at, found.elected_at) if at is not None)
     yield Finding(
         code="leader_inactive",
-        title="Leader does not act",
+        title="Leader is inactive",
         severity="error",
         subject_kind="broker",
         subject=found.leader,
@@ -44,15 +44,18 @@ def leader_inactive(context: HealthContext) -> Iterator[Finding]:
             "elected_at": found.elected_at,
             "written_at": found.written_at,
         },
-        hint=f"Restart {found.leader}, so that another broker leads. An elected leader that acts "
-        f"as a follower: {defect_words(LEADER_FOLLOWS, context.settings.target)}.",
+        hint=f"Restart {found.leader}, so that another broker becomes the leader. "
+        "Known defect, an elected leader that acts as a follower: "
+        f"{defect_words(LEADER_FOLLOWS, context.settings.target)}.",
     )
 
 
 def _consequence(context: HealthContext, unshed: str) -> str:
     if unshed:
-        return f"At least {unshed}; no setting is to blame."
+        return f"At least {unshed}; no setting causes this."
     off = " and ".join(context.settings.shedding_off)
     if off:
-        return f"Bundles are placed by averages that old; nothing is shed in any case: {off}=false."
-    return "No setting is to blame."
+        return (
+            f"Bundles are placed by averages of that age; nothing is shed in any case: {off}=false."
+        )
+    return "No setting causes this."

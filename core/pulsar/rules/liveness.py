@@ -28,7 +28,9 @@ _CODES: Final[dict[str, tuple[str, Severity, str]]] = {
     UNREGISTERED: ("broker_unregistered", "warning", "Broker is alive but not registered"),
     STOPPED: ("reports_stopped", "warning", "Broker stopped reporting"),
 }
-_NO_LEADER: Final = " It is the leader: no bundle is placed until another broker leads."
+_NO_LEADER: Final = (
+    " It is the leader: no bundle is placed until another broker becomes the leader."
+)
 _REGISTRY: Final = "/loadbalance/brokers"
 
 
@@ -64,16 +66,16 @@ def _consequence(row: BrokerLiveness, *, is_extensible: bool) -> str:
     owned = f"{pluralize(row.bundles, 'bundle')}{topics}"
     if row.state == UNREGISTERED and is_extensible:
         lost = f"It has {owned}: their lookups wait for another owner. " if row.bundles else ""
-        return f"{lost}It gets no bundles, and its load counts nowhere."
+        return f"{lost}It receives no bundles, and its load is not counted."
     if row.state == UNREGISTERED:
         return (
-            f"It serves {owned}, but gets no new ones, and its load counts nowhere."
+            f"It serves {owned}, but receives no new ones, and its load is not counted."
             if row.bundles
-            else "It gets no bundles, and its load counts nowhere."
+            else "It receives no bundles, and its load is not counted."
         )
     if row.state == STOPPED:
         return "Its load is unknown to the leader; here it is the sum over its bundles."
-    owns = f"It is said to own {owned}. " if row.bundles else ""
+    owns = f"It is the recorded owner of {owned}. " if row.bundles else ""
     leads = _NO_LEADER.lstrip() if row.leads else ""
     chosen = (
         "The leader may send bundles to it while it is registered. " if row.is_registered else ""
@@ -87,48 +89,50 @@ def _hint(
     path = f"{_REGISTRY}/{row.broker}"
     if row.state == UNREGISTERED and is_extensible:
         return (
-            "Restart it, so that it registers again. If it is shutting down, look again in 2 "
-            "minutes."
+            "Restart it, so that it registers again. If it is shutting down, check "
+            "again in 2 minutes."
         )
     if row.state == UNREGISTERED:
         return (
-            "Restart it, so that it registers again; never delete its ownership znodes: it serves "
-            "those bundles. If it is shutting down, look again in 2 minutes."
+            "Restart it, so that it registers again; never delete its ownership "
+            "znodes: it serves those bundles. If it is shutting down, check again "
+            "in 2 minutes."
         )
     if row.state == STOPPED:
-        return "Look at its log for failed writes to the metadata store; restart it if it hangs."
+        return "Search its log for failed writes to the metadata store; restart it if it hangs."
     if not row.is_registered:
-        kept = " Znodes without a session go only when they are deleted."
+        kept = " Znodes without a session must be deleted manually."
         return (
-            f"Check the process of {row.broker}: if it lives, restart it, so that it registers."
-            + (kept if row.session_id == 0 else "")
+            f"Check the process of {row.broker}: if it is running, restart it, so "
+            "that it registers." + (kept if row.session_id == 0 else "")
         )
     if row.state == SUSPECTED:
         return (
-            f"Check the process of {row.broker}. If it hangs, restart it; if it died, its "
-            "registration goes with its session"
+            f"Check the process of {row.broker}. If it hangs, restart it; if it "
+            "died, its registration ends with its session"
             + ("." if row.session_id else f", or has to be deleted: {path}.")
         )
     return registration_fix(dead, release)
 
 
 def registration_fix(dead: Sequence[BrokerLiveness], release: Release) -> str:
-    """Return how the registrations of dead brokers are ended.
+    """Return the fix for registrations of dead brokers.
 
     Args:
         dead: Those that are registered; at least one.
         release: Of the brokers, for the release that leaves none behind.
     """
     leads = any(row.leads for row in dead)
-    also = " and the leader's znode, if that still names it," if leads else ""
+    also = " and the leader's znode, if it still has this broker," if leads else ""
     what = (
         f"its registration, {_REGISTRY}/{dead[0].broker},"
         if len(dead) == 1
         else f"the registration of each dead broker, {_REGISTRY}/<id>,"
     )
     return (
-        f"Delete {what}{also} once its process is confirmed gone. "
-        f"Registrations that outlive their broker: {defect_words(REGISTRATION_STAYS, release)}."
+        f"Delete {what}{also} once its process is confirmed dead. Known defect, "
+        "registrations that outlive their broker: "
+        f"{defect_words(REGISTRATION_STAYS, release)}."
     )
 
 
@@ -153,7 +157,7 @@ def reports_of_all(context: HealthContext) -> Iterator[Finding]:
             limit=Quantity(liveness.late_s, "s"),
             since=taken_at - timedelta(seconds=liveness.all_old_s),
             evidence={"age_s": liveness.all_old_s, "bound_s": liveness.late_s},
-            hint="Compare the clocks, and look whether brokers can write to the metadata store.",
+            hint="Compare the clocks, and check whether brokers can write to the metadata store.",
         )
     if liveness.silent_fleet:
         yield Finding(
@@ -179,7 +183,7 @@ def missing_reports(context: HealthContext) -> Iterator[Finding]:
             subject_kind="broker",
             subject=row.broker,
             sentence=f"{row.broker} is registered, but its load report could not be read.",
-            hint="Look at the problems of the reading; its load is not in any mean.",
+            hint="Check the problems of the snapshot; means exclude its load.",
         )
 
 
@@ -190,13 +194,13 @@ def unjudged_brokers(context: HealthContext) -> Iterator[Finding]:
             continue
         yield Finding(
             code="liveness_unknown",
-            title="Whether the broker lives is unknown",
+            title="Broker liveness is unknown",
             severity="unknown",
             subject_kind="broker",
             subject=row.broker,
             sentence=f"Whether {row.broker} is alive is unknown: {row.why}.",
             evidence=row.evidence(),
-            hint="Capture the cluster with its ZooKeeper: sessions decide.",
+            hint="Capture the cluster with its ZooKeeper: sessions are needed.",
         )
 
 
@@ -214,7 +218,8 @@ def silent_addresses(context: HealthContext) -> Iterator[Finding]:
             title="Configured address does not answer",
             severity="warning",
             sentence=f"{problem.place} is configured, but no broker is registered there, and "
-            f"it {SILENT[problem.code]}: that broker is down, or the address is out of date.",
+            f"it {SILENT[problem.code]}: that broker is down, or the address is "
+            "outdated.",
             evidence={"place": problem.place, "problem": problem.code},
-            hint="Start the broker, or take the address out of admin_urls.",
+            hint="Start the broker, or remove the address from admin_urls.",
         )

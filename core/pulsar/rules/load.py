@@ -68,10 +68,10 @@ def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
                 f"over the overload limit of {format_ratio(limit)}."
             ),
             evidence={"usage_ratio": value, "limit_ratio": limit, "resource": resource},
-            hint="Its CPU does not follow its traffic and stays when bundles leave: look at what "
-            "runs on its host."
+            hint="Its CPU does not follow its traffic and stays when bundles leave: "
+            "check the processes on its host."
             if is_foreign
-            else "Unload some of its hottest bundles; preview where they would go.",
+            else "Unload some of its hottest bundles; preview their destinations first.",
         )
 
 
@@ -112,7 +112,7 @@ def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
                 f"{spread.known_count} of {len(spread.brokers)} brokers report it."
             ),
             evidence=evidence,
-            hint="Look at what could not be read.",
+            hint="Check what could not be read.",
         )
         return
     is_deviation = target.statistic == "max_deviation"
@@ -171,9 +171,10 @@ def placement_without_candidate(context: HealthContext) -> Iterator[Finding]:
         subject=_DIFFERENCE,
         servers=tuple(busy),
         sentence=(
-            f"No broker is {margin * 100:g} points below the mean usage of {format_ratio(mean)}: "
-            f"an unloaded bundle goes to any of {len(usage.brokers)} brokers, "
-            f"{len(busy)} above {format_ratio(mean + margin)} included."
+            f"No broker is {margin * 100:g} points below the mean usage of "
+            f"{format_ratio(mean)}: an unloaded bundle is placed on any of "
+            f"{len(usage.brokers)} brokers, including {len(busy)} above "
+            f"{format_ratio(mean + margin)}."
         ),
         keys=(_DIFFERENCE, _PLACEMENT),
         evidence={"mean": mean, "lowest": lowest, "margin": margin, "above": busy},
@@ -206,7 +207,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             subject=broker,
             sentence=f"{broker} owns no bundle: it was drained. It is not compared with the other "
             "brokers.",
-            hint="The next unload may place bundles on it; an isolation policy keeps them off.",
+            hint="The next unload may place bundles on it; an isolation policy prevents that.",
         )
     for row in idle:
         broker = counts.brokers[row]
@@ -230,7 +231,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
                 "mean_bundles": mean,
                 "started_seconds_ago": age_s,
             },
-            hint="A new or restarted broker gets bundles only when some are unloaded.",
+            hint="A new or restarted broker receives bundles only when some are unloaded.",
         )
 
 
@@ -244,9 +245,9 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
     for row in hot.rows.to_pylist():
         name, topics = row["bundle"], row["topic_count"]
         hint = (
-            "It holds one topic, so a split cannot help: give the topic more partitions."
+            "It has one topic, so a split cannot help: add partitions to the topic."
             if topics == 1
-            else "Split it; if one topic carries it, give that topic more partitions."
+            else "Split it; if one topic carries the load, add partitions to that topic."
         )
         yield Finding(
             code="hot_bundle",
@@ -257,8 +258,9 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
             subject_kind="bundle",
             subject=name,
             sentence=(
-                f"{name} alone carries {format_bytes_per_s(row['throughput'])}, more than a whole "
-                f"broker should ({format_bytes_per_s(ceiling)}): moving it only moves the hot spot."
+                f"{name} alone carries {format_bytes_per_s(row['throughput'])}, more "
+                f"than the limit of a broker ({format_bytes_per_s(ceiling)}): moving it "
+                "only moves the hot spot."
             ),
             evidence={
                 "throughput_bytes_per_s": row["throughput"],
@@ -273,7 +275,7 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
 
 
 def _mean_traffic(context: HealthContext) -> float | None:
-    """Return the mean traffic of a broker, bytes/s; ``None``: most that live report none."""
+    """Return the mean traffic of a broker, bytes/s; ``None`` if most that live report none."""
     traffic = context.measures.throughput
     alive = len(set(traffic.brokers) - context.liveness.dead.keys())
     return traffic.mean if 2 * traffic.known_count >= alive else None
@@ -289,7 +291,7 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlis
     for row in alone.rows.to_pylist():
         yield Finding(
             code="single_bundle_namespace",
-            title="Namespace has one bundle only",
+            title="Namespace has only one bundle",
             measured=Quantity(row["throughput"], "bytes/s"),
             limit=Quantity(floor, "bytes/s"),
             severity="warning",

@@ -72,8 +72,8 @@ def impossible_cpu(context: HealthContext) -> Iterator[Finding]:
             f"({format_ratio(ratio)}): usage counts {fewest} CPUs or more, the limit {cpus:g}."
             + (f" {pluralize(others, 'other broker')} with the same limit." if others else ""),
             consequence="The balancer overestimates the load of such a broker, and unloads its "
-            "bundles for nothing.",
-            hint="Do not unload its bundles for this. Start the brokers with "
+            "bundles without need.",
+            hint="Do not unload its bundles because of this. Start the brokers with "
             f"{PROCESSORS}=<CPUs of the host>, as many as usage counts.",
             fix=Fix(lines=(f"PULSAR_EXTRA_OPTS={PROCESSORS}=<CPUs of the host>",), restart=True),
             evidence={
@@ -108,9 +108,9 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
                 sentence=f"{names[row]} reports {used[row]:,.0f} MiB of "
                 f"{RESOURCE_NAMES[resource]} used of {limit[row]:,.0f} MiB "
                 f"({format_ratio(ratio)}): the two count different pools.",
-                consequence="Its usage says nothing about its load.",
-                hint=f"Do not unload its bundles for this. Set {flag} to what the broker may take, "
-                "and restart it.",
+                consequence="Its usage does not represent its load.",
+                hint=f"Do not unload its bundles because of this. Set {flag} to the memory "
+                "that the broker can use, and restart it.",
                 fix=Fix(lines=(f"PULSAR_MEM={flag}=<size>",), restart=True),
                 evidence={"resource": resource, "usage_ratio": ratio, "flag": flag},
             )
@@ -118,7 +118,7 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What brokers do for what CPU, all ``(n_brokers,)``, NaN where unknown.
+    """CPU and traffic of brokers, all ``(n_brokers,)``, NaN where unknown.
 
     Attributes:
         cores: CPU used.
@@ -174,7 +174,7 @@ class _Work:
 
 
 def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
-    """Return which brokers use much more CPU than their messages explain, and which much less.
+    """Return the brokers that use much more CPU than their messages explain, and much less.
 
     A broker is compared with the median of the others, by bytes and by messages at once, so that
     large messages next to small ones are no difference.
@@ -233,12 +233,13 @@ def cpu_off_traffic(context: HealthContext) -> Iterator[Finding]:
             f"{format_bytes_per_s(float(work.flow[row]))} of messages; "
             f"{'the other broker' if len(names) == 2 else 'the median of the others'}: "
             f"{cores:.1f} cores for {format_bytes_per_s(flow)}.",
-            consequence=f"Its CPU is no measure of its load: {cause}.",
-            hint="Look at the processes of the host before bundles are moved: the CPU stays when "
-            f"they leave. Where usage counts a whole host, set {PROCESSORS} to its CPUs."
+            consequence=f"Its CPU does not represent its load: {cause}.",
+            hint="Check the processes of the host before you move bundles: the CPU "
+            "usage stays when they leave. Where usage counts a whole host, set "
+            f"{PROCESSORS} to its CPUs."
             if over[row]
-            else "It looks idler than it is, and bundles are sent to it: upgrade brokers before "
-            f"2.6.1, or set {PROCESSORS} to the CPUs that it may use.",
+            else "Its usage is underestimated, and bundles are sent to it: upgrade "
+            f"brokers before 2.6.1, or set {PROCESSORS} to the CPUs that it can use.",
             evidence={
                 "cores": float(work.cores[row]),
                 "cores_of_others": cores,
@@ -269,10 +270,11 @@ def _uncounted(context: HealthContext, work: _Work, named: Bools) -> Iterator[Fi
             subject=names[row],
             servers=(names[row],),
             sentence=f"{names[row]} reports {work.cores[row]:.2f} cores used for "
-            f"{format_bytes_per_s(float(work.flow[row]))} of messages: more than a core carries.",
+            f"{format_bytes_per_s(float(work.flow[row]))} of messages: more than a "
+            "core can carry.",
             consequence="Its CPU is not counted: it looks idle, however busy it is.",
-            hint="Usage and limit count different CPUs: upgrade brokers before 2.6.1, or set "
-            f"{PROCESSORS} to the CPUs that it may use.",
+            hint="Usage and limit count different CPUs: upgrade brokers before 2.6.1, "
+            f"or set {PROCESSORS} to the CPUs that it can use.",
             evidence={
                 "cores": float(work.cores[row]),
                 "traffic_bytes_per_s": float(work.flow[row]),
@@ -299,7 +301,7 @@ def cache_fills_direct_memory(context: HealthContext) -> Iterator[Finding]:
 
 
 def _cache_mib(context: HealthContext, names: tuple[str, ...]) -> Floats:
-    """Return what the cache may hold, MiB, by broker; NaN where it is not set, or not read."""
+    """Return the max cache size, MiB, by broker; NaN where not set or not read."""
     table = context.snapshot.settings
     rows = table.filter(pc.equal(table["name"], CACHE)).to_pylist()
     by_broker = {row["broker"]: row["value"] for row in rows}
@@ -308,7 +310,7 @@ def _cache_mib(context: HealthContext, names: tuple[str, ...]) -> Floats:
 
 
 def _decides(context: HealthContext, used: Floats) -> Bools:
-    """Return where direct memory is what OverloadShedder sheds by, and traffic is far from it."""
+    """Return the brokers shed for direct memory by OverloadShedder, far above traffic."""
     settings = context.settings
     brokers = context.snapshot.brokers
     none = np.zeros(brokers.num_rows, bool)
@@ -328,7 +330,7 @@ def _decides(context: HealthContext, used: Floats) -> Bools:
 
 
 def _sheds_at_limit(context: HealthContext) -> bool:
-    """Whether the active strategy sheds what is over the overload limit."""
+    """Whether the active strategy sheds brokers above the overload limit."""
     strategy = known_shedding_strategy(context.settings.text(_SHEDDER).rpartition(".")[2])
     return strategy is not None and _OVERLOADED in strategy.deciding
 
@@ -370,10 +372,11 @@ def _cache(
         servers=tuple(names),
         sentence=f"{of_cache}{is_used}"
         + (f"; {shedder} counts it as load (threshold {threshold:g}%)." if is_counted else "."),
-        consequence="Direct memory stays full when bundles leave: brokers are shed for their "
-        "caches and buffers, and CPU or network hardly reach the threshold before it."
+        consequence="Direct memory stays full when bundles leave: brokers are shed because "
+        "of their caches and buffers, and CPU or network hardly reach the "
+        "threshold before it."
         if is_counted
-        else "Little is left for what is written and sent: requests fail where it is full.",
+        else "Little remains for writes and dispatch: requests fail when it is full.",
         hint=f"Set {DIRECT} to several times {CACHE}, or {CACHE} to a fifth of direct memory; "
         "or shed by ThresholdShedder with loadBalancerDirectMemoryResourceWeight 0.",
         fix=Fix(lines=(f"{CACHE}={max(int(limit[row] // 5), 64)}",), restart=True),

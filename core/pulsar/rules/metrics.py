@@ -79,7 +79,7 @@ def old_metrics(context: HealthContext) -> Iterator[Finding]:
             "metrics_old",
             f"The metrics of {{broker}} are {format_age(float(age_s[row]))} old.",
             {"age_s": float(age_s[row]), "bound_s": METRICS_OLD_S},
-            "Look at the server's targets: this broker is not scraped any more.",
+            "Check the targets of the Prometheus server: this broker is no longer scraped.",
             title="Metrics are old",
             measured=Quantity(float(age_s[row]), "s"),
             limit=Quantity(METRICS_OLD_S, "s"),
@@ -100,12 +100,14 @@ def metrics_against_reports(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "metrics_of_another_process",
-            f"The process behind the metrics of {{broker}} began "
-            f"{format_age(abs(float(apart_s[row])))} {when} than the broker that registered.",
+            f"The process behind the metrics of {{broker}} started "
+            f"{format_age(abs(float(apart_s[row])))} {when} than the registered "
+            "broker.",
             {"apart_s": float(apart_s[row]), "bound_s": START_TOLERANCE_S},
-            "Either they are of another process (see broker_label of [clusters.prometheus]), or "
-            "the registration is left over from a broker that died.",
-            title="Metrics are of another process",
+            "Either they belong to another process (see broker_label of "
+            "[clusters.prometheus]), or the registration is left over from a dead "
+            "broker.",
+            title="Metrics belong to another process",
             measured=Quantity(abs(float(apart_s[row])), "s"),
             limit=Quantity(START_TOLERANCE_S, "s"),
         )
@@ -133,17 +135,18 @@ def _disagreeing(
             row,
             "load_data_disagrees",
             f"{{broker}} carries {words(float(metered[row]))} by its metrics, "
-            f"{words(float(reported[row]))} by its load report"
-            f"{f' of {format_age(age)} ago' if np.isfinite(age) else ''}: "
-            "the load manager decides by the report.",
+            f"{words(float(reported[row]))} by its load "
+            f"report{f' of {format_age(age)} ago' if np.isfinite(age) else ''}: the "
+            "load manager uses the report.",
             {
                 f"metrics_{unit}": float(metered[row]),
                 f"report_{unit}": float(reported[row]),
                 "report_age_s": age if np.isfinite(age) else None,
                 "bound_factor": LOAD_FACTOR,
             },
-            "If it stays so, the broker does not renew its report: look at its connection to the "
-            "metadata store and at loadBalancerReportUpdateMaxIntervalMinutes.",
+            "If this persists, the broker does not update its report: check its "
+            "connection to the metadata store and "
+            "loadBalancerReportUpdateMaxIntervalMinutes.",
             title="Load report and metrics disagree",
             measured=Quantity(float(metered[row]), "bytes/s" if is_bytes else "msg/s"),
             limit=Quantity(float(reported[row]), "bytes/s" if is_bytes else "msg/s"),
@@ -151,7 +154,7 @@ def _disagreeing(
 
 
 def _differ(reported: Floats, metered: Floats, floor: float) -> NDArray[np.bool_]:
-    """Return where two numbers that are both known differ too much to be of one minute."""
+    """Return the mask of known numbers that differ too much for one minute."""
     larger, smaller = np.fmax(reported, metered), np.fmin(reported, metered)
     known = np.isfinite(reported) & np.isfinite(metered)
     return np.asarray(known & (larger > floor) & (larger > LOAD_FACTOR * smaller))
@@ -169,16 +172,17 @@ def garbage_collection(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "gc_pauses",
-            f"{{broker}} spends {format_ratio(float(share[row]))} of its time in pauses of garbage "
-            f"collection; {format_ratio(_known(heap[row]))} of its heap is used.",
+            f"{{broker}} spends {format_ratio(float(share[row]))} of its time in "
+            f"garbage collection pauses; {format_ratio(_known(heap[row]))} of its "
+            "heap is used.",
             {
                 "gc_time_ratio": float(share[row]),
                 "bound_ratio": GC_ERROR_RATIO if is_bad else GC_WARNING_RATIO,
                 "heap_used_ratio": _known(heap[row]),
                 "window_s": float(metrics.column("window_s")[row]),
             },
-            "Every client of it waits meanwhile. Fewer bundles mean fewer objects, but a heap that "
-            "stays full wants more memory or another collector.",
+            "Its clients wait during pauses. Fewer bundles mean fewer objects, but "
+            "a heap that stays full needs more memory or another collector.",
             title="Garbage collection pauses the broker",
             measured=Quantity(float(share[row]), "ratio"),
             limit=Quantity(GC_ERROR_RATIO if is_bad else GC_WARNING_RATIO, "ratio"),
@@ -206,7 +210,7 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
             subject="",
             sentence=f"Half of the brokers have a write p99 of {format_ms(median)} or more.",
             evidence={"median_p99_ms": median, "bound_ms": SLOW_STORAGE_MS},
-            hint="The storage is slow for everyone: look at the bookies; no unload fixes that.",
+            hint="The storage is slow for all brokers: check the bookies; an unload does not help.",
         )
     usage = context.measures.usage
     slow = known & (p99 >= SLOW_WRITE_MS) & (p99 >= SLOW_WRITE_FACTOR * median)
@@ -225,10 +229,10 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
                 "bound_factor": SLOW_WRITE_FACTOR,
                 "usage_ratio": _known(usage.values[row]),
             },
-            "Its load may be the cause: preview an unload, and look again afterwards."
+            "Its load may be the cause: preview an unload, and check again afterwards."
             if is_busy
-            else "It is not its load, so an unload would not help: look at its garbage collection, "
-            "its network and the bookies it writes to.",
+            else "Load is not the cause, so an unload would not help: check its garbage "
+            "collection, its network and its bookies.",
             title="Storage writes are slow",
             measured=Quantity(float(p99[row]), "ms"),
             limit=Quantity(max(SLOW_WRITE_MS, SLOW_WRITE_FACTOR * median), "ms"),
@@ -246,8 +250,9 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
             "lookups_pending",
             f"{pending[row]:,.0f} lookups wait at {{broker}}.",
             {"pending": float(pending[row]), "bound": LOOKUPS_PENDING},
-            "Clients look for their topics all at once: unload bundle by bundle, slowly, and raise "
-            "maxConcurrentLookupRequest only if the broker has room.",
+            "Many clients look up their topics at once: unload bundle by bundle, "
+            "slowly, and raise maxConcurrentLookupRequest only if the broker has "
+            "capacity.",
             title="Lookups are waiting",
             measured=Quantity(float(pending[row])),
             limit=Quantity(LOOKUPS_PENDING),
@@ -258,9 +263,9 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "lookups_fail",
-            f"{failures[row]:,.1f} lookups fail at {{broker}} every second.",
+            f"{failures[row]:,.1f} lookups/s fail at {{broker}}.",
             {"failures_per_s": float(failures[row]), "bound": LOOKUP_FAILURES_PER_S},
-            "Their clients cannot connect: look for bundles without an owner, and at its log.",
+            "Their clients cannot connect: check for bundles without an owner, and its log.",
             title="Lookups fail",
             measured=Quantity(float(failures[row]), "/s"),
             limit=Quantity(LOOKUP_FAILURES_PER_S, "/s"),
@@ -278,14 +283,14 @@ def many_unloads(context: HealthContext) -> Iterator[Finding]:
             context,
             row,
             "many_unloads",
-            f"The leader {{broker}} counts {per_h[row]:,.0f} unloads an hour by its own balancer.",
+            f"The leader {{broker}} counts {per_h[row]:,.0f} unloads/h by its own balancer.",
             {
                 "unloads_per_h": float(per_h[row]),
                 "bound_per_h": UNLOADS_PER_H,
                 "since_start": _known(total[row]),
             },
-            "Each makes clients reconnect: look at History for bundles that come back, and at a "
-            "wider threshold or another strategy in a back-test.",
+            "Each makes clients reconnect: check History for flapping bundles, and "
+            "back-test a wider threshold or another strategy.",
             title="Leader unloads too often",
             measured=Quantity(float(per_h[row]), "/h"),
             limit=Quantity(UNLOADS_PER_H, "/h"),
@@ -321,7 +326,8 @@ def exposed_elsewhere(context: HealthContext) -> Iterator[Finding]:
                 f"which {owner} owns."
             ),
             evidence={"exposed_by": broker, "owner": owner},
-            hint="After an unload that lasts a minute; if it stays, two brokers serve the bundle.",
+            hint="After an unload this lasts a minute; if it persists, two brokers "
+            "serve the bundle.",
         )
 
 

@@ -24,7 +24,7 @@ from core.pulsar.owners import (
     ownership_of,
     worst_first,
 )
-from core.pulsar.rules.bundle_facts import Picked
+from core.pulsar.rules.bundle_facts import RowSelection
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.served import Services, services_of
 from core.units import format_age, ms_to_datetime, pluralize
@@ -42,7 +42,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             sentence=(
                 f"The owner of {found.unclear.count} of {context.bundles.count} bundles is unknown."
             ),
-            hint="Ownership could not be read for them; look at the problems of the reading.",
+            hint="Their ownership could not be read; check the problems of the snapshot.",
         )
     if found.busy.count:
         yield _counted(
@@ -51,10 +51,11 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             title="Bundles with traffic have no owner",
             severity="warning",
             sentence=(
-                f"The last reports show traffic on {pluralize(found.busy.count, 'bundle')} "
-                "without an owner: the clients are waiting or moving."
+                "The last reports show traffic on "
+                f"{pluralize(found.busy.count, 'bundle')} without an owner: their "
+                "clients are waiting or moving."
             ),
-            hint="Look again in a minute; if it stays, no broker is allowed to take them.",
+            hint="Check again in a minute; if this persists, no broker is eligible for them.",
         )
     if found.quiet.count:
         yield _counted(
@@ -65,12 +66,12 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             sentence=(
                 f"Without an owner and without clients: {pluralize(found.quiet.count, 'bundle')}."
             ),
-            hint="The first lookup of one of their topics will assign them.",
+            hint="The first lookup of one of their topics assigns them.",
         )
 
 
 def twice_reported(context: HealthContext) -> Iterator[Finding]:
-    """What the reading found inconsistent, such as two brokers that report the same bundle."""
+    """Inconsistencies of the capture, such as two brokers that report the same bundle."""
     for problem in context.snapshot.manifest.problems:
         if problem.code == "inconsistent":
             yield Finding(
@@ -81,7 +82,7 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
                 subject=problem.place,
                 sentence=problem.what,
                 evidence={"place": problem.place, "done": problem.done},
-                hint=problem.done or "Look again after the next load report.",
+                hint=problem.done or "Check again after the next load report.",
             )
 
 
@@ -103,13 +104,13 @@ _KINDS: Final = {
         "refused_bundles",
         "error",
         "Lookups of bundles are refused",
-        "their owner disabled them for an unload or a split that did not end",
+        "their owner disabled them for an unload or a split that did not finish",
     ),
     ORPHANED: _Kind(
         "orphaned_bundles",
         "error",
         "Bundles are owned by a missing broker",
-        "their owner is dead or not registered any more",
+        "their owner is dead or no longer registered",
     ),
     DOUBLE: _Kind(
         "double_ownership", "error", "Bundles are claimed by two brokers", "claimed by two brokers"
@@ -124,19 +125,19 @@ _KINDS: Final = {
         "permanent_ownership",
         "error",
         "Ownership is not ephemeral",
-        "held by a znode that is not ephemeral",
+        "owned with a non-ephemeral znode",
     ),
     STALE: _Kind(
         "stale_sessions",
         "warning",
-        "Bundles are held by an old session",
-        "held by a session that is not their owner's own",
+        "Bundles have an invalid session",
+        "owned with a session that is not their owner's current one",
     ),
     MISBOUND: _Kind(
         "bound_elsewhere",
         "warning",
         "Heartbeat bundle is on another broker",
-        "bound to another broker than the one that owns them",
+        "bound to a broker other than their owner",
     ),
 }
 """What :mod:`core.pulsar.rules.liveness` says of a broker is not said of its bundles again."""
@@ -173,15 +174,15 @@ def _of_state(found: Ownership, services: Services, state: str, kind: _Kind) -> 
     fix = services.fix_of(rows)
     # when a refused bundle was disabled decides whether an unload is under way right now
     is_sure = state != REFUSED or since is not None
-    again = "" if is_sure else "An unload may be under way: look again in a minute. "
+    again = "" if is_sure else "An unload may be in progress: check again in a minute. "
     return replace(
         _counted(
-            Picked(rows.slice(0, _MAX_ROWS), count),
+            RowSelection(rows.slice(0, _MAX_ROWS), count),
             code=kind.code,
             title=kind.title,
             severity=kind.severity if is_sure else "warning",
             sentence=sentence,
-            hint=again + (fix or f"{meaning_of(state)} Look again in a minute."),
+            hint=again + (fix or f"{meaning_of(state)} Check again in a minute."),
         ),
         consequence=service.next_lookup,
         since=None if since is None else ms_to_datetime(since),
@@ -206,7 +207,7 @@ def _cost(rows: pa.Table) -> Cost:
 
 def _of_one(row: dict[str, Any], state: str) -> str:
     more = f", also claimed by {row['claimant']}" if state == DOUBLE and row["claimant"] else ""
-    return f"its owner on record is {row['owner']}{more}"
+    return f"its recorded owner is {row['owner']}{more}"
 
 
 def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
@@ -219,15 +220,16 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
             title="Bundles moved since the last report",
             severity="info",
             sentence=(
-                f"Since the last load reports {pluralize(moved.count, 'bundle')} changed owner; "
-                "the brokers' loads still count the traffic at the old one."
+                f"Since the last load reports {pluralize(moved.count, 'bundle')} "
+                "changed owner; the brokers' loads still include the traffic at the "
+                "old owner."
             ),
             hint="The next load reports correct the numbers.",
         )
 
 
 def _counted(
-    bundles: Picked, *, code: str, title: str, severity: Severity, sentence: str, hint: str
+    bundles: RowSelection, *, code: str, title: str, severity: Severity, sentence: str, hint: str
 ) -> Finding:
     shown = bundles.rows.to_pylist()
     return Finding(

@@ -38,7 +38,7 @@ def isolation_traps(context: HealthContext) -> Iterator[Finding]:
             subject_kind="policy",
             subject="",
             sentence=sentence,
-            hint="Set the policy again with expressions that can be read.",
+            hint="Set the policy again with valid expressions.",
         )
     brokers = context.snapshot.brokers["broker"].to_pylist()
     if not brokers:
@@ -93,14 +93,15 @@ def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Findi
         subject_kind="namespace",
         subject=namespace,
         sentence=(
-            f"{pluralize(count, 'bundle')} of {namespace} on {pluralize(len(wrong), 'broker')} "
-            f"should not be there by isolation policy {policy!r}: {wrong[0]['owner']} for one."
+            f"{pluralize(count, 'bundle')} of {namespace} on "
+            f"{pluralize(len(wrong), 'broker')} violate isolation policy "
+            f"{policy!r}, for example on {wrong[0]['owner']}."
         ),
         evidence={
             "policy": policy,
             "rows": [{"broker": row["owner"], "bundles": row["bundles"]} for row in wrong[:_SHOWN]],
         },
-        hint="Unload them without a destination: placement will keep to the policy.",
+        hint="Unload them without a destination: placement then follows the policy.",
     )
 
 
@@ -152,7 +153,7 @@ def _crowded(group: str, rows: pa.Table, most: int, unused: int) -> Finding:
                 for row in crowded.slice(0, _SHOWN).to_pylist()
             ]
         },
-        hint="Unloading its bundles of one of them lets placement spread the group.",
+        hint="Unload the bundles of one of them: placement then spreads the group.",
     )
 
 
@@ -165,7 +166,7 @@ def _port_in_expression(policy: str, lost: Sequence[MatcherDifference]) -> Findi
         subject=policy,
         sentence=lost[0].sentence,
         evidence={"rows": _roles(lost)},
-        hint="Write the expression for the host alone, without a port.",
+        hint="Use an expression that matches only the host, without a port.",
     )
 
 
@@ -179,9 +180,9 @@ def _misleading_view(policy: str, differing: Sequence[MatcherDifference]) -> Fin
         subject_kind="policy",
         subject=policy,
         sentence=(
-            f"Isolation policy {policy!r} works for {pluralize(len(differing), 'broker')} by the "
-            "host, but pulsar-admin's list of brokers with policies does not show it: that list "
-            "compares with host:port."
+            f"Isolation policy {policy!r} matches "
+            f"{pluralize(len(differing), 'broker')} by host, but pulsar-admin's "
+            "list of brokers with policies omits it: that list compares host:port."
         ),
         evidence={"rows": _roles(differing)},
     )
@@ -216,7 +217,7 @@ def _nobody_eligible(policy: IsolationPolicy, broker_count: int) -> Finding:
             "primary": list(policy.primary),
             "secondary": list(policy.secondary),
         },
-        hint="Placement matches the host only: write the expressions for hosts that are there.",
+        hint="Placement matches only the host: use expressions for existing hosts.",
     )
 
 

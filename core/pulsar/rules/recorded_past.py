@@ -22,7 +22,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderCount:
-    """What one leader counted in its metrics, and what the record shows of the same time.
+    """One leader's unload count in its metrics, and the recorded count of the same time.
 
     Attributes:
         broker: The leader.
@@ -48,7 +48,7 @@ class RecordedPast:
         start: First recorded minute of it.
         end: Last one.
         traffic: Broker to the peak of its messages, bytes/s, by ``in`` and ``out``.
-        counted: By the leader that counted most; ``None``: no count was recorded twice.
+        counted: By the leader that counted most; ``None`` if no count was recorded twice.
     """
 
     start: datetime

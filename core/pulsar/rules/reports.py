@@ -40,9 +40,9 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
                 subject_kind="broker" if len(missing) == 1 else "cluster",
                 subject=missing[0] if len(missing) == 1 else "",
                 sentence=(
-                    f"{_names(missing)} {'reports' if len(missing) == 1 else 'report'} no limit "
-                    f"for {resource.replace('_', ' ')}: "
-                    "the load manager takes that as 0% used."
+                    f"{_names(missing)} {'reports' if len(missing) == 1 else 'report'} no "
+                    f"limit for {resource.replace('_', ' ')}: the load manager treats that "
+                    "as 0% used."
                 ),
                 evidence={"resource": resource, "rows": missing},
                 hint=f"Set the capacity on the broker (for the network: {_NIC}).",
@@ -68,7 +68,7 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
         for row in np.flatnonzero(odd | over):
             speed = format_bytes_per_s(float(limits[row]) * KBIT_BYTES)
             share = format_ratio(float(usage[row] / limits[row]))
-            what = "uses" if usage[row] == measured[row] else "its messages make"
+            what = "uses" if usage[row] == measured[row] else "its messages use"
             why = (
                 f"{what} {share} of it"
                 if over[row]
@@ -89,9 +89,9 @@ def nic_suspicious(context: HealthContext) -> Iterator[Finding]:
                     "median_kbit_per_s": median,
                 },
                 keys=(_NIC,),
-                hint=("Do not unload its bundles for this. " if over[row] else "")
-                + f"Virtual machines often report a wrong speed: set {_NIC} to what a card "
-                "carries.",
+                hint=("Do not unload its bundles because of this. " if over[row] else "")
+                + f"Virtual machines often report a wrong speed: set {_NIC} to the real "
+                "speed of a card.",
                 fix=Fix(lines=(f"{_NIC}=<Gbit/s>",), restart=True),
             )
 

@@ -50,8 +50,8 @@ _WAITS: Final = (
         100.0,
         "Publish latency is high",
         "publish requests",
-        "Look at its storage writes and its garbage collection first: where both are well, its "
-        "load is the cause, and an unload helps.",
+        "Check its storage writes and garbage collection first: if both are "
+        "normal, its load is the cause, and an unload helps.",
     ),
     _Wait(
         "slow_lookups",
@@ -59,8 +59,8 @@ _WAITS: Final = (
         500.0,
         "Lookup latency is high",
         "lookups",
-        "Clients wait that long to connect: look at the metadata store, and at bundles that are "
-        "unloaded or loaded just now.",
+        "Clients wait that long to connect: check the metadata store, and "
+        "bundles that are being unloaded or loaded.",
     ),
     _Wait(
         "slow_topic_loads",
@@ -68,8 +68,8 @@ _WAITS: Final = (
         5_000.0,
         "Topics load slowly",
         "topic loads",
-        "So long clients of a bundle that was moved here are cut off: look at the metadata store "
-        "and the bookies, and unload slowly.",
+        "Clients of a bundle that moves here are disconnected that long: check "
+        "the metadata store and the bookies, and unload slowly.",
     ),
 )
 
@@ -116,9 +116,9 @@ def full_direct_memory(context: HealthContext) -> Iterator[Finding]:
             "direct_memory_full",
             f"{format_ratio(float(used[row]))} of the direct memory of {{broker}} is used.",
             {"direct_used_ratio": float(used[row]), "bound_ratio": DIRECT_RATIO},
-            "Requests fail where it is full. It holds the cache of entries and what waits to be "
-            "sent: look at managedLedgerCacheSizeMB, at slow consumers, and at -XX:"
-            "MaxDirectMemorySize.",
+            "Requests fail when it is full. It contains the entry cache and "
+            "pending dispatch: check managedLedgerCacheSizeMB, slow consumers, and "
+            "-XX:MaxDirectMemorySize.",
             title="Direct memory is nearly full",
             measured=Quantity(float(used[row]), "ratio"),
             limit=Quantity(DIRECT_RATIO, "ratio"),
@@ -152,9 +152,10 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
         severity="warning",
         subject_kind="cluster",
         subject="",
-        sentence=f"{pluralize(apart.size, 'bundle')} of {np.count_nonzero(compared)} that were "
-        f"compared have rates that differ {BUNDLE_FACTOR:g} times between metrics and load "
-        f"reports, {bundle} most: {format_msgs_per_s(float(metered[worst]))} by its metrics, "
+        sentence=f"{pluralize(apart.size, 'bundle')} of {np.count_nonzero(compared)} "
+        f"compared have rates that differ by a factor of {BUNDLE_FACTOR:g} "
+        f"between metrics and load reports; max: {bundle}, "
+        f"{format_msgs_per_s(float(metered[worst]))} by its metrics, "
         f"{format_msgs_per_s(float(reported[worst]))} by its report.",
         evidence={
             "bundles": int(apart.size),
@@ -164,8 +165,8 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
             "report_msgs_per_s": float(reported[worst]),
             "bound_factor": BUNDLE_FACTOR,
         },
-        hint="Shedding picks bundles by the reports: look at the age of the load reports, and at "
-        "statsUpdateFrequencyInSecs.",
+        hint="Shedding selects bundles by the reports: check the age of the load "
+        "reports, and statsUpdateFrequencyInSecs.",
     )
 
 

@@ -30,7 +30,7 @@ def differing_settings(context: HealthContext) -> Iterator[Finding]:
             subject=key,
             sentence=f"{key} differs between brokers: {text}.",
             evidence={"effective": str(context.settings.value(key)), "rows": values},
-            hint="The leader's value decides, so a change of leader changes the behaviour.",
+            hint="The leader's value applies, so a change of leader changes the behavior.",
         )
 
 

@@ -94,7 +94,9 @@ def _crowded(
         f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the limit of "
         f"automatic splits ({limit})"
     )
-    more = f" {pluralize(len(due) - 1, 'more bundle')} likewise." if len(due) > 1 else ""
+    more = (
+        f" {pluralize(len(due) - 1, 'more bundle')} have the same problem." if len(due) > 1 else ""
+    )
     raised = max(2 * limit, 2 * count)
     return Finding(
         code=code,
@@ -109,13 +111,13 @@ def _crowded(
         sentence=f"{sentence}: {_excess(due[0], limits)} and is not split.{more}"
         if due
         else f"{sentence}.",
-        consequence="At this limit no load splits a bundle: one broker carries all of it."
+        consequence="At this limit no load causes a split: one broker carries all of it."
         if due
         else "",
-        hint=f"Raise {_MAX_BUNDLES} to {raised}, or split the bundle by request, which the limit "
-        "does not stop."
+        hint=f"Raise {_MAX_BUNDLES} to {raised}, or split the bundle manually, which "
+        "the limit does not prevent."
         if due
-        else "Bundles cannot be merged; raise the limit only after a look at who needs it.",
+        else "Bundles cannot be merged; check who needs it before you raise the limit.",
         fix=Fix(wanted={_MAX_BUNDLES: raised} if due else {}),
         evidence={
             "bundles": count,
@@ -144,7 +146,7 @@ def _excess(row: Mapping[str, Any], limits: SplitLimits) -> str:
             f"{name} has {row['topic_count']:,} topics, over the split threshold of "
             f"{limits.topics:,},"
         )
-    return f"{name} has more than the {limits.sessions:,} sessions of a split"
+    return f"{name} has more sessions than the split threshold of {limits.sessions:,}"
 
 
 def split_storms(context: HealthContext) -> Iterator[Finding | Unlisted]:
@@ -173,8 +175,9 @@ def split_storms(context: HealthContext) -> Iterator[Finding | Unlisted]:
             f"({format_bytes_per_s(row['throughput'])}).",
             consequence="A split cannot divide a topic: each adds an empty bundle, and the load "
             "stays where it is.",
-            hint="Give the topic more partitions, which bundles and brokers can share. Until then "
-            + (f"set {calms}, or {_SPLIT}=false." if raised else "split the namespace no more.")
+            hint="Add partitions to the topic, which bundles and brokers can share. "
+            "Until then "
+            + (f"set {calms}, or {_SPLIT}=false." if raised else "do not split the namespace.")
             + ("" if is_on else " Automatic splits are off already."),
             fix=Fix(wanted=raised if is_on else {}),
             evidence={
@@ -227,7 +230,7 @@ def topic_carries_bundle(context: HealthContext) -> Iterator[Finding | Unlisted]
         row = next((one for one in over if one["bundle"] == name), None)
         if row is None or row["excess"] * share <= 1 or name in storms:
             continue
-        words = f"{topic} makes {format_ratio(share)} of it"
+        words = f"{topic} causes {format_ratio(share)} of it"
         yield _carried(row, limits, words, is_vain=is_on)
 
 
@@ -267,7 +270,7 @@ def _carried(row: Mapping[str, Any], limits: SplitLimits, topic: str, *, is_vain
         consequence="It is split again and again, and the load stays with that topic."
         if is_vain
         else "A split cannot divide it.",
-        hint="Give the topic more partitions: those can be spread."
+        hint="Add partitions to the topic: those can be spread."
         + (" Until then raise that limit, or switch automatic splits off." if is_vain else ""),
         fix=Fix(wanted=raised if is_vain else {}),
         evidence={

@@ -102,7 +102,7 @@ def _problems_of_doctor(
 
 
 class _Case:
-    """What a snapshot lacks, area by area."""
+    """Missing parts of a snapshot, by area."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Case:
         self._bundles_elsewhere = bundles_elsewhere
 
     def unexamined(self, area: str) -> str:
-        """Return why an area could not be examined, or not all of it; blank: it was."""
+        """Return the reason an area was not or only partly examined, or ""."""
         if not self._snapshot.brokers.num_rows:
             return "no broker is known"
         reason = _REASONS.get(area)
@@ -138,9 +138,9 @@ class _Case:
         total = len(spread.brokers)
         lacking = spread.unknown_count
         if lacking == total:
-            return "no broker gave a load report"
+            return "no broker has a load report"
         if lacking:
-            return f"{lacking} of {pluralize(total, 'broker')} gave no load report"
+            return f"{lacking} of {pluralize(total, 'broker')} have no load report"
         return ""
 
     def serving(self) -> str:
@@ -149,7 +149,7 @@ class _Case:
         if self._bundles_elsewhere:
             claims = self._snapshot.manifest.tables.get("claims")
             is_read = claims is not None and bool(claims.rows)
-            what = "ownership sessions are judged on snapshots in memory only"
+            what = "ownership sessions are evaluated only for snapshots in memory"
             return what if is_read else self._absent(_NO_ENTRIES)
         entry = self._snapshot.manifest.tables.get("bundles")
         if entry is not None and entry.coverage_ratio is not None and entry.coverage_ratio < 1:
@@ -179,7 +179,7 @@ class _Case:
         return f"the time of the last report of {lacking} of {total} is unknown"
 
     def leader(self) -> str:
-        """What only the leader writes has times in ZooKeeper; files may lack who leads."""
+        """Return the reason leader data is missing: its times are in ZooKeeper only."""
         if self._snapshot.manifest.leader is None and leader_is_unread(self._snapshot):
             return self._absent("")
         return leader_activity(self._snapshot, self._settings).unexamined
@@ -189,7 +189,7 @@ class _Case:
         origins = set(self._snapshot.settings["origin"].to_pylist())
         if not origins - {"dynamic", "stored"}:
             found = "" if not origins else ": only dynamic ones"
-            why = self._absent("read, which takes admin_urls").removeprefix("not ")
+            why = self._absent("read, which requires admin_urls").removeprefix("not ")
             return f"settings are not {why}{found}"
         return ""
 

@@ -28,7 +28,7 @@ EXTRA_MARGIN_RATIO: Final = 0.05
 def throughput_to_shed(
     usage: Floats, throughput: Floats, *, threshold: float, slack: float
 ) -> Floats:
-    """Return how much each broker would give away, were it above it.
+    """Return the amount that each broker would shed if it were above the threshold.
 
     Args:
         usage: Shape ``(n_brokers,)``, ratio.
@@ -49,7 +49,7 @@ class ThresholdTrial:
 
     Attributes:
         basis: The cluster.
-        recent: Bundles in their grace period, per row; ``None``: none.
+        recent: Bundles in their grace period, per row; ``None`` if none.
         usage: Ratio, compared with the threshold.
         threshold: Ratio; a broker exactly on it sheds.
         threshold_label: What the threshold is.
@@ -90,7 +90,7 @@ class ThresholdTrial:
         return moves_of(self.basis, picked, max_sources=self.max_sources)
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what its broker gives away."""
+        """Return whether a bundle is selected on its broker."""
         row = self.basis.view.bundle_row(bundle)
         at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
         if not at.size:
@@ -124,22 +124,21 @@ class ThresholdTrial:
                 f"{pluralize(sources, 'broker')} over {self.threshold_label}."
             )
         if not self.basis.brokers.size:
-            return "Nothing to unload: of no broker the load is known."
+            return "Nothing to unload: the load of every broker is unknown."
         top = int(np.argmax(self.usage))
         busiest = self.basis.view.brokers[self.basis.brokers[top]]
         head = f"Nothing to unload: the busiest broker {busiest} is at"
         gap = distance_in_words(self.threshold - self.usage[top], "ratio")
         if not self.is_over.any():
-            return f"{head} {format_ratio(self.usage[top])}, {gap} under {self.threshold_label}."
+            return f"{head} {format_ratio(self.usage[top])}, {gap} below {self.threshold_label}."
         over = int(np.count_nonzero(self.is_over))
-        verb = "is" if over == 1 else "are"
-        which = f"{pluralize(over, 'broker')} {verb} over {self.threshold_label}"
-        head = f"Nothing to unload: {which}, but"
+        which = f"{pluralize(over, 'broker')} above {self.threshold_label}"
+        head = f"Nothing to unload: {which};"
         if self._reason() == "no_bundles":
-            return f"{head} none of them has a bundle to give."
+            return f"{head} none of them has a bundle to shed."
         largest = format_bytes_per_s(float(self.needed[self.is_over].max()))
         least = format_bytes_per_s(self.minimum)
-        return f"{head} the most that one would give is {largest}, and the minimum is {least}."
+        return f"{head} their max amount is {largest}, the minimum is {least}."
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of every broker."""
@@ -158,8 +157,8 @@ class ThresholdTrial:
             sheds=True,
             gates=gates,
             sentence=(
-                f"gives away {pluralize(rows.size, 'bundle')} of {format_bytes_per_s(given)}, "
-                f"{format_bytes_per_s(float(self.needed[position]))} wanted"
+                f"sheds {pluralize(rows.size, 'bundle')} of {format_bytes_per_s(given)} "
+                f"(needed: {format_bytes_per_s(float(self.needed[position]))})"
             ),
         )
 
@@ -167,7 +166,7 @@ class ThresholdTrial:
         gates = [at_least("usage", float(self.usage[position]), self.threshold, "ratio")]
         if gates[-1].is_open and np.isfinite(self.minimum):
             needed = float(self.needed[position])
-            gates.append(at_least("amount to give away", needed, self.minimum, "bytes/s"))
+            gates.append(at_least("amount to shed", needed, self.minimum, "bytes/s"))
         if gates[-1].is_open:
             gates.extend(bundle_gates(self.basis, broker, self.recent))
         return tuple(gates)

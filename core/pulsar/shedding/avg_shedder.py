@@ -19,7 +19,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
-from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
@@ -27,12 +27,12 @@ from core.snapshot import LoadManager
 from core.units import pluralize
 
 _COUNTED_FROM_NOW: Final = (
-    "Rounds in a row are counted from here on: what the leader has counted so far is in its memory "
-    "only."
+    "Consecutive rounds are counted from here on: the leader's previous "
+    "count is only in its memory."
 )
 _SORT_FAILED: Final = (
-    "the ranking of brokers by whole points failed in Java (Comparison method violates its general "
-    "contract!), so the leader skips this round"
+    "ranking the brokers by whole points failed in Java (Comparison method "
+    "violates its general contract!), so the leader skips this round"
 )
 
 
@@ -78,7 +78,7 @@ class AvgConfig:
 
 @dataclass(frozen=True, slots=True)
 class AvgState:
-    """What AvgShedder remembers: rounds in a row in which a broker was part of a wide pair.
+    """AvgShedder's state: consecutive rounds in which a broker was part of a wide pair.
 
     Attributes:
         low_hits: ``{broker: rounds}`` with a gap that counts; absent: none.
@@ -206,7 +206,7 @@ class _Trial:
         return rows[order[picked]]
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what its broker gives to its pair."""
+        """Return whether a bundle is selected for its broker's pair."""
         row = self.basis.view.bundle_row(bundle)
         at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
         pairs = np.flatnonzero(self.acts & np.isin(self.pairs.busy, at))
@@ -240,7 +240,7 @@ class _Trial:
         sentence = gates[-1].sentence
         if sheds:
             given = pluralize(self.rows_of(pair).size, "bundle")
-            sentence = f"gives {given} to {names[brokers[idle]]}"
+            sentence = f"sheds {given} to {names[brokers[idle]]}"
         return BrokerTrace(
             broker=names[brokers[busy]], sheds=sheds, gates=tuple(gates), sentence=sentence
         )
@@ -285,12 +285,12 @@ class _Trial:
         is_rate = unit != "bytes/s"
         minimum = self.config.min_msgs_per_s if is_rate else self.config.min_bytes_per_s
         return at_least(
-            "amount to give away", amount, minimum, "msg/s" if is_rate else unit, is_strict=True
+            "amount to shed", amount, minimum, "msg/s" if is_rate else unit, is_strict=True
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedder(UncountedStrategy[AvgState]):
+class AvgShedder(ModularStrategy[AvgState]):
     """Brokers are paired by score; a pair that is far apart for long enough is levelled.
 
     Source:
@@ -303,14 +303,16 @@ class AvgShedder(UncountedStrategy[AvgState]):
 
     name: ClassVar[str] = "AvgShedder"
     counts_rounds: ClassVar[bool] = True
-    summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
+    summary: ClassVar[str] = (
+        "Pairs the busiest broker with the least busy one and levels each pair."
+    )
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
     measure: ClassVar[str] = USAGE
     fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
     memory: ClassVar[str] = (
-        "AvgShedder's counts of rounds over a threshold begin at nothing: it waits as many "
-        "rounds again before it sheds."
+        "AvgShedder's counts of rounds above a threshold are reset: it waits "
+        "for as many rounds again before it sheds."
     )
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerAvgShedderLowThreshold",
@@ -352,7 +354,7 @@ class AvgShedder(UncountedStrategy[AvgState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, AvgState]:
-        """Return what this round unloads, and the hit counts for the next."""
+        """Return this round's unloads, and the hit counts for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
         peak = max(state.most_brokers, len(names))
@@ -457,22 +459,21 @@ def _reason(trial: _Trial, picked: dict[int, Ints]) -> Reason:
 def _why_not(trial: _Trial, picked: dict[int, Ints]) -> str:
     match _reason(trial, picked):
         case "no_load_data":
-            return "of no broker the load is known"
+            return "the load of every broker is unknown"
         case "balanced":
             return f"the widest pair's {trial.pair_trace(0).sentence}"
         case "hit_count":
             waiting = np.flatnonzero(trial.is_wide)
-            verb = "waits" if waiting.size == 1 else "wait"
             count = pluralize(waiting.size, "pair")
             nearest = min(
                 (gate for pair in waiting if (gate := trial.hit_gate(int(pair)))),
                 key=lambda gate: gate.distance,
             )
-            return f"{count} {verb} for more rounds in a row: {nearest.sentence}"
+            return f"{count} waiting for more consecutive rounds: {nearest.sentence}"
         case "too_small":
-            return "what the pairs that hit would move is below both minimums"
+            return "the amount that the triggered pairs would move is below both minimums"
         case _:
-            return "the pairs that hit have no bundle that fits"
+            return "the triggered pairs have no bundle that fits"
 
 
 def idle_half(
@@ -501,7 +502,7 @@ def idle_half(
         part = "has no pair" if at == busy else f"would receive from {names[busy]}"
         rank = f"number {count - pair} of {count} by usage, it {part}: its usage of"
         gate = at_least(rank, float(score[at]), bound, "percent", is_strict=True)
-        gate = replace(gate, name="usage of the half that gives")
+        gate = replace(gate, name="usage of the source half")
         if ranks_by_points:
             rank = f"{rank} {score[at]:.1f}% is ranked by whole points"
             gate = place_by_usage(count - pair, len(sources), rank)

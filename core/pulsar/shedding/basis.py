@@ -131,7 +131,7 @@ class SheddingBasis:
         return rows[offsets[broker] : offsets[broker + 1]]
 
     def recent(self, names: Collection[str]) -> Flags | None:
-        """Return which bundles are in their grace period, per bundle row; ``None``: none is."""
+        """Return the bundles in their grace period, per bundle row, or ``None``."""
         view = self.view
         find = view.bundle_index.get if view.indexed_for(len(names)) else view.find_bundle
         rows = [row for row in map(find, names) if row is not None and row >= 0]

@@ -47,7 +47,7 @@ def _is_vast(value: float, unit: str) -> bool:
 
 
 def distance_in_words(distance: float, unit: str) -> str:
-    """Return how far two values are apart; ratios differ by points."""
+    """Return the distance of two values as text; ratios differ by points."""
     if _is_vast(abs(distance), unit):
         return "far"
     if unit in ("ratio", "percent", "points"):
@@ -75,15 +75,17 @@ def at_least(
     words = f"{name} {in_words(measured, unit)}"
     bound = in_words(threshold, unit)
     if math.isinf(threshold):
-        sentence = f"{words}, and the bound is switched off"
+        sentence = f"{words}, and the threshold is disabled"
     elif unit in _COUNTED:
         sentence = f"{words}, {int(threshold)} needed"
     elif is_open and _is_vast(measured, unit):
-        sentence = f"{words}, far over {bound}: the lowest has almost none"
+        sentence = f"{words}, far above {bound}: the lowest has almost none"
     elif measured == threshold:
-        sentence = f"{words} is exactly the bound, which {'counts' if is_open else 'is not enough'}"
+        sentence = (
+            f"{words} is exactly the threshold, which {'counts' if is_open else 'is not enough'}"
+        )
     elif is_open:
-        sentence = f"{words} is {distance_in_words(measured - threshold, unit)} over {bound}"
+        sentence = f"{words} is {distance_in_words(measured - threshold, unit)} above {bound}"
     else:
         sentence = f"{words} is {_under(threshold - measured, bound, unit)}"
     return Gate(
@@ -98,17 +100,17 @@ def at_least(
 
 
 def _under(distance: float, bound: str, unit: str) -> str:
-    """Return how far something is under a bound; as far as the bound is high means nothing more."""
+    """Return the distance below a bound as text; simplified if it is the whole bound."""
     gap = distance_in_words(distance, unit)
     is_far = unit not in ("ratio", "percent", "points") and gap == bound
-    return f"far under {bound}" if is_far else f"{gap} under {bound}"
+    return f"far below {bound}" if is_far else f"{gap} below {bound}"
 
 
 def below(name: str, measured: float, threshold: float, unit: str) -> Gate:
     """Return the gate that opens when a value is under a threshold; being equal is not enough."""
     words, bound = f"{name} {in_words(measured, unit)}", in_words(threshold, unit)
     is_open = measured < threshold
-    over = f"{distance_in_words(measured - threshold, unit)} over {bound}"
+    over = f"{distance_in_words(measured - threshold, unit)} above {bound}"
     return Gate(
         name=name,
         measured=measured,
@@ -129,7 +131,7 @@ def place_by_usage(place: int, last: int, sentence: str) -> Gate:
         sentence: All of that in words.
     """
     return Gate(
-        name="place by usage",
+        name="rank by usage",
         measured=float(place),
         threshold=float(last),
         unit="places",
@@ -149,5 +151,4 @@ def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:
     missing = len(basis.view.brokers) - basis.brokers.size
     if not missing:
         return ()
-    verb = "is" if missing == 1 else "are"
-    return (f"{pluralize(missing, 'broker')} without a known load report {verb} excluded.",)
+    return (f"Excluded: {pluralize(missing, 'broker')} without a known load report.",)

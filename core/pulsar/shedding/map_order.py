@@ -26,7 +26,7 @@ from core.pulsar.view import Flags
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """How bundles came into the leader's map: broker after broker, those of each by name (SHED-1).
+    """Arrival order of bundles in the leader's map: by broker, then by name (SHED-1).
 
     Attributes:
         before: How many keys came before those of each broker; shape (n_brokers,).
@@ -51,7 +51,7 @@ class Arrivals:
         return cls(before, is_split, count)
 
     def decide(self, code: Ints, hashes: Ints, buckets: Ints) -> Flags:
-        """Return which keys ever shared one of the buckets, or record when others came.
+        """Return keys that ever shared one of the buckets, or record when others arrived.
 
         Args:
             code: Broker row of each key.
@@ -106,7 +106,7 @@ def _sizes(count: int) -> Iterator[int]:
 
 
 def _is_one_of(hashes: Ints, buckets: Ints, size: int) -> Flags:
-    """Return which keys are in one of the buckets of a table of a size."""
+    """Return the keys in one of the buckets of a table of a size."""
     wanted = np.zeros(size, np.bool_)
     wanted[buckets & (size - 1)] = True
     return np.asarray(wanted[hashes & (size - 1)], np.bool_)

@@ -51,7 +51,7 @@ class Move:
     Attributes:
         broker: Where it leaves.
         bundle: Name.
-        destination: Where the strategy itself wants it; ``None``: placement decides.
+        destination: Where the strategy itself wants it; ``None`` if placement decides.
     """
 
     broker: str
@@ -90,7 +90,7 @@ class BrokerTrace:
     """The gates of one broker, or of the whole cluster, in the order in which they are checked.
 
     Attributes:
-        broker: Broker id; ``None``: the cluster as a whole, or a pair that ``sentence`` names.
+        broker: Broker id; ``None`` for the cluster as a whole, or a pair that ``sentence`` names.
         sheds: Whether bundles leave it.
         gates: A shut gate is the last one, unless it is one of several alternatives.
         sentence: The verdict in words.
@@ -114,7 +114,7 @@ def no_trace() -> tuple[BrokerTrace, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What one round of a strategy decides.
+    """Decision of one round of a strategy.
 
     Attributes:
         label: Moves or none.
@@ -123,7 +123,7 @@ class Decision:
             in its order.
         sentence: The verdict in words, with numbers.
         explain: Makes the trace; called only when it is read.
-        pick: Why a bundle of a broker that sheds is picked or not, as a gate; ``None``: it is no
+        pick: Why a bundle of a broker that sheds is picked or not, as a gate; ``None`` if it is no
             candidate.
         notes: What was assumed.
     """
@@ -188,7 +188,7 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         ...
 
     def config(self, settings: EffectiveSettings) -> ConfigT:
-        """Return what the strategy goes by, out of the active settings."""
+        """Return the strategy's settings from the active settings."""
         ...
 
     def initial_state(self) -> StateT:
@@ -203,7 +203,7 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         recently_unloaded: AbstractSet[str],
         /,
     ) -> tuple[Decision, StateT]:
-        """Return what this round unloads, and the memory for the next one.
+        """Return this round's unloads, and the memory for the next one.
 
         Args:
             view: Load of the cluster.
@@ -226,8 +226,8 @@ class SheddingStrategy(Protocol[ConfigT, StateT]):
         ...
 
 
-class EveningStrategy:
-    """What a strategy declares that acts on differences of usage, which follows traffic."""
+class RelativeLoadStrategy:
+    """Declaration of a strategy based on usage relative to other brokers."""
 
     __slots__ = ()
 
@@ -238,8 +238,8 @@ class EveningStrategy:
         return "throughput"
 
 
-class UncountedStrategy(EveningStrategy, Generic[StateT]):
-    """What a strategy declares that remembers neither rounds in a row nor executed moves.
+class ModularStrategy(RelativeLoadStrategy, Generic[StateT]):
+    """Declaration of a strategy without counts of rounds or moves.
 
     The load manager checks its moves and places them.
     """
@@ -258,9 +258,9 @@ class UncountedStrategy(EveningStrategy, Generic[StateT]):
         return self.initial_state()
 
     def after_unloads(self, _view: LoadView, state: StateT, _moves: Sequence[Move], /) -> StateT:
-        """Return the memory as it is: moves leave no trace in it."""
+        """Return the memory unchanged: moves do not affect it."""
         return state
 
     def with_recent_sources(self, state: StateT, _gave_at_ms: Mapping[str, int], /) -> StateT:
-        """Return the memory as it is: no broker rests."""
+        """Return the memory unchanged: no broker has a cool-down."""
         return state

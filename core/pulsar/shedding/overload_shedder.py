@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import ThresholdTrial, source_count, throughput_to_shed
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.model import USAGE, Decision, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, Decision, ModularStrategy
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager
 from core.units import format_ratio
@@ -47,7 +47,7 @@ class OverloadState:
 
 
 @dataclass(frozen=True, slots=True)
-class OverloadShedder(UncountedStrategy[OverloadState]):
+class OverloadShedder(ModularStrategy[OverloadState]):
     """Brokers at the limit or over it give away their biggest bundles.
 
     Source:
@@ -57,7 +57,7 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
     """
 
     name: ClassVar[str] = "OverloadShedder"
-    summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
+    summary: ClassVar[str] = "Relieves brokers above a fixed limit, regardless of the others."
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
     measure: ClassVar[str] = USAGE
@@ -83,7 +83,7 @@ class OverloadShedder(UncountedStrategy[OverloadState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, OverloadState]:
-        """Return what this round unloads."""
+        """Return this round's unloads."""
         basis = SheddingBasis.of(view)
         usage = view.overload_usage[basis.brokers]
         throughput = view.broker_throughput[basis.brokers]

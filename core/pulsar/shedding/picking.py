@@ -39,7 +39,7 @@ class Turn:
     def of(
         cls, basis: SheddingBasis, row: int, keyed: tuple[Ints, Floats], unit: str
     ) -> Turn | None:
-        """Find it; ``None``: it is no candidate.
+        """Return its rank, or ``None`` if it is not a candidate.
 
         Args:
             basis: For the order of equal bundles.
@@ -54,7 +54,7 @@ class Turn:
 
     @property
     def key(self) -> float:
-        """What the bundle itself carries."""
+        """Load of the bundle itself."""
         return float(self.ordered[self.place])
 
     def until(self, needed: float) -> Gate:
@@ -63,11 +63,11 @@ class Turn:
         is_open = not self.place or before < needed
         amount, carried = in_words(needed, self.unit), in_words(before, self.unit)
         if not self.place:
-            sentence = f"the biggest goes first, and {amount} is to be given away"
+            sentence = f"larger bundles go first, and {amount} is to be shed"
         elif is_open:
-            sentence = f"bigger ones carry {carried}, and {amount} is to be given away"
+            sentence = f"larger bundles carry {carried}, and {amount} is to be shed"
         else:
-            sentence = f"bigger ones carry {carried} already, and {amount} is to be given away"
+            sentence = f"larger bundles already carry {carried}, and {amount} is to be shed"
         return _gate(needed, before, self.unit, sentence, is_open=is_open)
 
     def within(self, room: float, spend: Spend, *, limit: int, slack: float) -> Gate:
@@ -76,14 +76,14 @@ class Turn:
         for position in picked:
             room = spend(room, float(self.ordered[position]))
         if len(picked) >= limit:
-            sentence = f"a round takes no more than {limit:,}, and bigger ones are as many"
+            sentence = f"a round unloads at most {limit:,} bundles, and that many are larger"
             return _gate(0.0, 1.0, "bundles", sentence, is_open=False)
         left, own = in_words(room, self.unit), in_words(self.key, self.unit)
         return _gate(
             room + slack,
             self.key,
             self.unit,
-            f"{left} is left to give away when its turn comes, and it carries {own}",
+            f"{left} is left to shed at its turn, and it carries {own}",
             is_open=self.key <= room + slack,
         )
 
@@ -103,8 +103,8 @@ def fit(room: float, own: float, *, is_open: bool) -> Gate:
     """
     left, carried = in_words(room, "bytes/s"), in_words(own, "bytes/s")
     is_swapped = is_open and own > room
-    sentence = f"{left} is left to give when its turn comes, and it carries {carried}"
-    sentence += ", and a swap makes up for it" * is_swapped
+    sentence = f"{left} is left to shed at its turn, and it carries {carried}"
+    sentence += ", and a swap compensates for it" * is_swapped
     return _gate(room, own, "bytes/s", sentence, is_open=is_open)
 
 
@@ -116,7 +116,7 @@ def without_traffic(unit: str) -> Gate:
 def biggest_gate(
     basis: SheddingBasis, row: int, recent: Flags | None, needed: float
 ) -> Gate | None:
-    """Return whether the biggest bundles of a broker that make up an amount include one of them."""
+    """Return whether the largest bundles that make up an amount include one of them."""
     view = basis.view
     rows = candidates_of(basis, int(view.reporter[row]), recent)
     turn = Turn.of(basis, row, (rows, view.bundle_short_throughput[rows]), "bytes/s")

@@ -36,7 +36,7 @@ def strategies_run_by(load_manager: LoadManager) -> tuple[AnyStrategy, ...]:
 
 
 def known_shedding_strategy(name: str) -> AnyStrategy | None:
-    """Return the strategy with that class name; ``None``: there is none."""
+    """Return the strategy with that class name; ``None`` if there is none."""
     simple = name.rpartition(".")[2]
     return next((strategy for strategy in SHEDDING_STRATEGIES if strategy.name == simple), None)
 
@@ -66,7 +66,7 @@ def find_shedding_strategy(name: str) -> AnyStrategy:
 
 
 def active_shedding_strategy(load_manager: LoadManager, settings: EffectiveSettings) -> AnyStrategy:
-    """Return the strategy that the cluster goes by.
+    """Return the active strategy of the cluster.
 
     Args:
         load_manager: Which one decides.

@@ -21,8 +21,9 @@ from core.units import pluralize
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _BY_LOOKUP: Final = (
-    "The leader of this release names no destination: a bundle goes where the next lookup places "
-    "it. The destinations are those of a lookup right after the unload."
+    "The leader of this release selects no destination: a bundle is placed "
+    "by the next lookup. The destinations are those of a lookup right "
+    "after the unload."
 )
 
 
@@ -129,15 +130,14 @@ def shed_round(
 
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
-    """Return why the load manager does not even run its strategy."""
+    """Return the reason the load manager does not run its strategy."""
     off = settings.shedding_off
     if off:
         return Decision(
             label="skip",
             reason="disabled",
             sentence=(
-                f"No bundle is unloaded, whatever the strategy: shedding is off ({off[0]} is "
-                "false)."
+                f"No bundle is unloaded by any strategy: shedding is off ({off[0]} is false)."
             ),
         )
     if len(view.brokers) <= 1:
@@ -145,13 +145,13 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
         return Decision(
             label="skip",
             reason="no_brokers",
-            sentence=f"Nothing to unload: with {there} no broker could take a bundle.",
+            sentence=f"Nothing to unload: with {there} no broker can take a bundle.",
         )
     return None
 
 
 def _placed(view: LoadView, settings: EffectiveSettings, decision: Decision) -> Round:
-    """Return what a strategy decides that has checked everything itself."""
+    """Return the decision of a strategy that checks everything itself."""
     return Round(
         decision=decision,
         moves=decision.moves,

@@ -25,7 +25,7 @@ from core.pulsar.shedding.above_threshold import (
 )
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, below
-from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, UncountedStrategy
+from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, ModularStrategy
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import LoadManager
@@ -67,7 +67,7 @@ class ThresholdConfig:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdState:
-    """What ThresholdShedder remembers.
+    """ThresholdShedder's state.
 
     Attributes:
         smoothed_usage: ``{broker: ratio}``; a leader that just started has none.
@@ -79,7 +79,7 @@ class ThresholdState:
 
 
 def smoothed(past: Floats, usage: Floats, history_ratio: float) -> Floats:
-    """Return usage smoothed with its past; NaN in the past: never seen, taken as it is.
+    """Return usage smoothed with its past; a NaN past uses the current value.
 
     Source:
         Pulsar ``ThresholdShedder#updateAvgResourceUsage``.
@@ -92,7 +92,7 @@ def _mean(values: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdShedder(UncountedStrategy[ThresholdState]):
+class ThresholdShedder(ModularStrategy[ThresholdState]):
     """Brokers whose smoothed usage is above the average by the threshold give the excess away.
 
     Source:
@@ -109,8 +109,8 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
     measure: ClassVar[str] = USAGE
     fitting_placement: ClassVar[str] = "LeastResourceUsageWithWeight"
     memory: ClassVar[str] = (
-        "ThresholdShedder's smoothed usage of every broker is lost: the new leader starts with "
-        "the momentary value, so a short peak counts in full."
+        "ThresholdShedder's smoothed usage of every broker is lost: the new "
+        "leader starts with the current value, so a short peak counts in full."
     )
     adjustable: ClassVar[tuple[str, ...]] = (
         "loadBalancerBrokerThresholdShedderPercentage",
@@ -140,7 +140,7 @@ class ThresholdShedder(UncountedStrategy[ThresholdState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, ThresholdState]:
-        """Return what this round unloads, and the smoothed usage for the next."""
+        """Return this round's unloads, and the smoothed usage for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
         held = state.smoothed_usage
@@ -174,12 +174,12 @@ def _idle_trace() -> BrokerTrace:
 
 
 def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
-    """Return a note on the brokers whose usage counts as it is: a leader has a memory of it."""
+    """Return the note on brokers whose past usage only the leader has."""
     unknown = int(np.count_nonzero(np.isnan(past)))
     if not unknown or not history_ratio:
         return ()
     who = pluralize(unknown, "broker")
-    note = f"The past usage of {who} is in the leader's memory only: it counts as it is now."
+    note = f"The past usage of {who} is only in the leader's memory: the current value is used."
     return (note,)
 
 
@@ -275,12 +275,12 @@ class _LowerBoundary:
         basis = self.trial.basis
         if gap.is_open and position >= 0:
             minimum = self.config.min_bytes_per_s
-            gates.append(at_least("amount to give away", needed, minimum, "bytes/s"))
+            gates.append(at_least("amount to shed", needed, minimum, "bytes/s"))
             if gates[-1].is_open:
                 broker = int(basis.brokers[position])
                 gates.extend(bundle_gates(basis, broker, self.trial.recent))
         shut = [gate.sentence for gate in gates if not gate.is_open]
-        none_found = position < 0 and "no broker over the lower boundary has two bundles"
+        none_found = position < 0 and "no broker above the lower boundary has two bundles"
         return BrokerTrace(
             broker=basis.view.brokers[basis.brokers[position]] if position >= 0 else None,
             sheds=not shut and not none_found,

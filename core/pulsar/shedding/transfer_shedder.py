@@ -19,15 +19,23 @@ from core.pulsar.java.maps import concurrent_order, spread_hashes
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.gates import at_least, below, one_of, place_by_usage
-from core.pulsar.shedding.model import BrokerTrace, Decision, EveningStrategy, Gate, Move, Reason
+from core.pulsar.shedding.model import (
+    BrokerTrace,
+    Decision,
+    Gate,
+    Move,
+    Reason,
+    RelativeLoadStrategy,
+)
 from core.pulsar.shedding.picking import fact, fit
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import LoadManager
 from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _NO_LOADS: Final = (
-    "What the brokers publish about their load was not read: TransferShedder decides by it. "
-    "The problems of the snapshot name why; `trimtab capture` prints them."
+    "The load data that brokers publish was not read, and TransferShedder "
+    "requires it. See the problems of the snapshot; `trimtab capture` "
+    "prints them."
 )
 
 UPSTREAM_REASONS: Final[Mapping[str, str]] = {
@@ -130,8 +138,8 @@ def _quotient(value: float, divisor: float) -> float:
 
 
 @dataclass(slots=True)
-class Handled:
-    """What became of one busy broker.
+class BrokerOutcome:
+    """Outcome of one busy broker.
 
     Attributes:
         busy: Broker row.
@@ -183,7 +191,7 @@ class Cycle:
     spread: Spread
     moves: list[Move] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
-    handled: list[Handled] = field(default_factory=list)
+    handled: list[BrokerOutcome] = field(default_factory=list)
     lacks_load: int = 0
     lacks_bundles: int = 0
     _low: int = 0
@@ -215,7 +223,7 @@ class Cycle:
         return bool(usage > self.config.overload_ratio and usage > line)
 
     def reason(self) -> Reason | None:
-        """Return why to go on with the outermost pair; ``None``: the load is even enough."""
+        """Return the reason to continue with the outermost pair, or ``None`` if even enough."""
         if self.spread.std > self.config.target_std:
             return "overloaded"
         if self.is_under(self.order[self._low]):
@@ -244,7 +252,7 @@ class Cycle:
         name = self.view.brokers[busy]
         usage, other = float(self.loads.usage[busy]), float(self.loads.usage[idle])
         flow = float(self.loads.throughput[busy])
-        pair = Handled(busy, idle, _quotient(flow * ((usage - other) / 2.0), usage))
+        pair = BrokerOutcome(busy, idle, _quotient(flow * ((usage - other) / 2.0), usage))
         self.handled.append(pair)
         top = self.loads.top.get(name, ())
         if not top:
@@ -267,7 +275,7 @@ class Cycle:
         return True
 
     def _pick(
-        self, pair: Handled, top: tuple[TopBundle, ...], reason: Reason
+        self, pair: BrokerOutcome, top: tuple[TopBundle, ...], reason: Reason
     ) -> tuple[float, float]:
         """Pick bundles, coldest first; return bytes/s given, and bytes/s counted as gained."""
         names = self.view.brokers
@@ -279,7 +287,7 @@ class Cycle:
             if self._stays(entry, pair.idle):
                 continue
             if left <= 1:
-                pair.words = pair.words or "no more than one of its published bundles would stay"
+                pair.words = pair.words or "at most one of its published bundles would stay"
                 break
             if self._has_no_weight(entry):
                 continue
@@ -287,43 +295,43 @@ class Cycle:
             if given - gained + entry.throughput > pair.target:
                 swapped = self._swap(pair, swaps, entry.throughput, (given, gained))
                 if not swapped:
-                    pair.words = f"{entry.bundle} carries more than should go"
+                    pair.words = f"{entry.bundle} carries more than the amount to shed"
                     break
                 self._add(swapped, pair.idle, pair.busy, reason)
                 gained += self._counted(swapped)
             self._add([entry], pair.busy, pair.idle, reason)
             given += entry.throughput
             left -= 1
-        pair.words = pair.words or "none of its published bundles may go"
+        pair.words = pair.words or "none of its published bundles can move"
         return given, gained
 
     def why_done(self) -> str:
-        """Return why no further broker had its turn."""
+        """Return the reason no further broker had its turn."""
         if sum(pair.given > 0 for pair in self.handled) >= self.config.most_brokers:
-            return (
-                f"no more than {pluralize(self.config.most_brokers, 'broker')} may give in a round"
-            )
+            return f"at most {pluralize(self.config.most_brokers, 'broker')} can shed in a round"
         if self._low >= self._high:
             return "no destination is left"
-        return "then the load is even enough"
+        return "then the load is balanced"
 
-    def room_gate(self, pair: Handled) -> Gate:
+    def room_gate(self, pair: BrokerOutcome) -> Gate:
         """Return the gate on what a busy broker could give: the last bundle whose turn came."""
         last = next(reversed(pair.rooms), None)
         if last is None:
-            return at_least("with traffic and free to go:", 0.0, 1.0, "bundles")
+            return at_least("with traffic and movable:", 0.0, 1.0, "bundles")
         if pair.sheds:
             is_strict = not pair.goes_idle
-            return at_least("traffic to give", pair.target, 0.0, "bytes/s", is_strict=is_strict)
+            return at_least("traffic to shed", pair.target, 0.0, "bytes/s", is_strict=is_strict)
         entry = _entry(self.loads.top[self.view.brokers[pair.busy]], last)
         size = entry.throughput if entry else 0.0
         return at_least(f"amount for {last}:", pair.rooms[last], size, "bytes/s")
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle of a broker that was relieved is among what goes."""
+        """Return whether a bundle of a relieved broker is selected."""
         owner = next((name for name, top in self.loads.top.items() if _entry(top, bundle)), None)
         if owner is None:
-            return fact("it is not among the hottest bundles, which alone a broker publishes")
+            return fact(
+                "it is not among the hottest bundles, the only ones that a broker publishes"
+            )
         pair = next((one for one in self.handled if self.view.brokers[one.busy] == owner), None)
         if any(move.bundle == bundle for move in self.moves) and (
             pair is None or bundle not in pair.rooms
@@ -334,17 +342,19 @@ class Cycle:
         entry = _entry(self.loads.top[owner], bundle)
         if entry is None or self._stays(entry, pair.idle):
             return fact(
-                "its owner, its namespace, its grace period or its policies keep it from "
+                "its owner, namespace, grace period or policies exclude "
                 f"{self.view.brokers[pair.idle]}"
             )
         if bundle not in pair.rooms:
             is_idle = entry.throughput == 0
-            return fact("it has no traffic" if is_idle else f"its turn did not come: {pair.words}")
+            return fact(
+                "it has no traffic" if is_idle else f"its turn was not reached: {pair.words}"
+            )
         is_open = any(move.bundle == bundle for move in self.moves)
         return fit(pair.rooms[bundle], entry.throughput, is_open=is_open)
 
     def _has_no_weight(self, entry: TopBundle) -> bool:
-        """Whether a bundle is left alone because it has no traffic."""
+        """Whether a bundle is skipped because it has no traffic."""
         return entry.throughput == 0 and not self.config.moves_idle
 
     def _counted(self, swapped: list[TopBundle]) -> float:
@@ -356,12 +366,12 @@ class Cycle:
 
     def _swap(
         self,
-        pair: Handled,
+        pair: BrokerOutcome,
         swaps: Iterator[TopBundle] | None,
         amount: float,
         so_far: tuple[float, float],
     ) -> list[TopBundle]:
-        """Return bundles of the idle broker that make up for one too large; none: it cannot be.
+        """Return bundles of the idle broker that compensate a too large one; empty if impossible.
 
         What was looked at is not looked at again for the next bundle: the iterator goes on.
 
@@ -404,7 +414,7 @@ class Cycle:
         )
 
     def _may_go(self, bundle: str, target: int) -> bool:
-        """Whether policies and broker filters let a bundle go to a broker.
+        """Whether policies and broker filters allow a bundle on a broker.
 
         Source:
             Pulsar ``TransferShedder#isTransferable``.
@@ -426,7 +436,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class TransferState:
-    """What TransferShedder remembers.
+    """TransferShedder's state.
 
     Attributes:
         hits: Rounds in a row in which the load was uneven.
@@ -449,7 +459,7 @@ class _Fresh:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferShedder(EveningStrategy):
+class TransferShedder(RelativeLoadStrategy):
     """The busiest broker gives to the idlest until usage is spread little enough.
 
     Source:
@@ -461,7 +471,9 @@ class TransferShedder(EveningStrategy):
     """
 
     name: ClassVar[str] = "TransferShedder"
-    summary: ClassVar[str] = "Transfers and swaps bundles until usage is spread little enough."
+    summary: ClassVar[str] = (
+        "Transfers and swaps bundles until the usage spread is below the target."
+    )
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.extensions.scheduler"
     manager: ClassVar[LoadManager] = "extensible"
     measure: ClassVar[str] = ""
@@ -519,7 +531,7 @@ class TransferShedder(EveningStrategy):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, TransferState]:
-        """Return what this round transfers, and the memory for the next one."""
+        """Return this round's transfers, and the memory for the next one."""
         loads = view.extensible
         if loads is None:
             return Decision(label="skip", reason="unavailable", sentence=_NO_LOADS), state
@@ -539,7 +551,11 @@ class TransferShedder(EveningStrategy):
         is_uneven = cycle.reason() is not None
         state = replace(state, hits=state.hits + 1 if is_uneven else 0)
         hits = at_least(
-            "rounds in a row", float(state.hits), float(config.hit_rounds), "rounds", is_strict=True
+            "consecutive rounds",
+            float(state.hits),
+            float(config.hit_rounds),
+            "rounds",
+            is_strict=True,
         )
         if not hits.is_open:
             sentence = _waiting(cycle, hits, is_uneven=is_uneven)
@@ -604,8 +620,8 @@ def _fresh(
         elapsed_ms = int(loads.updated_at_ms[row]) - rested[name]
         if elapsed_ms < config.delay_s * 1000:
             why = (
-                f"{name} gave something {elapsed_ms / 1000:.0f} s before its "
-                f"last record; the whole cluster rests for {config.delay_s} s."
+                f"{name} shed bundles {elapsed_ms / 1000:.0f} s before its last record; "
+                f"the whole cluster waits for {config.delay_s} s."
             )
             return _Fresh(rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why))
         rested.pop(name)
@@ -617,7 +633,7 @@ def _fresh(
 def _lack(
     view: LoadView, loads: ExtensibleLoads, is_old: np.ndarray, count: int
 ) -> tuple[Reason, str] | None:
-    """Return why the records do not suffice."""
+    """Return the reason the records are insufficient."""
     if not count and is_old.any():
         return "outdated_data", "every broker's record is too old."
     if not count:
@@ -625,8 +641,8 @@ def _lack(
     unheard = (view.brokers[row] for row in np.flatnonzero(~loads.has_load))
     missing = [name for name in unheard if name not in view.dead]
     if missing:
-        who = f"{pluralize(len(missing), 'broker')} published no load yet, {missing[0]} for one"
-        return "no_load_data", f"{who}, and the class waits for all."
+        who = f"{pluralize(len(missing), 'broker')} published no load yet, for example {missing[0]}"
+        return "no_load_data", f"{who}; TransferShedder waits for all."
     return None
 
 
@@ -652,12 +668,12 @@ def _cluster_gates(cycle: Cycle) -> tuple[Gate, ...]:
 
 
 def _waiting(cycle: Cycle, hits: Gate, *, is_uneven: bool) -> str:
-    spread = f"usage is spread by {format_ratio(cycle.spread.std)}"
+    spread = f"usage spread is {format_ratio(cycle.spread.std)}"
     if not is_uneven:
         target = format_ratio(cycle.config.target_std)
         return f"{spread}, the target is {target}, and no broker is idle or overloaded"
     left = int(hits.distance)
-    return f"{spread}; the class acts after {pluralize(left, 'more uneven round')} in a row"
+    return f"{spread}; TransferShedder acts after {pluralize(left, 'more uneven round')}"
 
 
 def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
@@ -670,7 +686,7 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
             reason=cycle.reasons[0],
             moves=moves,
             sentence=f"TransferShedder moves {pluralize(len(moves), 'bundle')} between "
-            f"{pluralize(pairs, 'pair')} of brokers; the spread of usage goes from "
+            f"{pluralize(pairs, 'pair')} of brokers; the usage spread changes from "
             f"{format_ratio(before)} to {format_ratio(cycle.spread.std)}.",
             explain=lambda: trace,
             pick=cycle.pick,
@@ -698,7 +714,7 @@ def _trace(cycle: Cycle, gates: tuple[Gate, ...]) -> tuple[BrokerTrace, ...]:
     return (whole, *pairs, *_others(cycle, ranked))
 
 
-def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
+def _pair_trace(cycle: Cycle, pair: BrokerOutcome, place: int) -> BrokerTrace:
     """The gates of a busy broker whose turn came."""
     names = cycle.view.brokers
     idle = names[pair.idle]
@@ -714,14 +730,14 @@ def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
     )
 
 
-def _given(pair: Handled, idle: str) -> str:
+def _given(pair: BrokerOutcome, idle: str) -> str:
     """Return in words what a busy broker gives to an idle one."""
     if pair.given > 0:
         given, target = format_bytes_per_s(pair.given), format_bytes_per_s(pair.target)
-        return f"gives {given} of {target} to {idle}"
+        return f"sheds {given} of {target} to {idle}"
     if pair.goes_idle:
-        return f"gives {idle} bundles without traffic only: {pair.words}"
-    return f"gives nothing to {idle}: {pair.words}"
+        return f"sheds only bundles without traffic to {idle}: {pair.words}"
+    return f"sheds nothing to {idle}: {pair.words}"
 
 
 def _others(cycle: Cycle, ranked: Sequence[int]) -> Iterator[BrokerTrace]:
@@ -735,6 +751,6 @@ def _others(cycle: Cycle, ranked: Sequence[int]) -> Iterator[BrokerTrace]:
             f"number {place} of {len(ranked)} by usage, and only the {busiest} had a turn: {why}"
         )
         if row in takes:
-            sentence = f"{sentence}; it takes from {takes[row]}"
+            sentence = f"{sentence}; it receives from {takes[row]}"
         gate = place_by_usage(place, last, sentence)
         yield BrokerTrace(broker=names[row], sheds=False, gates=(gate,), sentence=sentence)

@@ -17,7 +17,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
-from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, Reason, UncountedStrategy
+from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
 from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
@@ -79,7 +79,7 @@ class UniformConfig:
         )
 
     def slack(self, unit: str) -> float:
-        """Return what a bundle may exceed the rest by, in the unit of the measure."""
+        """Return the allowed excess of a bundle, in the unit of the measure."""
         return self.rate_slack if unit == _RATE else self.throughput_slack
 
 
@@ -153,7 +153,7 @@ class Extremes:
 
     @property
     def times(self) -> float:
-        """How many times the idlest the busiest carries."""
+        """Ratio of the busiest to the least busy broker."""
         return self.highest / self.lowest
 
 
@@ -163,7 +163,7 @@ def _divisor(lowest: float) -> float:
 
 
 def _spend(left: float, key: float) -> float:
-    """What is left of an amount: a whole number, cut towards zero each time."""
+    """Return the remaining amount: a whole number, truncated each time."""
     return left + java_int(-key)
 
 
@@ -206,14 +206,14 @@ class _Trial:
 
     @property
     def acting(self) -> Extremes | None:
-        """The measure that this round goes by; the message rate comes first."""
+        """The active measure of this round; the message rate takes precedence."""
         rate, throughput = self.gap_gates
         if not rate.is_open and not throughput.is_open:
             return None
         return self.rate if rate.is_open else self.throughput
 
     def amount(self, by: Extremes) -> int:
-        """Return what is to be given away, in the unit of the measure; a 32-bit whole number."""
+        """Return the amount to shed, in the unit of the measure; a 32-bit whole number."""
         return java_int((by.highest - by.lowest) * self.config.share_ratio)
 
     def _minimum(self, by: Extremes) -> int:
@@ -233,10 +233,10 @@ class _Trial:
 
     def _amount_gate(self, by: Extremes) -> Gate:
         amount, minimum = float(self.amount(by)), float(self._minimum(by))
-        return at_least("amount to give away", amount, minimum, by.unit)
+        return at_least("amount to shed", amount, minimum, by.unit)
 
     def keys(self, by: Extremes, rows: Ints) -> Floats:
-        """Return what bundles weigh in the measure, short-term average."""
+        """Return the short-term weight of bundles in the measure."""
         view = self.basis.view
         is_rate = by.unit == _RATE
         return (view.bundle_short_rate if is_rate else view.bundle_short_throughput)[rows]
@@ -261,7 +261,7 @@ class _Trial:
         return rows[order[picked]]
 
     def pick(self, bundle: str) -> Gate | None:
-        """Return whether a bundle is among what the busiest broker gives away."""
+        """Return whether a bundle of the busiest broker is selected."""
         by = self.acting
         if by is None or self.amount(by) + self.config.slack(by.unit) > _LARGEST_INT:
             return None
@@ -291,7 +291,7 @@ class _Trial:
             broker=name,
             sheds=sheds,
             gates=tuple(gates),
-            sentence=f"gives away {pluralize(self.rows(by).size, 'bundle')}"
+            sentence=f"sheds {pluralize(self.rows(by).size, 'bundle')}"
             if sheds
             else gates[-1].sentence,
         )
@@ -303,7 +303,7 @@ class _Trial:
         is_rate = by.unit == _RATE
         values = (view.broker_msg_rate if is_rate else view.broker_throughput)[brokers]
         measure = "message rate" if is_rate else "throughput"
-        name = f"only the busiest broker gives, and the {measure} of"
+        name = f"only the busiest broker sheds, and the {measure} of"
         for at in np.argsort(-values, kind="stable").tolist():
             broker = view.brokers[brokers[at]]
             if at == by.high:
@@ -330,7 +330,7 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class UniformLoadShedder(UncountedStrategy[UniformState]):
+class UniformLoadShedder(ModularStrategy[UniformState]):
     """The broker with the most traffic gives away a part of its distance to the least.
 
     Source:
@@ -341,7 +341,9 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
     """
 
     name: ClassVar[str] = "UniformLoadShedder"
-    summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
+    summary: ClassVar[str] = (
+        "Closes a part of the gap between the busiest and the least busy broker."
+    )
     package: ClassVar[str] = "org.apache.pulsar.broker.loadbalance.impl"
     manager: ClassVar[LoadManager] = "modular"
     measure: ClassVar[str] = f"{RATE} and throughput"
@@ -370,7 +372,7 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
     def fires_by(
         self, view: LoadView, config: UniformConfig, /
     ) -> Literal["throughput", "msg_rate"]:
-        """Return the message rate where its threshold is passed: it comes first, 0 is off."""
+        """Return the message rate if above its threshold; it takes precedence, 0 is off."""
         rate, _ = _extremes(SheddingBasis.of(view), config)
         limit = config.rate_gap_percent
         return "msg_rate" if 0 < limit < rate.gap_percent else "throughput"
@@ -387,7 +389,7 @@ class UniformLoadShedder(UncountedStrategy[UniformState]):
         recently_unloaded: AbstractSet[str] = frozenset(),
         /,
     ) -> tuple[Decision, UniformState]:
-        """Return what this round unloads."""
+        """Return this round's unloads."""
         basis = SheddingBasis.of(view)
         extremes = _extremes(basis, config)
         trial = _Trial(basis, config, basis.recent(recently_unloaded), *extremes)
@@ -411,7 +413,9 @@ def _decision(trial: _Trial) -> Decision:
     if by is None:
         is_known = trial.basis.brokers.size > 0
         why = " and ".join(gate.sentence for gate in trial.gap_gates)
-        sentence = f"Nothing to unload: {why if is_known else 'of no broker the load is known'}."
+        sentence = (
+            f"Nothing to unload: {why if is_known else 'the load of every broker is unknown'}."
+        )
         reason: Reason = "balanced" if is_known else "no_load_data"
         return Decision(
             label="skip", reason=reason, sentence=sentence, explain=trial.trace, notes=notes
@@ -420,7 +424,7 @@ def _decision(trial: _Trial) -> Decision:
     rows = trial.rows(by) if gates[-1].is_open else np.zeros(0, np.int64)
     names = trial.basis.view.brokers
     busiest, idlest = (names[trial.basis.brokers[at]] for at in (by.high, by.low))
-    gap = f"{in_words(by.highest, by.unit)} against {in_words(by.lowest, by.unit)} of {idlest}"
+    gap = f"{in_words(by.highest, by.unit)} vs. {in_words(by.lowest, by.unit)} of {idlest}"
     if rows.size:
         return Decision(
             label="success",
@@ -436,7 +440,7 @@ def _decision(trial: _Trial) -> Decision:
         )
     why = gates[-1].sentence
     if gates[-1].is_open:
-        why = f"no bundle fits into the {in_words(float(trial.amount(by)), by.unit)} to give away"
+        why = f"no bundle fits into the {in_words(float(trial.amount(by)), by.unit)} to shed"
     small = not gates[-1].is_open and gates[-1].unit == by.unit
     return Decision(
         label="skip",

@@ -34,7 +34,7 @@ _FEW_NAMESPACES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What becomes of one picked bundle.
+    """Outcome of one selected bundle.
 
     Attributes:
         move: What the strategy picked.
@@ -59,7 +59,7 @@ class _Picked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Where bundles of a namespace go: see :class:`core.pulsar.placement.Placement`."""
+    """Destinations of a namespace's bundles: see :class:`core.pulsar.placement.Placement`."""
 
     distribution: dict[str, float]
     candidates: tuple[str, ...]
@@ -108,7 +108,7 @@ class UnloadChecks:
         return {}
 
     def landings(self, moves: Sequence[Move]) -> Iterator[Landing]:
-        """Yield what becomes of each move, in order.
+        """Yield the outcome of each move, in order.
 
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
@@ -131,7 +131,7 @@ class UnloadChecks:
             if not found:
                 yield Landing(move, {}, f"no destination: {why}")
             elif found.get(move.broker) == 1.0 and self.settings.rules.names_destination:
-                stays = "placement would give it back to the broker that it is on"
+                stays = "placement would return it to its current broker"
                 yield Landing(move, {}, stays)
             else:
                 yield Landing(move, found)
@@ -155,16 +155,16 @@ class UnloadChecks:
             name = (
                 f"isolation policy {view.policies[policy].name!r}" if policy >= 0 else "isolation"
             )
-            return f"{name} leaves no broker but {move.broker}"
+            return f"{name} allows no broker but {move.broker}"
         return self._anti_affinity(namespace, broker, allowed)
 
     @cached_property
     def _allowed_counts(self) -> NDArray[np.int64]:
-        """How many brokers each row of the policies allows."""
+        """Number of brokers that each row of the policies allows."""
         return np.asarray(self._context.allowed.sum(axis=1), np.int64)
 
     def _anti_affinity(self, namespace: int, broker: int, allowed: np.ndarray) -> str:
-        """Return why an anti-affinity group keeps a bundle.
+        """Return the reason an anti-affinity group blocks a bundle.
 
         Source:
             Pulsar ``LoadManagerShared#shouldAntiAffinityNamespaceUnload``: it goes when some broker
@@ -181,8 +181,8 @@ class UnloadChecks:
         if least == 0 or counts[broker] > least or (counts[allowed] != least).any():
             return ""
         return (
-            f"anti-affinity group {self.view.groups[group]!r}: every candidate already holds "
-            f"{pluralize(least, 'namespace')} of it"
+            f"anti-affinity group {self.view.groups[group]!r}: every candidate "
+            f"already has {pluralize(least, 'namespace')} of it"
         )
 
     def _distribution(self, one: _Picked, *, many: bool) -> tuple[dict[str, float], str]:
@@ -220,7 +220,7 @@ class UnloadChecks:
         return self._placed[key]
 
     def _planned(self, one: _Picked, planned: str) -> tuple[dict[str, float], str]:
-        """Return where a bundle goes whose destination the shedding strategy planned."""
+        """Return the destination that the shedding strategy planned for a bundle."""
         is_sure = self.settings.release < "5.0"  # from 5.0 on an overloaded one is passed over
         if is_sure and planned in self._in_namespace(one).candidates:
             return {planned: 1.0}, ""

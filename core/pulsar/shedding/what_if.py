@@ -63,7 +63,7 @@ class TurningPoint:
         sentence: All of that in words.
         rounds: In which round of the same load, from a leader that just started; 1: the next one.
         outcome: What becomes of the cluster, simulated, one sentence; empty: not simulated yet.
-        is_recommended: Whether it ends no worse; ``None``: not simulated.
+        is_recommended: Whether it ends no worse; ``None`` if not simulated.
     """
 
     broker: str = ""
@@ -122,7 +122,7 @@ class WhatIf:
         view: Load of the cluster.
         settings_of: Gives settings with some assumed otherwise; no deciding one changes the
             view.
-        state: The strategy's memory before the round; ``None``: it just started.
+        state: The strategy's memory before the round; ``None`` if it just started.
         recently_unloaded: Bundles in their grace period.
         is_checked: Whether the load manager's checks count: what it leaves alone is not shed.
     """
@@ -135,17 +135,17 @@ class WhatIf:
     is_checked: bool = False
 
     def sheds(self, broker: str, **assumed: object) -> bool:
-        """Return whether a broker sheds with some settings assumed otherwise."""
+        """Return whether a broker sheds under assumed settings."""
         return self._any_goes(assumed, _of_broker(broker))
 
     def leaves(self, bundle: str, **assumed: object) -> bool:
-        """Return whether a bundle is shed with some settings assumed otherwise."""
+        """Return whether a bundle is shed under assumed settings."""
         return self._any_goes(assumed, _of_bundle(bundle))
 
     def _any_goes(
         self, assumed: Mapping[str, object], concerns: Concern, *, is_patient: bool = False
     ) -> bool:
-        """Return whether anything in question goes in one round.
+        """Return whether any of the objects moves in one round.
 
         Args:
             assumed: Settings.
@@ -169,7 +169,7 @@ class WhatIf:
         return any(not one.skipped for one in UnloadChecks(self.view, settings).landings(moves))
 
     def _rounds_until(self, assumed: Mapping[str, object], concerns: Concern) -> int | None:
-        """Return the first round of the same load in which it goes; ``None``: in none of many."""
+        """Return the first round of the same load in which it moves, or ``None``."""
         settings = self.settings_of(assumed)
         config, state = self.strategy.config(settings), self.strategy.initial_state()
         recent = frozenset(self.recently_unloaded)
@@ -187,7 +187,7 @@ class WhatIf:
         counts of rounds need.
         """
         for turn in self._turned(_of_broker(broker)):
-            verb = "would shed" if turn.sheds else "would stay as it is"
+            verb = "would shed" if turn.sheds else "would stay"
             yield TurningPoint(
                 broker=broker,
                 key=turn.setting.key,
@@ -233,7 +233,7 @@ class WhatIf:
             )
 
     def together(self, broker: str) -> SettingPair | None:
-        """Return two settings that make a broker shed together; ``None``: no two do.
+        """Return two settings that make a broker shed together; ``None`` if no two do.
 
         For use where none does alone; the values given are verified.
         """
@@ -269,7 +269,7 @@ class WhatIf:
         return None
 
     def _turned(self, concerns: Concern) -> Iterator[_Turn]:
-        """Yield what turns the verdict on a broker or a bundle by itself."""
+        """Yield the single settings that turn the verdict on a broker or a bundle."""
         now = self._any_goes({}, concerns)
         is_patient = (
             not now
@@ -377,7 +377,7 @@ class _Search:
 
 
 def is_searchable(view: LoadView) -> bool:
-    """Return whether a cluster is small enough for turning points to be sought."""
+    """Return whether a cluster is small enough to search for turning points."""
     return view.bundles.size <= MAX_TRIED
 
 

@@ -88,7 +88,7 @@ class TopBundles(Record):
 
 
 class UnitState(Record):
-    """Where a bundle is."""
+    """State of a bundle's ownership."""
 
     state: str | None = None
     dst_broker: str | None = None

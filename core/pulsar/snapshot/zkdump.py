@@ -22,7 +22,7 @@ from core.errors import InputError
 from core.pulsar.snapshot.znodes import Readings, assemble
 from core.pulsar.snapshot.znodes import readings as roots
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
-from core.pulsar.snapshot.znodes.readings import Held
+from core.pulsar.snapshot.znodes.readings import ZnodeOwnership
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.problems import ProblemLog
 from core.units import datetime_to_ms, ms_to_datetime
@@ -32,7 +32,7 @@ _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolic
 _CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
 _MAX_UNREADABLE: Final = 10_000
 """Lines without a znode; with more of them a file is something else."""
-_FORM: Final = 'Each line reads {"path": "/loadbalance/...", "value": ...}.'
+_FORM: Final = 'Each line must have the form {"path": "/loadbalance/...", "value": ...}.'
 _EMPTY: Final = b" "
 _BROKER: Final = re.compile(r"[^/]+\Z")
 _NAMESPACE: Final = re.compile(r"[^/]+/[^/]+\Z")
@@ -49,10 +49,10 @@ class _Line(msgspec.Struct):
     ephemeral_owner: int | None = msgspec.field(default=None, name="ephemeralOwner")
 
     @property
-    def held(self) -> Held:
-        """How the znode is held, as far as the dump tells."""
+    def held(self) -> ZnodeOwnership:
+        """Session of the znode, if the dump has it."""
         session_id = 0 if self.ephemeral is False else None
-        return Held(
+        return ZnodeOwnership(
             session_id if self.ephemeral_owner is None else self.ephemeral_owner,
             self.ctime,
             self.mtime,
@@ -85,7 +85,7 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
                     _read_line(taken, line, f"{path.name} line {number}", problems)
     except OSError as exc:
         raise InputError(
-            f"{path} cannot be read: {exc.strerror}.", hint="Name a file of JSON lines."
+            f"{path} cannot be read: {exc.strerror}.", hint="Specify a file of JSON lines."
         ) from exc
     if not taken.count:
         raise InputError(_nothing_taken(path, line_count, problems), hint=_FORM)
@@ -134,13 +134,13 @@ def take_dump(path: Path, body: bytes, readings: Readings, problems: ProblemLog)
 
 
 def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
-    """Return why a file gave no znode: it is empty, no dump, or a dump of something else."""
+    """Return the reason a file gave no znode: empty, not a dump, or another dump."""
     if not line_count:
         return f"{path} is an empty file."
     malformed = problems.named()
     if malformed:
         return f"{path.parent / malformed[0].place}: {malformed[0].what}"
-    return f"{path} holds no znode of Pulsar's load balancing."
+    return f"{path} has no znode of Pulsar's load balancing."
 
 
 def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
@@ -172,7 +172,7 @@ def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) 
 
 
 def _moment(brokers: pa.Table, newest_mtime: int, now: datetime) -> datetime:
-    """Return when the dump was taken, as far as its own times show; never after ``now``."""
+    """Return the time of the dump from its own times; never after ``now``."""
     newest_report = pc.max(brokers["reported_at"]).as_py() or 0
     newest = max(newest_report, newest_mtime)
     return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now
@@ -233,7 +233,7 @@ class _Taken:
         else:
             self._cluster(path, raw)
 
-    def hold(self, path: str, held: Held) -> None:
+    def hold(self, path: str, held: ZnodeOwnership) -> None:
         """Keep how a znode is held that was taken."""
         readings = self.readings
         root, _, name = path.rpartition("/")
@@ -287,18 +287,18 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
             "malformed",
             place,
             _malformation(exc),
-            done="The line is left out.",
+            done="The line is skipped.",
             severity="error",
         )
         if len(problems) > _MAX_UNREADABLE:
-            text = f"More than {_MAX_UNREADABLE:,} lines up to {place} hold no znode."
+            text = f"More than {_MAX_UNREADABLE:,} lines up to {place} have no znode."
             raise InputError(text, hint=_FORM) from exc
         return
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
     taken.newest_mtime = max(taken.newest_mtime, entry.ctime or 0)
-    if entry.held != Held(None, None):
+    if entry.held != ZnodeOwnership(None, None):
         taken.hold(entry.path, entry.held)
 
 
@@ -308,7 +308,7 @@ def _malformation(exc: Exception) -> str:
     if isinstance(exc, TooLargeError):
         return f"It is too large: {exc}."
     if isinstance(exc, UnicodeDecodeError):
-        return "It is not text in UTF-8."
+        return "It is not UTF-8 text."
     if isinstance(exc, msgspec.ValidationError):
         return f'It is not a JSON object {{"path", "value"}}: {str(exc).rstrip(".")}.'
     return f"It is not JSON: {str(exc).rstrip('.')}."

@@ -130,12 +130,12 @@ class _SplitRequest:
 
 
 _UNREAD: Final = Positions(
-    (), "The bundle's topics were not read, and this algorithm cuts between them.", is_known=False
+    (), "The bundle's topics were not read, and this algorithm needs them.", is_known=False
 )
-_FEW: Final = "The bundle has fewer than two loaded topics: there is nothing to cut between."
+_FEW: Final = "The bundle has fewer than two loaded topics: it cannot be split."
 _LIGHT: Final = (
-    "Topics that share a hash are counted with the last one's rates; so counted, no part is over "
-    "a limit."
+    "Topics with the same hash are counted with the rates of the last one; "
+    "by that count no part is above a limit."
 )
 
 
@@ -143,7 +143,7 @@ def _range(request: _SplitRequest) -> Positions:
     """Source: Pulsar ``RangeEquallyDivideBundleSplitAlgorithm``."""
     middle = range_equally_divide(request.lower, request.upper)
     if middle is None:
-        return Positions((), "The range is too narrow to be cut.")
+        return Positions((), "The range is too narrow to be split.")
     return Positions((middle,))
 
 
@@ -164,7 +164,7 @@ def _specified(request: _SplitRequest) -> Positions:
     if not request.given:
         raise InputError(
             f"{BY_HAND} needs positions.",
-            hint="Name them: --positions 0x20000000,0x60000000.",
+            hint="Specify them: --positions 0x20000000,0x60000000.",
         )
     if request.topics is not None and request.topics.hashes.size <= 1:
         return Positions((), _FEW)
@@ -239,16 +239,16 @@ def default_algorithm(settings: EffectiveSettings) -> str:
 def default_positions(
     settings: EffectiveSettings, bounds: tuple[int, int], topics: TopicLoads | None
 ) -> Positions:
-    """Return where an automatic split would cut: by the default algorithm, no position named.
+    """Return the boundaries of an automatic split, by the default algorithm.
 
     Args:
         settings: Effective ones.
         bounds: Lower and upper bound of the bundle.
-        topics: Its loaded topics; ``None``: not read.
+        topics: Its loaded topics; ``None`` if not read.
     """
     algorithm = default_algorithm(settings)
     if algorithm == BY_HAND:
-        return Positions((), "It needs positions, and an automatic split names none: it fails.")
+        return Positions((), "It needs positions, but an automatic split has none: it fails.")
     found = split_positions(algorithm, bounds, topics, limits=SplitLimits.of(settings))
     why = refusal(bounds, found.values)
     return Positions((), why) if why else found
@@ -262,12 +262,12 @@ def split_positions(
     limits: SplitLimits,
     given: Sequence[int] = (),
 ) -> Positions:
-    """Return where an algorithm cuts a bundle.
+    """Return an algorithm's boundaries of a bundle.
 
     Args:
         algorithm: One of :data:`ALGORITHMS`.
         bounds: Lower and upper bound of the bundle.
-        topics: Its loaded topics; ``None``: not read.
+        topics: Its loaded topics; ``None`` if not read.
         limits: For ``flow_or_qps_equally_divide``.
         given: For ``specified_positions_divide``.
     Raises:
@@ -306,17 +306,17 @@ def most_even_position(topics: TopicLoads) -> tuple[int, float] | None:
 
 
 def refusal(bounds: tuple[int, int], positions: Sequence[int]) -> str:
-    """Return why the broker refuses to cut there; blank when it does not.
+    """Return the reason the broker refuses a boundary, or "".
 
     Source:
         Pulsar ``NamespaceBundleFactory#splitBundles``, and what ``NamespaceBundles`` checks.
     """
     lower, upper = bounds
     if upper - lower <= 1:
-        return "The range is too narrow to be cut."
+        return "The range is too narrow to be split."
     ordered = sorted(positions)
     if ordered and not lower < ordered[0] <= ordered[-1] < upper:
         outside = ordered[0] if ordered[0] <= lower else ordered[-1]
         return f"0x{outside:08x} is not strictly inside 0x{lower:08x}_0x{upper:08x}."
     twice = [at for at, after in pairwise(ordered) if at == after]
-    return f"0x{twice[0]:08x} is named twice." if twice else ""
+    return f"0x{twice[0]:08x} is specified twice." if twice else ""

@@ -69,13 +69,13 @@ def explain_split(
     algorithm: str | None = None,
     positions: Sequence[int] = (),
 ) -> SplitWhatIf:
-    """Return what splitting a bundle would do.
+    """Return the effect of a split.
 
     Args:
         snapshot: Its ``topics`` table holds the bundle's topics if they were requested.
         settings: Effective ones.
         bundle: Name.
-        algorithm: ``None``: the cluster's default, or ``range_equally_divide`` where that is no
+        algorithm: ``None`` for the cluster's default, or ``range_equally_divide`` where that is no
             algorithm (as brokers take it) or one that needs positions by hand.
         positions: For ``specified_positions_divide``.
     Raises:
@@ -133,8 +133,8 @@ def _verdict(
     if single or (case.topics is not None and case.topics.hashes.size < 2):
         return SplitVerdict(
             code="cannot_help",
-            sentence="A split cannot help: the bundle has no two topics, and a topic is never "
-            "divided between bundles.",
+            sentence="A split cannot help: the bundle does not have two topics, and a topic "
+            "is never divided between bundles.",
             hint="Add partitions to the topic if it carries too much.",
         )
     dominant = _dominant(case, conditions)
@@ -143,13 +143,13 @@ def _verdict(
     if not case.positions.values:
         return SplitVerdict(
             code="no_change",
-            sentence=f"Nothing would be cut, and the request succeeds. {case.positions.why}",
+            sentence=f"No split would happen, although the request succeeds. {case.positions.why}",
         )
     return _helps(case, parts)
 
 
 def _refused(case: _Case) -> SplitVerdict | None:
-    """Return what the brokers answer with an error."""
+    """Return the error that the brokers return, if any."""
     supported = case.settings.names("supportedNamespaceBundleSplitAlgorithms")
     if case.algorithm not in supported:
         return SplitVerdict(
@@ -161,18 +161,18 @@ def _refused(case: _Case) -> SplitVerdict | None:
     default = case.settings.text("defaultNamespaceBundleSplitAlgorithm")
     if case.algorithm == BY_FLOW and default != BY_FLOW:
         by_hand = (
-            f"Ask for {BY_HAND} at the positions shown, or set" if case.positions.values else "Set"
+            f"Request {BY_HAND} at the positions shown, or set" if case.positions.values else "Set"
         )
         return SplitVerdict(
             code="refused",
-            sentence=f"The brokers answer {BY_FLOW} with an error (500) while "
+            sentence=f"The brokers return an error (500) for {BY_FLOW} while "
             f"defaultNamespaceBundleSplitAlgorithm is {default}.",
             hint=f"{by_hand} the default to {BY_FLOW}.",
             better=case.positions.values,
         )
     why = refusal((case.subject.lower, case.subject.upper), case.positions.values)
     if why:
-        return SplitVerdict(code="refused", sentence=f"The brokers refuse to cut there: {why}")
+        return SplitVerdict(code="refused", sentence=f"The brokers refuse to split there: {why}")
     return None
 
 
@@ -197,7 +197,7 @@ def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdi
         sentence=f"A split cannot help: one topic, {topics.names[top]}, carries "
         f"{format_ratio(share)} of the load ({text(float(measure[top]))} of {text(total)}), and a "
         "topic is never divided between bundles.",
-        hint="Add partitions to that topic: each one is hashed by its own name.",
+        hint="Add partitions to that topic: each one has its own hash.",
     )
 
 
@@ -208,16 +208,16 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
     if len(shares) < len(parts):
         return SplitVerdict(
             code="helps",
-            sentence=f"It is cut into {len(parts)} parts; no load of it is known.",
+            sentence=f"It is split into {len(parts)} parts; their load is unknown.",
         )
     largest = max(shares)
     is_useless = largest >= _USELESS_RATIO
-    start = "A split there cannot help: it makes" if is_useless else "It is cut into"
+    start = "A split there cannot help: it makes" if is_useless else "It is split into"
     better = _better_cut(case, largest)
     return SplitVerdict(
         code="cannot_help" if is_useless else "helps",
-        sentence=f"{start} {len(parts)} parts; the largest keeps {format_ratio(largest)} of "
-        "the load.",
+        sentence=f"{start} {len(parts)} parts; the largest has {format_ratio(largest)} "
+        "of the load.",
         hint=""
         if better is None
         else f"{BY_HAND} at 0x{better[0]:08x} would leave the largest part with "
@@ -227,16 +227,16 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
 
 
 def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
-    """Return where it is cut without promising anything: one topic may carry all of the load."""
+    """Return the boundaries without a promise: one topic may carry all of the load."""
     spread = (
-        f"the largest would keep {format_ratio(max(shares))} of an evenly spread load"
+        f"the largest would have {format_ratio(max(shares))} of an evenly spread load"
         if len(shares) == count
-        else "no load of it is known"
+        else "their load is unknown"
     )
     return SplitVerdict(
         code="assumed",
-        sentence=f"It is cut into {count} parts; {spread}.",
-        hint="Assumed by width: fetch the topics to see whether it helps.",
+        sentence=f"It is split into {count} parts; {spread}.",
+        hint="Assumed by width: fetch the topics for an exact result.",
     )
 
 
@@ -253,7 +253,7 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
     who = "its owner" if case.is_extensible else "the leader"
     met = [item.sentence for item in conditions if item.kind == "trigger" and item.is_met]
     if due:
-        again = ", after enough checks in a row" if case.is_extensible else " at its next look"
+        again = ", after enough consecutive checks" if case.is_extensible else " at its next check"
         return f"Without a request, {who} splits it{again}: {met[0]}"
     may_be_over = any(item.is_met is not False for item in conditions if item.kind == "trigger")
     blocking = [
@@ -264,11 +264,11 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
         and (may_be_over or item.name != CUT)  # nothing is cut before a limit is exceeded
     ]
     if blocking:
-        return f"It is not split by itself: {blocking[0]}"
+        return f"It is not split automatically: {blocking[0]}"
     unknown = [item.sentence for item in conditions if item.is_met is None]
     if due is None:
         return f"Whether {who} splits it is unknown: {unknown[0]}"
-    return f"It is not split by itself: none of its limits is exceeded. {_nearest(conditions)}"
+    return f"It is not split automatically: no limit is exceeded. {_nearest(conditions)}"
 
 
 def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
@@ -278,7 +278,7 @@ def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
         for item in conditions
         if item.kind == "trigger" and item.measured is not None and item.threshold
     ]
-    return f"Nearest is {max(known)[1]}" if known else ""
+    return f"Nearest: {max(known)[1]}" if known else ""
 
 
 def _cost(case: _Case) -> SplitCost:
@@ -299,7 +299,7 @@ def _cost(case: _Case) -> SplitCost:
 
 
 def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: int) -> SplitCost:
-    """Return what splits of one namespace cost together.
+    """Return the total cost of one namespace's splits.
 
     Args:
         namespace: Its name.
@@ -309,8 +309,8 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
     """
     before, after = bundles
     over = (
-        f"; that is more than {maximum} "
-        "(loadBalancerNamespaceMaximumBundles): automatic splits of the namespace end"
+        f"; that is more than {maximum} (loadBalancerNamespaceMaximumBundles): "
+        "automatic splits of the namespace stop"
         if after > maximum
         else ""
     )
@@ -319,8 +319,9 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
         bundles_after=after,
         maximum_bundles=maximum,
         znodes_added=znodes,
-        sentence=f"{namespace} goes from {pluralize(before, 'bundle')} to {after:,}, with "
-        f"{pluralize(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be merged again.",
+        sentence=f"{namespace} changes from {pluralize(before, 'bundle')} to {after:,}, "
+        f"with {pluralize(znodes, 'ZooKeeper node')} more{over}. Bundles cannot "
+        "be merged again.",
     )
 
 
@@ -335,8 +336,8 @@ def _no_cost(case: _Case, before: str) -> SplitCost:
         znodes_added=0 if known else None,
         sentence=f"{subject.namespace} stays at {before}."
         if known
-        else f"{subject.namespace} has {before}; how many more it gets hangs on topics that were "
-        "not read. Bundles cannot be merged again.",
+        else f"{subject.namespace} has {before}; the number of new bundles depends "
+        "on topics that were not read. Bundles cannot be merged again.",
     )
 
 
@@ -346,19 +347,23 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
         notes.append(_note_on_owners(case))
     if case.topics is None:
         notes.append(
-            "The bundle's topics were not read: what the parts carry is distributed by the width "
-            "of their ranges, as an assumption."
+            "The bundle's topics were not read: the load of the parts is assumed "
+            "in proportion to the width of their ranges."
         )
     elif case.subject.topic_count not in (None, case.topics.hashes.size):
         notes.append(
-            f"The report counts {pluralize(case.subject.topic_count or 0, 'topic')}, "
-            f"{case.topics.hashes.size} were read: the rest came or went in between."
+            "The report counts "
+            f"{pluralize(case.subject.topic_count or 0, 'topic')}, "
+            f"{case.topics.hashes.size} were read: topics were added or removed in "
+            "between."
         )
     if case.algorithm == BY_HAND and case.topics is None:
-        notes.append("A bundle with fewer than two loaded topics is not cut at given positions.")
+        notes.append(
+            "A bundle with fewer than two loaded topics is not split at specified positions."
+        )
     if not case.is_extensible:
         notes.append(
-            "That a broker accepts the request does not prove a split: Trimtab reads the "
+            "An accepted request does not prove a split: Trimtab reads the "
             "boundaries again afterwards."
         )
     return tuple(notes)
@@ -386,7 +391,7 @@ def split_parts(
     Args:
         subject: The bundle.
         positions: Inner boundaries, ascending.
-        topics: Its topics; ``None``: not read.
+        topics: Its topics; ``None`` if not read.
     """
     bounds = (subject.lower, *positions, subject.upper)
     if topics is None:

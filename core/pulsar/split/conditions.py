@@ -16,7 +16,7 @@ from core.pulsar.split.algorithms import Positions, SplitLimits, default_algorit
 from core.pulsar.split.model import ConditionKind, SplitCondition, SplitSubject
 from core.units import format_bytes_per_s, format_msgs_per_s
 
-CUT: Final = "cut of the default algorithm"
+CUT: Final = "boundary of the default algorithm"
 """Name of the condition on what the default algorithm yields."""
 
 _LEADER: Final = "the leader"
@@ -53,7 +53,7 @@ class _Comparison:
         if measured is None:
             return self._unknown(threshold)
         is_met = measured >= threshold
-        words = "enough, it takes" if is_met else "less than"
+        words = "enough: it needs" if is_met else "less than"
         return self._known(measured, threshold, is_met=is_met, words=words, away=threshold)
 
     def less_than(self, measured: float, threshold: float) -> SplitCondition:
@@ -181,7 +181,7 @@ def _span(subject: SplitSubject, average: float | None) -> str:
 
 
 def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:
-    """What both managers check before they cut."""
+    """Conditions that both managers check before a split."""
     return [
         _Comparison("topics in the bundle", "guard", "", "topics").at_least(
             subject.topic_count, _FEWEST_TOPICS
@@ -221,7 +221,7 @@ def split_conditions(
             "guard",
             f"{subject.reporter} reports the bundle."
             if subject.reporter
-            else "No load report names the bundle: the leader looks at reported bundles only.",
+            else "No load report has the bundle: the leader checks only reported bundles.",
             is_met=subject.reporter is not None,
         )
         cut = _cut(settings, by_default, who=_LEADER)
@@ -229,9 +229,9 @@ def split_conditions(
     owned = _fact(
         "has an owner",
         "guard",
-        f"{subject.owner} owns the bundle, and looks after its own bundles."
+        f"{subject.owner} owns the bundle, and checks its own bundles."
         if subject.owner
-        else "The bundle is unassigned, and each broker checks its own ones only.",
+        else "The bundle is unassigned, and each broker checks only its own bundles.",
         is_met=subject.owner is not None,
     )
     enabled = _switch(settings, "loadBalancerEnabled")
@@ -241,7 +241,7 @@ def split_conditions(
 
 
 def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> SplitCondition:
-    """Whether the default algorithm gives what the manager can use.
+    """Whether the default algorithm returns boundaries that the manager can use.
 
     Source:
         Pulsar ``BundleSplitterTask``: the split is requested without positions, and a refusal is
@@ -251,9 +251,9 @@ def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> Spl
     found = len(by_default.values)
     is_one = who == _OWNER
     if not by_default.is_known:
-        sentence = f"Where {name} would cut is unknown: the topics were not read."
+        sentence = f"The boundary of {name} is unknown: the topics were not read."
     elif not found:
-        sentence = f"By {name} {who} cuts nothing, at every check. {by_default.why}"
+        sentence = f"With {name} {who} splits nothing, at every check. {by_default.why}"
     else:
         words = f"{name} names {found} boundar{'y' if found == 1 else 'ies'}"
         sentence = f"{words}; this manager takes exactly one." if is_one else f"{words}."
@@ -272,24 +272,25 @@ def _extensible_memory(settings: EffectiveSettings) -> tuple[SplitCondition, ...
     period = int(settings.number("loadBalancerSplitIntervalMinutes"))
     return (
         _fact(
-            "checks in a row",
+            "consecutive checks",
             "memory",
-            f"It is split at the {hits + 1}. check in a row that finds a limit exceeded; the owner "
-            f"checks every {period} min and keeps the count to itself.",
+            f"It is split at consecutive check number {hits + 1} that exceeds a "
+            f"limit; the owner checks every {period} min and does not publish the "
+            "count.",
             is_met=None,
             setting=_HITS,
         ),
         _fact(
-            "no other split under way",
+            "no other split in progress",
             "memory",
-            "A bundle waits while one that shares a bound with it is being split.",
+            "A bundle waits while one that shares a boundary with it is being split.",
             is_met=None,
         ),
     )
 
 
 def is_due(conditions: tuple[SplitCondition, ...]) -> bool | None:
-    """Return whether the brokers split it by themselves; ``None``: that hangs on unknowns."""
+    """Return whether the brokers split it automatically, or ``None`` if unknown."""
     must = [item.is_met for item in conditions if item.kind in ("switch", "guard")]
     any_of = [item.is_met for item in conditions if item.kind == "trigger"]
     if False in must or not any(met is not False for met in any_of):

@@ -45,7 +45,7 @@ class SplitChoice:
 
 @dataclass(frozen=True, slots=True)
 class SplitState:
-    """What checks remember: hits in a row by bundle (extensible manager only)."""
+    """State of the checks: consecutive hits by bundle (extensible manager only)."""
 
     hits: Mapping[str, int] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ def find_bundles_to_split(
     *,
     busy: Iterable[str] = (),
 ) -> tuple[tuple[SplitChoice, ...], SplitState]:
-    """Return what the next check splits, and what it remembers.
+    """Return the bundles that the next check splits, and its state.
 
     Args:
         snapshot: Bundles with their last stats and long-term averages.
@@ -136,7 +136,7 @@ def _extensible(
 
 
 def _is_blocked(bundle: str, namespace: str, busy: tuple[str, ...]) -> bool:
-    """Whether a bundle that is being split shares a bound; names are compared as text."""
+    """Whether a bundle that is being split shares a boundary, compared as text."""
     lower, upper = bundle.rpartition("/")[2].split("_")
     ranges = [name.rpartition("/")[2] for name in busy if name.startswith(namespace)]
     return any(text.startswith(lower) or text.endswith(upper) for text in ranges)
@@ -157,7 +157,7 @@ def _has_one_boundary(
 
 
 class _Room:
-    """How many bundles each namespace may still get."""
+    """Remaining number of bundles per namespace."""
 
     def __init__(self, snapshot: PulsarSnapshot, limits: SplitLimits) -> None:
         self._most = limits.bundles

@@ -13,7 +13,7 @@ ConditionKind = Literal["switch", "guard", "trigger", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSubject:
-    """One bundle as both managers look at it; ``None`` is unknown.
+    """One bundle as seen by both managers; ``None`` is unknown.
 
     Attributes:
         topic_count: Topics with stats, as the report names them.
@@ -54,11 +54,11 @@ class SplitCondition:
         kind: All ``switch`` and ``guard`` conditions must hold, and one ``trigger``; ``memory`` is
             what only the broker knows.
         setting: Upstream key of the threshold; blank for a fixed one.
-        measured: Value found, in ``unit``; ``None``: unknown.
+        measured: Value found, in ``unit``; ``None`` if unknown.
         threshold: What it is compared with, same unit.
-        is_met: ``None``: unknown.
+        is_met: ``None`` if unknown.
         distance: How much ``measured`` has to change until the verdict turns, same unit: above zero
-            while the condition is not met; ``None``: unknown.
+            while the condition is not met; ``None`` if unknown.
         sentence: All of that in words.
     """
 
@@ -103,11 +103,11 @@ class SplitPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCost:
-    """What a split costs for good: there is no operation that merges bundles.
+    """Permanent cost of a split: bundles cannot be merged.
 
     Attributes:
         bundles_before: In the namespace.
-        bundles_after: In the namespace; ``None``: unknown, as the positions are.
+        bundles_after: In the namespace; ``None`` if unknown, as the positions are.
         maximum_bundles: Automatic splits stop there; a split by hand may go beyond.
         znodes_added: ZooKeeper nodes more than before, once the parts have reported; ``None``:
             unknown.
@@ -152,7 +152,7 @@ class SplitWhatIf:
         parts: After the split; one when it stays whole.
         verdict: Whether to do it.
         conditions: Of the automatic split, by the manager that the cluster runs.
-        is_due: Whether the brokers would split it by themselves; ``None``: unknown.
+        is_due: Whether the brokers would split it by themselves; ``None`` if unknown.
         when: The same in words.
         cost: What it costs.
         notes: What was assumed, what is known to go wrong.

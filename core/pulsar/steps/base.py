@@ -20,7 +20,7 @@ class AdminRequest:
     Attributes:
         method: ``PUT``, ``POST`` or ``DELETE``.
         path: Path and query below ``/admin/v2/``, quoted.
-        body: JSON; ``None``: no body.
+        body: JSON; ``None`` if no body.
     """
 
     method: str
@@ -29,26 +29,26 @@ class AdminRequest:
 
 
 class Checks(Protocol):
-    """What a step reads of a fresh snapshot; every answer is the first refusal, or ``None``."""
+    """Checks on a fresh snapshot; each returns the first refusal, or ``None``."""
 
     def bundle(self, bundle: str) -> Diagnostic | None:
-        """Return why a bundle cannot be moved."""
+        """Return the reason a bundle cannot be moved."""
         ...
 
     def destination(self, broker: str) -> Diagnostic | None:
-        """Return why a broker takes no bundle."""
+        """Return the refusal of a destination."""
         ...
 
     def move(self, bundle: str, broker: str) -> Diagnostic | None:
-        """Return why this bundle cannot go to that broker."""
+        """Return the refusal of this bundle on that broker."""
         ...
 
     def placement(self, bundle: str) -> Diagnostic | None:
-        """Return why the cluster must not place a bundle by itself now."""
+        """Return the reason the cluster must not place a bundle now."""
         ...
 
     def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
-        """Return why brokers would not cut a bundle so, or why it is of no use."""
+        """Return the reason a split would be refused or useless."""
         ...
 
     def owner(self, bundle: str) -> str:
@@ -56,19 +56,19 @@ class Checks(Protocol):
         ...
 
     def setting(self, key: str, value: str | None) -> Diagnostic | None:
-        """Return why a known dynamic setting cannot have a value; ``None``: it is removed."""
+        """Return the validation error for a dynamic setting; a ``None`` value removes it."""
         ...
 
     def policy(self, step: PulsarStep) -> Diagnostic | None:
-        """Return why a policy cannot be set, with those that the plan sets before it."""
+        """Return the validation error for a policy, given those that the plan sets before it."""
         ...
 
     def stored_policy(self, policy: str, name: str) -> str | None:
-        """Return a policy as it is; ``None``: it is not set."""
+        """Return the current policy, or ``None`` if not set."""
         ...
 
     def stored_setting(self, key: str) -> str | None:
-        """Return the dynamic value of a setting; ``None``: it has none."""
+        """Return the dynamic value of a setting, or ``None`` if it has none."""
         ...
 
 
@@ -77,12 +77,12 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
 
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         **Step.result_flags,
-        "landed_elsewhere": ResultFlags(differs="landed elsewhere than requested"),
-        "split_elsewhere": ResultFlags(differs="split at another place than requested"),
-        "returned": ResultFlags(differs="came back to the broker that had it"),
+        "landed_elsewhere": ResultFlags(differs="moved elsewhere than requested"),
+        "split_elsewhere": ResultFlags(differs="split elsewhere than requested"),
+        "returned": ResultFlags(differs="returned to the previous broker"),
         "idle": ResultFlags(needs_grace=True),
         "unassigned": ResultFlags(
-            needs_grace=True, differs="left without an owner", unserved="unassigned"
+            needs_grace=True, differs="left unassigned", unserved="unassigned"
         ),
         "owner_lost": ResultFlags(
             needs_grace=True, differs="lost its broker", unserved="unassigned"
@@ -102,7 +102,7 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
 
     @property
     def policy_change(self) -> PolicyChange | None:
-        """The policy that it sets or removes; ``None``: it changes none."""
+        """The policy that it sets or removes, or ``None``."""
         return None
 
     def admin_words(self) -> list[str]:
@@ -114,11 +114,11 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def check(self, checks: Checks) -> Diagnostic | None:
-        """Return why it may not be executed any more; ``None``: its precondition holds."""
+        """Return its refusal, or ``None`` if its precondition holds."""
         raise NotImplementedError
 
     def inverse(self, done: Executed, checks: Checks) -> Inverse:
-        """Return what undoes it, on a fresh snapshot."""
+        """Return its inverse, on a fresh snapshot."""
         raise NotImplementedError
 
     def command_lines(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
 
 
 def policy_change_of(step: Step) -> PolicyChange | None:
-    """Return the policy that a step sets or removes; ``None``: it changes none."""
+    """Return the policy that a step sets or removes, or ``None``."""
     return step.policy_change if isinstance(step, PulsarStep) else None
 
 
@@ -174,7 +174,7 @@ class BundleStep(PulsarStep, frozen=True, kw_only=True):
         return (seen.holder if seen else self.owner) or "unassigned"
 
     def check_owner(self, checks: Checks) -> Diagnostic | None:
-        """Return why the bundle is not where the plan found it; ``None``: it is."""
+        """Return the refusal of a bundle that left its planned owner, or ``None``."""
         refusal = checks.bundle(self.bundle)
         if refusal is not None:
             return refusal
@@ -184,8 +184,8 @@ class BundleStep(PulsarStep, frozen=True, kw_only=True):
         return Diagnostic(
             severity="error",
             code="moved_meanwhile",
-            sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is at {owner} "
-            "now.",
+            sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is now "
+            f"at {owner}.",
             subject=self.bundle,
-            hint="Check it again, and make another plan if it still has to move.",
+            hint="Check it again, and create a new plan if it still has to move.",
         )

@@ -65,8 +65,8 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
     Attributes:
         policy: Its kind, a key of :data:`core.pulsar.policy_kinds.POLICY_KINDS`.
         name: Of the policy, or of the namespace or bundle whose it is.
-        before: What it was when the plan was made, ``None``: it was not set. The precondition.
-        value: What it shall be, a JSON document or a plain text; ``None``: removed.
+        before: What it was when the plan was made, ``None`` if it was not set. The precondition.
+        value: What it shall be, a JSON document or a plain text; ``None`` if removed.
         cluster: The cluster's own name, part of some addresses.
     """
 
@@ -122,7 +122,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
 
     @property
     def not_undone(self) -> str:
-        """What brokers and clients did under the policy."""
+        """Effects on brokers and clients under the policy."""
         return policy_kind(self.policy).not_undone
 
     # -- text -----------------------------------------------------------------------------------
@@ -138,14 +138,14 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         return f"{'Removing' if self.value is None else 'Setting'} the {self.subject}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return which policy would be set or removed."""
+        """Return the policy that would be set or removed."""
         del holder
         if self.value is None:
             return f"The {self.subject}, {self.before}, would be removed."
         return f"The {self.subject} would be set to {self.value} ({self._describe_before()})."
 
     def _describe_before(self) -> str:
-        return f"until now {NOT_THERE if self.before is None else self.before}"
+        return f"currently {NOT_THERE if self.before is None else self.before}"
 
     def admin_words(self) -> list[str]:
         """Return the words that set or remove its kind."""
@@ -200,8 +200,8 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         if done.state == "UNKNOWN":
             return self._stays(
                 "undo_unknown",
-                f"Whether the {self.subject} was changed is unknown: it is left as it is.",
-                "Check it, and set it by hand if need be.",
+                f"Whether the {self.subject} was changed is unknown: it is not reverted.",
+                "Check it, and set it manually if needed.",
             )
         if done.state != "DONE" or done.before is None:
             return Inverse()
@@ -213,7 +213,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
                 finding=Diagnostic(
                     severity="info",
                     code="undo_not_needed",
-                    sentence=f"The {self.subject} is {held or NOT_THERE} already, as it was.",
+                    sentence=f"The {self.subject} is already {held or NOT_THERE}, as before.",
                     subject=self.subject,
                 )
             )
@@ -221,9 +221,9 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
             return Inverse(SetPolicy(policy=self.policy, name=self.name, before=held, value=before))
         return self._stays(
             "undo_changed_since",
-            f"The {self.subject} is {held or NOT_THERE} now; the run left it at "
-            f"{self.value or NOT_THERE}: it was changed since.",
-            "Ask who did, and set it by hand if it still has to go back.",
+            f"The {self.subject} is now {held or NOT_THERE}; the run left it at "
+            f"{self.value or NOT_THERE}: it was changed externally.",
+            "Find out who changed it, and set it manually if it still has to be reverted.",
         )
 
     def _stays(self, code: str, sentence: str, hint: str) -> Inverse:

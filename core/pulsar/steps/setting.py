@@ -21,9 +21,9 @@ NOT_SET: Final = "not set dynamically"
 """Label of a setting that has no dynamic value."""
 
 _SWITCHES: Final = {
-    "loadBalancerEnabled": "the brokers balance by themselves from then on",
-    "loadBalancerSheddingEnabled": "the leader sheds bundles by itself from then on",
-    "loadBalancerAutoBundleSplitEnabled": "bundles are split from then on, which is for good",
+    "loadBalancerEnabled": "brokers then balance automatically",
+    "loadBalancerSheddingEnabled": "the leader then sheds bundles automatically",
+    "loadBalancerAutoBundleSplitEnabled": "bundles are then split, which cannot be undone",
 }
 """What follows when a switch that is off is set to true."""
 
@@ -41,8 +41,8 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     Attributes:
         key: Upstream key.
-        before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
-        value: What it shall be, as the brokers write it; ``None``: removed.
+        before: Its dynamic value when the plan was made, ``None`` if it had none. The precondition.
+        value: What it shall be, as the brokers write it; ``None`` if removed.
         running: What the brokers followed when the plan was made; unset: unknown. It is left out of
             plans and journals then, so that those of before it was there keep their seals.
     """
@@ -66,7 +66,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     @property
     def confirmation(self) -> str:
-        """What it sets going, where that was off or is not known to be on."""
+        """The balancing that it enables, where that was off or is not known to be on."""
         was = self.before or self.running
         is_on = was is not UNSET and str(was).lower() == "true"
         sets_going = (self.value or "").lower() == "true" and not is_on
@@ -79,10 +79,10 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
     @property
     def not_undone(self) -> str:
-        """What brokers did while they followed the value."""
+        """Changes by brokers while the value was set."""
         if self.temporary_value is not None:
             return ""
-        return "Bundles that brokers moved or split while the setting was changed stay so."
+        return "Bundles that brokers moved or split while the setting was changed are not reverted."
 
     # -- text -----------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return f"Setting {self.key} to {self.value}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return which value would be set or removed."""
+        """Return the value that would be set or removed."""
         del holder
         if self.value is None:
             return f"The dynamic value {self.before} of {self.key} would be removed."
@@ -108,14 +108,14 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
     def _describe_before(self) -> str:
         """Return the value when the plan was made, as far as it was known."""
         if self.before is not None:
-            return f"until now {self.before}"
+            return f"currently {self.before}"
         if self.running is not UNSET:
-            return f"until now {self.running or 'empty'}, {NOT_SET}"
+            return f"currently {self.running or 'empty'}, {NOT_SET}"
         known = SETTING_BY_KEY.get(self.key)
         if known is None or known.default in (None, "", ()):
-            return f"until now {NOT_SET}"
+            return f"currently {NOT_SET}"
         released = upstream_words(known.default)
-        return f"until now {NOT_SET}; {released} unless the brokers' own file says otherwise"
+        return f"currently {NOT_SET}; {released} unless broker.conf has another value"
 
     def admin_words(self) -> list[str]:
         """Return ``brokers update-dynamic-config``, or ``delete-dynamic-config``."""
@@ -140,13 +140,13 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         return Diagnostic(
             severity="error",
             code="setting_unknown",
-            sentence=f"{self.key} is no setting of the load balancer.",
+            sentence=f"{self.key} is not a load-balancer setting.",
             subject=self.key,
-            hint="Make the plan again with the key of a setting that exists.",
+            hint="Create a new plan with a valid setting.",
         )
 
     def has_taken_effect(self, done: Executed) -> bool:
-        """Return whether it is stored, also where not every broker follows it."""
+        """Return whether it is stored, even if not every broker uses it."""
         return done.state == "DONE" or self._is_stored(done)
 
     def _is_stored(self, done: Executed) -> bool:
@@ -158,8 +158,8 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         if done.state == "UNKNOWN":
             return self._stays(
                 "undo_unknown",
-                f"Whether {self.key} was changed is unknown: it is left as it is.",
-                "Check its dynamic value, and set it by hand if need be.",
+                f"Whether {self.key} was changed is unknown: it is not reverted.",
+                "Check its dynamic value, and set it manually if needed.",
             )
         if not self._is_stored(done) or done.before is None:
             return Inverse()
@@ -171,7 +171,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
                 finding=Diagnostic(
                     severity="info",
                     code="undo_not_needed",
-                    sentence=f"{self.key} is {held or NOT_SET} already, as it was.",
+                    sentence=f"{self.key} is already {held or NOT_SET}, as before.",
                     subject=self.key,
                 )
             )
@@ -179,9 +179,9 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
             return Inverse(SetDynamicSetting(key=self.key, before=held, value=before))
         return self._stays(
             "undo_changed_since",
-            f"{self.key} is {held or NOT_SET} now; the run left it at {self.value or NOT_SET}: "
-            "it was changed since.",
-            "Ask who did, and set it by hand if it still has to go back.",
+            f"{self.key} is now {held or NOT_SET}; the run left it at "
+            f"{self.value or NOT_SET}: it was changed externally.",
+            "Find out who changed it, and set it manually if it still has to be reverted.",
         )
 
     def _stays(self, code: str, sentence: str, hint: str) -> Inverse:
@@ -193,5 +193,5 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
 
 
 def setting_values(steps: Iterable[Step]) -> dict[str, str | None]:
-    """Return the values that the steps of a plan set: key to value, ``None``: removed."""
+    """Return the values that the steps of a plan set: key to value, ``None`` if removed."""
     return {step.key: step.value for step in steps if isinstance(step, SetDynamicSetting)}

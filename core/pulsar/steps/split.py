@@ -55,7 +55,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
         return (self.bundle,) if self.is_unloaded else ()
 
     def covers(self, name: str) -> bool:
-        """Return whether a bundle is the bundle itself or cut out of it."""
+        """Return whether a bundle is the bundle itself or part of it."""
         return is_part(name, self.bundle)
 
     # -- text -----------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
         return f"Splitting {self.bundle} on {self.owner}"
 
     def describe_dry_run(self, holder: str | None = None) -> str:
-        """Return where it would be split."""
+        """Return the boundary of the split."""
         after = ", and its parts unloaded" if self.is_unloaded else ""
         where = f"on {holder or self.owner} {self._describe_cut()}"
         return f"{self.bundle} would be split {where}{after}."
@@ -110,7 +110,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
         return refusal or checks.split(self.bundle, self.algorithm, self.positions)
 
     def inverse(self, done: Executed, checks: Checks) -> Inverse:
-        """Return that there is none."""
+        """Return no inverse."""
         del checks
         if done.state not in ("DONE", "UNKNOWN"):
             return Inverse()
@@ -121,6 +121,6 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
                 sentence=f"The split of {self.bundle} cannot be undone: bundles are never "
                 "merged again.",
                 subject=self.bundle,
-                hint="Unload the parts to one broker, if they belong together.",
+                hint="Unload the parts to one broker if they belong together.",
             )
         )

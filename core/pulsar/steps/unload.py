@@ -25,7 +25,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
 
     Attributes:
-        destination: Requested destination, a broker id, or ``None``: the cluster places it.
+        destination: Requested destination, a broker id, or ``None`` if the cluster places it.
         predicted: Broker id to probability, at least :data:`MIN_PROBABILITY`: where it is expected
             to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
     """
@@ -109,7 +109,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         return checks.destination(self.destination) or checks.move(self.bundle, self.destination)
 
     def has_taken_effect(self, done: Executed) -> bool:
-        """Return whether the bundle left its owner, also if no broker has taken it up since."""
+        """Return whether the bundle left its owner, even if no broker owns it since."""
         if done.state != "UNKNOWN" or done.after is None:
             return done.state == "DONE"
         is_owned_before = done.before is not None and done.before.holder is not None
@@ -120,8 +120,8 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         if done.state == "UNKNOWN" and not self.has_taken_effect(done):
             return self._stays(
                 "undo_unknown",
-                f"What became of {self.bundle} is unknown: it is left where it is.",
-                "Check its owner, and move it by hand if need be.",
+                f"The result of {self.bundle} is unknown: it is not moved back.",
+                "Check its owner, and move it manually if needed.",
             )
         before = done.before if self.has_taken_effect(done) else None
         origin = None if before is None else before.holder
@@ -130,7 +130,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     def _back_to(self, origin: str, after: Observation | None, checks: Checks) -> Inverse:
         refusal = checks.bundle(self.bundle)
         if refusal is not None:
-            sentence = f"{self.bundle} cannot be brought back: {refusal.sentence}"
+            sentence = f"{self.bundle} cannot be moved back: {refusal.sentence}"
             return self._stays("undo_refused", sentence, refusal.hint)
         owner = checks.owner(self.bundle)
         if owner == origin:
@@ -138,25 +138,25 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
                 finding=Diagnostic(
                     severity="info",
                     code="undo_not_needed",
-                    sentence=f"{self.bundle} is at {origin} already, where it was.",
+                    sentence=f"{self.bundle} is already at {origin}, as before.",
                     subject=self.bundle,
                 )
             )
         # left unassigned: a lookup has given it to this owner since
         if after is None or after.holder not in (None, owner):
-            left_at = after.holder if after else "an unknown place"
+            left_at = after.holder if after else "an unknown broker"
             return self._stays(
                 "undo_moved_since",
-                f"{self.bundle} is at {owner} now; the run left it at {left_at}: it was moved "
-                "since.",
-                "Ask who did, and move it by hand if it still has to go back.",
+                f"{self.bundle} is now at {owner}; the run left it at {left_at}: it was "
+                "moved externally.",
+                "Find out who moved it, and move it manually if it still has to be reverted.",
             )
         # one after the other: a move to a broker that is gone cannot be checked
         refusal = checks.destination(origin) or checks.move(self.bundle, origin)
         if refusal is None:
             return Inverse(UnloadBundle(bundle=self.bundle, owner=owner, destination=origin))
         code = "undo_owner_gone" if refusal.code == "destination_unknown" else "undo_refused"
-        sentence = f"{self.bundle} cannot go back to {origin}: {refusal.sentence}"
+        sentence = f"{self.bundle} cannot be moved back to {origin}: {refusal.sentence}"
         return self._stays(code, sentence, refusal.hint)
 
     def _stays(self, code: str, sentence: str, hint: str) -> Inverse:

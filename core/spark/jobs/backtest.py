@@ -46,12 +46,12 @@ def run_on_spark(spark: SparkSession, backtest: Backtest, progress: Progress) ->
     tasks = tasks_of(backtest.units, wanted)
     named = {f"{number:06d}": units for number, units in enumerate(tasks)}
     answer = _Task(backtest.records, named)
-    found = each_on_spark(spark, named, answer, progress, f"playing {backtest.words}")
+    found = each_on_spark(spark, named, answer, progress, f"simulating {backtest.words}")
     return [result for name, tables in found for result in _results(named[name], tables)]
 
 
 def slots_of(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as the session reports."""
+    """Return the number of concurrent tasks, if the session reports it."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return int(spark.sparkContext.defaultParallelism)
@@ -59,7 +59,7 @@ def slots_of(spark: SparkSession) -> int:
 
 @dataclass(frozen=True)
 class _Task:
-    """What runs on an executor."""
+    """Task of an executor."""
 
     records: Records
     units: Mapping[str, tuple[Unit, ...]]

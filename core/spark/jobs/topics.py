@@ -30,7 +30,7 @@ _CROWDED: Final = ("base", "partitions", "bundles", "most", "bundle")
 def place_topics_on_spark(
     spark: SparkSession, ring: TopicRing, parts: Sequence[TopicPart], progress: Progress
 ) -> TopicLoads:
-    """Return where the topics of a file land; see :mod:`core.planning.topics.distribution`.
+    """Return the distribution of a file's topics; see :mod:`core.planning.topics.distribution`.
 
     Args:
         spark: Session; its executors must be able to read the file by the same path.

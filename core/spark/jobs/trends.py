@@ -11,7 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from core.history.analysis.requests import Period, RecordScope, TrendsRequest
-from core.history.analysis.trends.answer import Recorded, Trends, answer
+from core.history.analysis.trends.answer import RecordedMinutes, Trends, answer
 from core.history.analysis.trends.job import recorded_of, with_cluster
 from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
 from core.history.analysis.trends.subject import TrendSubject
@@ -86,7 +86,9 @@ def _share(column: str) -> Column:
     return sf.pmod(sf.crc32(sf.col(column).cast("string")), sf.lit(_SHARES)).cast("int")
 
 
-def _kernel(subject: TrendSubject, recorded: Mapping[str, Recorded], period: Period) -> Kernel:
+def _kernel(
+    subject: TrendSubject, recorded: Mapping[str, RecordedMinutes], period: Period
+) -> Kernel:
     minutes = dict(recorded)
 
     def kernel(group: pa.Table) -> pa.Table:

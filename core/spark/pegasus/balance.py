@@ -46,7 +46,7 @@ _ANSWER: Final = pa.schema(
 
 @dataclass(frozen=True)
 class _Work:
-    """What one job does with each table: only primaries, only secondaries, or both (a check)."""
+    """Work of one job per table: only primaries, only secondaries, or both (a check)."""
 
     options: BalanceOptions
     has_primaries: bool = True
@@ -97,9 +97,9 @@ class SparkRounds:
         """
         if options.policy != "app":
             raise InputError(
-                "The cluster policy looks at the whole cluster before each plan: Spark cannot "
-                "spread it.",
-                hint="Leave out --engine spark for it.",
+                "The cluster policy needs the whole cluster before each plan: Spark "
+                "cannot distribute it.",
+                hint="Omit --engine spark.",
             )
         if not view.nodes or not view.partition_count:
             return []
@@ -147,7 +147,7 @@ def _lists(values: Ints) -> pa.Array:
 
 
 def _kernel(view: ClusterView, work: _Work) -> Kernel:
-    """Return what answers for a group of tables; it takes only what all groups need with it."""
+    """Return the kernel of a group of tables, with only the shared input."""
     frame = replace(
         view,
         members=view.members[:0],

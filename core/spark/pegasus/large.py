@@ -29,7 +29,7 @@ MAX_PARTITIONS: Final = 50_000
 def spread_by_table(
     directory: Path, request: FleetRequest[Any]
 ) -> Callable[[SparkSession, Progress], Mapping[str, pa.Table]] | None:
-    """Return what answers for the cluster in a directory; ``None``: one task is enough.
+    """Return the distributed operation of a snapshot directory, or ``None`` if small.
 
     Only rounds of the balancer are spread.
 

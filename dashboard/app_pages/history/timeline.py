@@ -10,7 +10,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import InputError
-from core.history.queries.query import Recorded
+from core.history.queries.query import MinuteRange
 from core.history.queries.sql import Period
 from core.units import ms_to_datetime
 from dashboard import state
@@ -197,7 +197,7 @@ def look_at(moment: datetime) -> None:
     st.session_state[state.VIEW] = model.MINUTE
 
 
-def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> SelectedMinute:
+def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> SelectedMinute:
     """Return the minute that the address names, or the default; within the recorded ones.
 
     Args:
@@ -263,7 +263,7 @@ def draw_scrubber(query: HistoryQuery, picture: Picture, looked: SelectedMinute)
         _steps(further)
 
 
-def _at(minutes: Recorded, row: int) -> int | None:
+def _at(minutes: MinuteRange, row: int) -> int | None:
     return int(minutes.at_ms[row]) if 0 <= row < len(minutes) else None
 
 

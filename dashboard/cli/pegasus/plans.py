@@ -17,7 +17,7 @@ import typer
 
 from core.actions.copies import recent_copy_rate
 from core.errors import OpsError, PlanError, UnknownNameError
-from core.pegasus.even.measures import Measured
+from core.pegasus.even.measures import WeightedSnapshot
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.even.request import EvenRequest
 from core.pegasus.ids import gpid_text, parse_gpid
@@ -497,7 +497,7 @@ def even(request: EvenRequest) -> Make:
     """Balance the cluster by one measure with few moves."""
 
     def make(snapshot: PegasusSnapshot, options: PlanOptions) -> Plan | Diagnostic:
-        measured = Measured.of(PegasusFacts(snapshot))
+        measured = WeightedSnapshot.of(PegasusFacts(snapshot))
         goal = EvenGoal(
             within=request.goal_ratio(measured.facts.target_ratio),
             max_steps=request.max_moves,

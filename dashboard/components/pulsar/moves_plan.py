@@ -185,8 +185,8 @@ def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
     sources = len({step.step.owner for step in preview.steps})
     moved = clients.throughput_bytes_per_s
     share = None if moved is None or not before.total else moved / before.total
-    start = rebalance_plan.farthest(before)
-    end = rebalance_plan.farthest(preview.measures_after.throughput)
+    start = rebalance_plan.worst_deviation(before)
+    end = rebalance_plan.worst_deviation(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)
     return [
         action_bar.Effect(

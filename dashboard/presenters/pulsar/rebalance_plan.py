@@ -23,14 +23,14 @@ from core.units import (
 from dashboard.presenters.pulsar import unload
 
 MAX_DEVIATION: Final = "max deviation from mean traffic"
-"""The one measure of the page: of all brokers the farthest from the mean, above or below."""
+"""The one measure of the page: the max deviation of a broker from the mean, above or below."""
 
 _VISIBLE: Final = 0.005
 """A deviation that grows by less is written as the same."""
 
 
-def farthest(spread: Spread) -> tuple[float, str] | None:
-    """Return how far the farthest broker is from the mean, share of it, and its name.
+def worst_deviation(spread: Spread) -> tuple[float, str] | None:
+    """Return the max deviation from the mean, share of it, and its broker.
 
     ``None``: no broker is known, or there is no load.
     """
@@ -43,8 +43,8 @@ def farthest(spread: Spread) -> tuple[float, str] | None:
 
 def caveat(preview: Preview) -> str:
     """Return that the plan raises the max deviation; empty: it does not."""
-    start = farthest(preview.measures_before.throughput)
-    end = farthest(preview.measures_after.throughput)
+    start = worst_deviation(preview.measures_before.throughput)
+    end = worst_deviation(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)
     if not is_known or start is None or end is None or end[0] - start[0] < _VISIBLE:
         return ""
@@ -114,8 +114,8 @@ def answer(plan: Plan, preview: Preview) -> str:
 
 
 def _effect(preview: Preview) -> str:
-    before = farthest(preview.measures_before.throughput)
-    after = farthest(preview.measures_after.throughput)
+    before = worst_deviation(preview.measures_before.throughput)
+    after = worst_deviation(preview.measures_after.throughput)
     if before is None or after is None or not all(one.placement.is_known for one in preview.steps):
         return "effect on the balance unknown"
     if abs(after[0] - before[0]) < 0.0005:

@@ -25,7 +25,7 @@ from core.pegasus.balance.rounds import (
 )
 from core.pegasus.balance.score import CountSpread, count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
-from core.pegasus.even.measures import Measured
+from core.pegasus.even.measures import WeightedSnapshot
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.even.request import EvenMeasure, EvenRequest
 from core.pegasus.even.weights import (
@@ -109,7 +109,7 @@ class Basis:
 def _ground(stored: CachedSnapshot) -> Basis:
     one = pegasus_reading(stored)
     view = one.facts.view()
-    measured = Measured(one.facts, view)
+    measured = WeightedSnapshot(one.facts, view)
     of_node = dict.fromkeys(view.nodes, float("nan"))
     disks = dict.fromkeys(view.nodes, 0)
     for row in one.facts.rows("disks"):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from connectors.config.model import ClusterConfig
-    from connectors.pulsar.outputs import Imported
+    from connectors.pulsar.outputs import ImportResult
     from core.pulsar.lookup import TopicNames
     from core.snapshot import PulsarSnapshot
 
@@ -32,7 +32,7 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
         collector.close()
 
 
-def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> Imported:
+def import_outputs(paths: Sequence[Path], cluster: str, now: datetime) -> ImportResult:
     """Make one snapshot out of outputs of ``pulsar-admin``, metrics and dumps.
 
     Raises:

@@ -150,11 +150,11 @@ def report_folder(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("13340", "1. edge-0:8080 usage 74% is 11.0 points under 85% (74% CPU, weight 1); "),
-        ("10143", "1. 2 bundles for 3 brokers: 1 broker carries nothing."),
-        ("19310", "usage of pulsar-2.pulsar-broker:8080 2% is 4.7 points over -2.7%; "),
+        ("13340", "1. edge-0:8080 usage 74% is 11.0 points below 85% (74% CPU, weight 1); "),
+        ("10143", "1. 2 bundles for 3 brokers: 1 broker without load."),
+        ("19310", "usage of pulsar-2.pulsar-broker:8080 2% is 4.7 points above -2.7%; "),
         ("20822", "no shed bundle leaves its broker, and the deviation ends at 80%."),
-        ("21168", "82% direct memory, weight 1, which does not follow traffic; CPU 15%, "),
+        ("21168", "82% direct memory (weight 1), which does not follow traffic; CPU 15%, "),
         ("21174", "throughput, LeastLongTermMessageRate places by long-term message rate."),
         ("16476", "converges immediately (now: never)"),
         (

@@ -8,7 +8,7 @@ import pytest
 from fleet_edit import every
 from report_cluster import all_reports
 
-from core.diagnosis.facts import Explained, with_facts
+from core.diagnosis.facts import ExplainedFindings, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.diagnosis.request import DEFAULT_SECONDS, DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -33,7 +33,7 @@ def proven(code: str, missing: int = 0, keys: tuple[str, ...] = ()) -> Cause:
     return Cause(code=code, keys=keys, summary=code, effect=Effect(before=before, after=after))
 
 
-NONE = Explained(symptoms=(), by_cause={})
+NONE = ExplainedFindings(symptoms=(), by_cause={})
 
 
 def codes(causes) -> list[str]:
@@ -69,14 +69,14 @@ def test_a_fact_comes_before_what_a_simulation_proves_unless_it_is_a_mere_contra
 
 def test_bundles_that_a_proven_cause_gives_a_broker_come_with_its_cost():
     refused = finding("refused", "error", cost=Cost(connections=40))
-    explained = Explained(symptoms=(), by_cause={"stuck": ("refused",)})
+    explained = ExplainedFindings(symptoms=(), by_cause={"stuck": ("refused",)})
     [cause] = with_facts([proven("stuck", missing=2)], verdict(refused), explained)
     assert (cause.severity, cause.cost) == ("error", Cost(bundles=2, connections=40))
 
 
 def test_what_a_proven_cause_costs_is_counted_in_what_the_system_serves():
     dead = finding("node_dead", "error")
-    explained = Explained(symptoms=(), by_cause={"stuck": ("node_dead",)}, unit="partition")
+    explained = ExplainedFindings(symptoms=(), by_cause={"stuck": ("node_dead",)}, unit="partition")
     [cause] = with_facts([proven("stuck", missing=12)], verdict(dead), explained)
     assert cause.cost == Cost(bundles=12, unit="partition")
 
@@ -88,7 +88,7 @@ def test_symptoms_notes_and_what_is_explained_are_no_causes():
         finding("unknown", "unknown"),
         finding("same_key", keys=("minUnloadMessage",)),
     )
-    explained = Explained(symptoms=("uneven",), by_cause={})
+    explained = ExplainedFindings(symptoms=("uneven",), by_cause={})
     causes = with_facts([proven("too_small", keys=("minUnloadMessage",))], found, explained)
     assert codes(causes) == ["too_small"]
 

@@ -56,7 +56,7 @@ def test_a_splitting_bundle_is_still_served():
 
 def test_the_leader_is_given_its_time():
     [cause] = diagnose(report("25379", ownership=[in_state("Releasing", 50)]), LONG).causes
-    assert cause.hint == "The leader repairs this within 90 s of the change: read again."
+    assert cause.hint == "The leader repairs this within 90 s of the change; check again."
 
 
 def test_a_transfer_under_way_is_none():
@@ -85,8 +85,8 @@ def test_a_stale_owner_is_a_cause_of_both_load_managers():
 def test_a_znode_that_no_session_ends_has_to_be_deleted():
     snapshot = report("7679")
     [first] = diagnose(snapshot, LONG).causes
-    assert "goes with the session of old-0:8080" in first.hint
-    assert first.hint.endswith("once the process of old-0:8080 is confirmed gone.")
+    assert "ends with the session of old-0:8080" in first.hint
+    assert first.hint.endswith("once the process of old-0:8080 is confirmed dead.")
     claim = {
         "subject_kind": "bundle",
         "subject": first.objects[1],
@@ -115,8 +115,8 @@ def of_a_dead_broker(count: int = 1) -> PulsarSnapshot:
 def test_a_dead_owner_is_one_cause_that_ends_its_znodes_and_its_registration():
     snapshot = of_a_dead_broker()
     [cause] = diagnose(snapshot, LONG).causes
-    assert cause.summary.startswith("4 bundles are owned by a-0:8080, which is dead: no session")
-    assert "Likewise for its other bundles." in cause.hint
+    assert cause.summary.startswith("4 bundles owned by a-0:8080, which is dead: no session")
+    assert "Same for its other bundles." in cause.hint
     assert "Delete its registration, /loadbalance/brokers/a-0:8080," in cause.hint
     # the dead broker carries least, and is given none of its bundles again
     assert (cause.effect.before.missing, cause.effect.after.missing) == (4, 0)
@@ -126,7 +126,7 @@ def test_two_dead_owners_are_one_cause_that_names_both():
     snapshot = of_a_dead_broker(2)
     [cause] = diagnose(snapshot, LONG).causes
     assert {"a-0:8080", "a-1:8080"} <= set(cause.objects)
-    assert "Likewise for a-1:8080." in cause.hint
+    assert "Same for a-1:8080." in cause.hint
     assert "Delete the registration of each dead broker, /loadbalance/brokers/<id>," in cause.hint
 
 

@@ -82,7 +82,9 @@ def test_a_healthy_cluster_has_no_causes():
     assert not found.causes
     assert found.answer.startswith("No problem found. Examined: load, ")
     assert "Not examined: serving (not in this dump); liveness (sessions are not" in found.answer
-    assert "leader (when the leader wrote its averages last is not in this dump)" in found.answer
+    assert (
+        "leader (this dump does not have the time of the leader's last averages)"
+    ) in found.answer
     assert "settings (settings are not in this dump)" in found.answer
 
 
@@ -139,7 +141,7 @@ def test_no_setting_is_blamed_when_the_time_is_over():
     found = diagnose(report("i17456"), DiagnoseRequest(seconds=1e-6))
     assert found.untried
     assert not found.tried
-    assert "was simulated to the end: time limit reached" in found.answer
+    assert "finished: time limit reached" in found.answer
     assert "No single setting" not in found.answer
 
 
@@ -171,7 +173,7 @@ def test_a_simulation_that_the_time_cuts_short_counts_as_not_tried(monkeypatch):
     assert not found.causes
     assert found.untried
     assert "No single setting" not in found.answer
-    assert "simulated to the end: time limit reached" in found.answer
+    assert "finished: time limit reached" in found.answer
 
 
 def test_a_simulation_that_is_cut_short_says_nothing_for_or_against_a_change(monkeypatch):
@@ -205,7 +207,7 @@ def test_no_draw_refutes_a_change_when_the_time_is_over(monkeypatch):
 
 def test_changes_that_chance_refutes_are_not_passed_over_in_silence():
     found = Diagnosis(problem="Uneven.", tried=9, refuted=1)
-    assert found.answer == "Uneven. 1 change helps with some random placements, none with all."
+    assert found.answer == "Uneven. 1 change effective with some random placements, none with all."
 
 
 def a_cause(code: str, effect: Effect, **more: object) -> Cause:
@@ -293,7 +295,7 @@ def made(name: str) -> PulsarSnapshot:
 
 def test_a_balancer_that_makes_even_load_less_even_is_a_problem():
     found = diagnose(made("22889"), LONG)
-    assert found.problem.startswith("The balancer makes traffic less even: deviation 0% now, 20%")
+    assert found.problem.startswith("The balancer increases the deviation of traffic: 0% now, 20%")
     assert found.causes[0].effect.after.moves == 0
 
 

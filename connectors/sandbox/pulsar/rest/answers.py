@@ -57,7 +57,7 @@ def as_json(body: Any, status: int = 200) -> Response:
 
 
 def as_text(body: str) -> Response:
-    """Return a text as it is; upstream labels these as JSON all the same."""
+    """Return a text unchanged; upstream labels these as JSON anyway."""
     return Response(body.encode(), media_type=JSON_TYPE)
 
 

@@ -69,7 +69,7 @@ class Exposition:
         self._collected: dict[int, _Collected] = {}
 
     def text(self, broker: Broker) -> str:
-        """Return what a broker exposes now."""
+        """Return a broker's current metrics."""
         lines = [
             *self._process(broker),
             *self._requests(broker),
@@ -189,7 +189,7 @@ class Exposition:
                 yield f"pulsar_bundle_{suffix}", "gauge", labels, float(value)
 
     def _slowness(self, broker: Broker) -> float:
-        """Return how many times slower than an idle one a broker is."""
+        """Return the slowdown factor of a broker vs. an idle one."""
         busy = float(self._engine.state.usage.cpu[broker.row]) / CPU_LIMIT
         return 1 / (1 - 0.8 * min(busy, 1.0))
 

@@ -68,7 +68,7 @@ class PolicyRest(Rest):
         return as_json([self.engine.options.cluster])
 
     async def cluster(self, request: Request) -> Response:
-        """Where the cluster is."""
+        """Address of the cluster."""
         if request.path_params["cluster"] != self.engine.options.cluster:
             raise RefusalError(404, "Cluster does not exist")
         return as_json(documents.cluster(self.state.brokers[0]))
@@ -90,13 +90,13 @@ class PolicyRest(Rest):
         return as_json(policy)
 
     async def isolation_brokers(self, request: Request) -> Response:
-        """What each active broker is to the policies; matches the whole ``host:port``."""
+        """Policy role of each active broker; matches the whole ``host:port``."""
         policies = self._isolation(request)
         names = [broker.broker_id for broker in self.state.brokers if broker.is_up]
         return as_json([_seen_by(policies, name) for name in names])
 
     async def isolation_broker(self, request: Request) -> Response:
-        """What one broker is to the policies; any name will do."""
+        """Policy role of one broker; any name is accepted."""
         return as_json(_seen_by(self._isolation(request), request.path_params["broker"]))
 
     async def set_isolation(self, request: Request) -> Response:
@@ -199,7 +199,7 @@ class PolicyRest(Rest):
         return Response() if group is None else as_text(group)
 
     async def set_group(self, request: Request) -> Response:
-        """Set the group: the body is taken as it is, quotation marks and all."""
+        """Set the group to the unchanged body, including quotation marks."""
         if request.headers.get("content-type", "").partition(";")[0] != JSON_TYPE:
             return container_page(request.url.path, 415)
         path = request.path_params
@@ -304,7 +304,7 @@ def _is_valid(body: dict[str, Any]) -> bool:
 
 
 def broker_matcher(expressions: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether one of the expressions matches a whole text, as ``java.util.regex`` does.
+    """Return a matcher of whole texts, as in ``java.util.regex``.
 
     The product evaluates patterns in linear time and refuses what that cannot express, a back
     reference for example. Brokers accept such a pattern, so the sandbox stores it and answers with

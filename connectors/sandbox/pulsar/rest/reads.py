@@ -153,14 +153,14 @@ class Reads(Rest):
         return as_json([broker.broker_id for broker in self.state.brokers if broker.is_up])
 
     async def leader(self, _: Request) -> Response:
-        """Who leads."""
+        """The leader."""
         if self.engine.leader == NO_BROKER:
             raise RefusalError(404, "Couldn't find leader broker")
         broker = self.state.brokers[self.engine.leader]
         return as_json({"serviceUrl": broker.web_url, "brokerId": broker.broker_id})
 
     async def internal_configuration(self, _: Request) -> Response:
-        """Where the metadata are."""
+        """Location of the metadata."""
         store = self.engine.policies.file_values["metadataStoreUrl"]
         names = (
             "zookeeperServers",
@@ -226,7 +226,7 @@ class Reads(Rest):
         return as_json(owned)
 
     async def load_report(self, request: Request) -> Response:
-        """Load of the answering broker as it is now."""
+        """Current load of the answering broker."""
         broker = addressed_broker(request)
         written = self.engine.written_ms(broker)
         return as_json(documents.load_report(self.state, broker, written))
@@ -264,7 +264,7 @@ class Reads(Rest):
         return as_json(sorted(self._tenants() | {"public", "pulsar"}))
 
     async def tenant(self, request: Request) -> Response:
-        """Who may administer a tenant."""
+        """Admin roles of a tenant."""
         if request.path_params["tenant"] not in self._tenants() | {"public", "pulsar"}:
             raise RefusalError(404, "Tenant does not exist")
         cluster = self.engine.options.cluster

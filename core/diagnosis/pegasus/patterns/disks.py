@@ -37,8 +37,9 @@ def tags_decide(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     yield Cause(
         code="disk_tags_decide",
         objects=(node, tag),
-        summary=f"The balancer gives from the fullest disk of a table only: {tag} of {node} has "
-        f"{held:,} replicas, the mean of its disks is {mean:,.1f}{proof.scope}.",
+        summary=f"The balancer moves replicas only from the fullest disk of a table: {tag} of "
+        f"{node} has {held:,} replicas, the mean of its disks is "
+        f"{mean:,.1f}{proof.scope}.",
         effect=proof.effect,
         hint="Spread the tables over the disks of each node with admin-cli disk-migrate, then "
         "balance again.",
@@ -80,9 +81,9 @@ def disks_uneven(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         yield Cause(
             code="disks_uneven",
             objects=(node, tag),
-            summary=f"{tag} of {node} has {held:,} replicas, {format_ratio(held / mean - 1)} over "
-            f"the mean of its {len(listed)} disks ({mean:,.1f}); the balancer moves none between "
-            "disks.",
+            summary=f"{tag} of {node} has {held:,} replicas, {format_ratio(held / mean - 1)} "
+            f"above the mean of its {len(listed)} disks ({mean:,.1f}). The balancer does "
+            "not move replicas between disks.",
             effect=effect,
             hint=f"Move replicas between the disks of {node}: admin-cli disk-balance.",
             measured=float(held),
@@ -100,7 +101,7 @@ def _disk_counts(view: ClusterView) -> np.ndarray[tuple[int, ...], np.dtype[np.i
 
 
 def _fullest(view: ClusterView, node: str | None) -> tuple[str, str, int, float]:
-    """Return the disk farthest over the mean of its node: node, tag, replicas, mean."""
+    """Return the disk with the max deviation from its node's mean: node, tag, replicas, mean."""
     counts = _disk_counts(view)
     best = ("", "", 0, 1.0)
     worst = 0.0

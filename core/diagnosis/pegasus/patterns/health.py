@@ -44,32 +44,35 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     if awaited:
         names = ", ".join(awaited[:_MAX_NAMED])
         why = f"the guardian waits up to {format_age(delay_ms / 1000)} for {names}"
-        hint = f"Start {names}; after that time the replicas are copied to other nodes."
+        hint = f"Start {names}; after that time the guardian copies the replicas to other nodes."
         factor = delay_ms / _DEFAULT_DELAY_MS
         if factor > 1:
             why += (
                 f" ({ASSIGN_DELAY} is {delay_ms // 60_000:,} min, {factor:,.0f} times its default)"
             )
             fix = Fix(wanted={ASSIGN_DELAY: str(_DEFAULT_DELAY_MS)})
-            hint = f"Set it back, and the replicas are copied to other nodes; or start {names}."
+            hint = (
+                "Restore the default so that the guardian copies the replicas to other "
+                f"nodes, or start {names}."
+            )
     elif headless:
-        why = f"{pluralize(headless, 'partition')} without a primary, though a secondary is alive"
+        why = f"{pluralize(headless, 'partition')} without a primary although a secondary is alive"
         since = context.unserved_since
         if since is None:
             hint = (
-                "An ordinary change of primary takes seconds. Look again in a minute: if it is "
-                "still so, its proposal is refused; look for on_config_proposal in the servers' "
-                "logs."
+                "A primary normally changes within seconds. Check again in a minute; if the "
+                "partition still has no primary, its proposal is refused: search the server "
+                "logs for on_config_proposal."
             )
         else:
             why += f", unchanged for at least {format_age(since)}"
             hint = (
-                "Its proposal is refused: look for on_config_proposal in the log of the servers "
-                "that should lead, and compare their ballots with the meta server's."
+                "The servers refuse the proposal. Search the log of the intended primary for "
+                "on_config_proposal, and compare the ballots with the meta server's."
             )
     else:
         why = "the guardian repairs them"
-        hint = "Wait until no partition is unhealthy; the balancer goes on by itself."
+        hint = "Wait until every partition is healthy; balancing then resumes."
     yield Cause(
         code="partitions_wait_for_node"
         if awaited
@@ -78,7 +81,7 @@ def under_repair(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         else "partitions_under_repair",
         keys=(ASSIGN_DELAY,),
         objects=tuple(awaited) or _gpids(context, context.unhealthy.tolist()),
-        summary=f"{lack}: {why}, and nothing is balanced before.",
+        summary=f"{lack}: {why}. Balancing is blocked until then.",
         effect=proof.effect,
         fix=fix,
         hint=hint,
@@ -130,7 +133,7 @@ def adds_blocked(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         summary=f"{_lacking(count, context)}: {ADD_LIMIT} is 0, so no secondary is added.",
         effect=proof.effect,
         fix=Fix(wanted={ADD_LIMIT: _SHIPPED_LIMIT}),
-        hint="A rolling update or a drain sets it to 0; set it back when that is over.",
+        hint="Rolling updates and drains set it to 0. Restore it when they are done.",
         measured=0.0,
         threshold=1.0,
         unit="secondaries per node and tick",
@@ -151,10 +154,10 @@ def black_list_blocks_repair(context: PegasusDiagnosisContext) -> Iterator[Cause
         keys=(BLACK_LIST,),
         objects=tuple(sorted(black))[:_MAX_NAMED],
         summary=f"{_lacking(count, context)}: {len(black)} of "
-        f"{pluralize(len(context.alive), 'living node')} may take no secondary.",
+        f"{pluralize(len(context.alive), 'live node')} cannot take a secondary.",
         effect=proof.effect,
         fix=Fix(wanted={BLACK_LIST: ""}),
-        hint="Clear the black list, or start other nodes first.",
+        hint="Clear the black list, or start other nodes.",
         measured=float(len(context.alive) - len(black)),
         threshold=float(context.view.max_replica_counts.max()),
         unit="nodes",
@@ -180,7 +183,7 @@ def too_few_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="too_few_nodes",
         keys=("max_replica_count",),
         objects=tuple(tables[:_MAX_NAMED]),
-        summary=f"{tables[0]} wants {most} replicas on {most} nodes; {alive} are alive.",
+        summary=f"{tables[0]} requires {most} replicas on {most} nodes; {alive} are alive.",
         effect=proof.effect,
         hint=f"Start or add {pluralize(context.lacking_nodes, 'node')}, or lower the table's "
         "replica count.",
@@ -191,9 +194,8 @@ def too_few_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
 
 
 def _lacking(count: int, context: PegasusDiagnosisContext) -> str:
-    lack = "lacks its" if count == 1 else "lack their"
-    total = f"{context.view.partition_count:,}"
-    return f"{pluralize(count, 'partition')} of {total} {lack} replicas"
+    of = f"{count:,} of {pluralize(context.view.partition_count, 'partition')}"
+    return f"{of} under-replicated"
 
 
 def _lost(count: int, first: str) -> str:

@@ -24,15 +24,14 @@ def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         return
     tables = context.staging_tables
     if tables:
-        verb = "is" if len(tables) == 1 else "are"
         yield Cause(
             code="table_staging",
             objects=tables,
-            summary=f"{pluralize(len(tables), 'table')} ({tables[0]}) {verb} being created or "
-            "dropped: nothing is balanced before.",
+            summary=f"{pluralize(len(tables), 'table')} ({tables[0]}) being created or "
+            "dropped: balancing is blocked.",
             effect=proof.effect,
-            hint=f"Wait until {tables[0]} is ready or gone; if it hangs, look at the meta "
-            "server's log.",
+            hint=f"Wait until {tables[0]} is ready or dropped. If it does not finish, check "
+            "the meta server's log.",
             measured=float(len(tables)),
             threshold=0.0,
             unit="tables",
@@ -45,9 +44,9 @@ def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             code="table_splitting",
             objects=splitting,
             summary=f"{splitting[0]} is being split: {pluralize(left, 'child partition')} not "
-            "registered, and nothing is balanced before.",
+            "registered. Balancing is blocked until then.",
             effect=proof.effect,
-            hint=f"Wait until every child of {splitting[0]} has registered.",
+            hint=f"Wait until every child partition of {splitting[0]} is registered.",
             measured=float(left),
             threshold=0.0,
             unit="partitions",
@@ -58,13 +57,13 @@ def balancer_on_hold(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="disks_unreported",
         keys=("config_sync_interval_ms",),
         objects=silent,
-        summary="The operation count is -1: the meta server lacks the disk of some replica and "
-        "plans nothing.",
+        summary="The operation count is -1: the meta server does not have the disk of every "
+        "replica and plans nothing.",
         effect=proof.effect,
         hint=f"Check {silent[0]}: it does not answer."
         if silent
-        else "Wait for the replica "
-        "servers' next report (30 s); a restarted meta server needs one of each.",
+        else "Wait for the next report of the replica servers (30 s). After a restart, "
+        "the meta server needs one report of each.",
         measured=-1.0,
         threshold=0.0,
         unit="operations",

@@ -50,8 +50,9 @@ def _steady(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code=code,
         keys=(LEVEL_KEY, ON_START),
         objects=far_nodes(context),
-        summary=f"Level steady ({int(FunctionLevel.STEADY)}) counts and moves nothing"
-        f"{proof.scope}, lively ({int(FunctionLevel.LIVELY)}) would make {moves}{when}.",
+        summary=f"Level steady ({int(FunctionLevel.STEADY)}) counts balance operations but "
+        f"executes none{proof.scope}; lively ({int(FunctionLevel.LIVELY)}) would make "
+        f"{moves}{when}.",
         effect=proof.effect,
         fix=Fix(wanted={LEVEL_KEY: FunctionLevel.LIVELY.word}),
         hint=hint,
@@ -63,7 +64,7 @@ def _steady(context: PegasusDiagnosisContext) -> Iterator[Cause]:
 
 def _reset(context: PegasusDiagnosisContext) -> tuple[str, str, str]:
     """Return the code, when the level fell, and what to do: who made it steady."""
-    usual = "Set the level to lively until the operation count stays 0, then back to steady."
+    usual = "Set the level to lively until the operation count stays at 0, then back to steady."
     loading = [table.name for table in context.facts.tables.values() if table.is_bulk_loading]
     fell = _fell(context)
     leader = context.facts.snapshot.manifest.leader
@@ -72,32 +73,32 @@ def _reset(context: PegasusDiagnosisContext) -> tuple[str, str, str]:
         if before != leader:
             return (
                 "level_reset_by_leader",
-                f"; the level was lively until leadership went from {before} to {leader}{since}",
-                f"The level is not saved: a new leading meta server begins at {ON_START}. {usual}",
+                f"; the level was lively until the leader changed from {before} to {leader}{since}",
+                f"The level is not persistent: a new meta server starts at {ON_START}. {usual}",
             )
         if loading:
             return (
                 "level_reset_by_bulk_load",
                 f"; the bulk load of {loading[0]} set it to steady{since}",
-                f"A bulk load sets the level to steady and leaves it there. {usual}",
+                f"A bulk load sets the level to steady and does not restore it. {usual}",
             )
         return (
             "level_set_to_steady",
             f"; it was lively under the same leader {leader} and was set to steady{since}",
-            f"No failover did that: look for who set it. {usual}",
+            f"No failover caused this. Find out who set the level. {usual}",
         )
     if loading:
         return (
             "level_reset_by_bulk_load",
             f"; the bulk load of {loading[0]} sets it to steady",
-            f"A bulk load sets the level to steady and leaves it there. {usual}",
+            f"A bulk load sets the level to steady and does not restore it. {usual}",
         )
     rows = context.facts.rows("node_orders")
     if rows and rows[0]["rounds"] and rows[0]["leader"] == leader:
         return (
             "level_set_to_steady",
-            f"; {leader} has balanced since it leads, so it was set to steady",
-            f"No failover did that: look for who set it. {usual}",
+            f"; {leader} has balanced since it became the leader, so the level was set to steady",
+            f"No failover caused this. Find out who set the level. {usual}",
         )
     return ("level_below_lively", "", usual)
 
@@ -107,7 +108,7 @@ def _fell(context: PegasusDiagnosisContext) -> tuple[str, str] | None:
     for one in reversed(context.earlier):
         if PegasusFacts(one).stored_level == FunctionLevel.LIVELY:
             at = one.manifest.taken_at
-            return one.manifest.leader or "another one", f" after {at:%Y-%m-%d %H:%M}"
+            return one.manifest.leader or "another meta server", f" after {at:%Y-%m-%d %H:%M}"
     return None
 
 
@@ -125,19 +126,19 @@ def _freezed_by_nodes(context: PegasusDiagnosisContext, stored: FunctionLevel) -
     if alive * 100 < share * known:
         lowered[LIVE_PERCENTAGE] = str(alive * 100 // known)
     what = (
-        f"{alive} of at least {least} nodes are alive"
+        f"{alive} nodes are alive; the minimum is {least}"
         if is_few
-        else f"{alive * 100 // known}% of {known} nodes are alive, {share}% are needed"
+        else f"{alive * 100 // known}% of {known} nodes are alive; the minimum is {share}%"
     )
     yield Cause(
         code="level_freezed_by_nodes",
         keys=tuple(lowered) or (LIVE_PERCENTAGE,),
         objects=context.dead[:_MAX_NAMED],
-        summary=f"Level {stored.word} acts as freezed: {what}.",
+        summary=f"The effective level is freezed, not {stored.word}: {what}.",
         effect=proof.effect,
         fix=Fix(wanted=lowered),
-        hint="Start the dead nodes. One that is out of service for good stays counted until the "
-        "leading meta server restarts: lower the limit for that time.",
+        hint="Start the dead nodes. A decommissioned node counts until the leading meta "
+        "server restarts: lower the limit until then.",
         measured=measured,
         threshold=limit,
         unit="nodes" if is_few else "ratio",
@@ -160,10 +161,10 @@ def _set_too_low(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         keys=(LEVEL_KEY,),
         objects=far_nodes(context),
         summary=f"Level {context.level.word} ({int(context.level)}) {nothing}{proof.scope}; "
-        f"{level.word} needs {int(level)}.",
+        f"{level.word} requires level {int(level)}.",
         effect=proof.effect,
         fix=Fix(wanted={LEVEL_KEY: level.word}),
-        hint=f"Set the level to {level.word} when the maintenance that needed it is over.",
+        hint=f"Set the level to {level.word} when the maintenance is over.",
         measured=float(context.level),
         threshold=float(level),
         unit="level",

@@ -45,10 +45,11 @@ def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="node_disks_full",
         keys=(SPACE,),
         objects=context.full_nodes,
-        summary=f"{name}{more} {has} no disk with {format_ratio(limit)} free (most: "
-        f"{format_ratio(free)}): copies to it are refused and planned again{proof.scope}.",
+        summary=f"{name}{more} {has} no disk with {format_ratio(limit)} free (max: "
+        f"{format_ratio(free)}): copies to it are refused and planned "
+        f"again{proof.scope}.",
         effect=proof.effect,
-        hint=f"Add or free space on {name}; until then "
+        hint=f"Add disks or free space on {name}. Until then "
         + ("partitions lack replicas." if is_repair else "the balancer does not converge."),
         measured=free,
         threshold=limit,
@@ -67,9 +68,9 @@ def dead_node(context: PegasusDiagnosisContext) -> Iterator[Cause]:
     yield Cause(
         code="node_dead",
         objects=(context.node,),
-        summary=f"{context.node} is dead: the failure detector hears nothing of it, limit 22 s.",
+        summary=f"{context.node} is dead: the failure detector receives no beacon (limit 22 s).",
         effect=proof.effect,
-        hint=f"Start {context.node}; with level lively the balancer fills it.",
+        hint=f"Start {context.node}; level lively then moves replicas to it.",
     )
 
 
@@ -77,6 +78,6 @@ def black_listed(context: PegasusDiagnosisContext) -> Iterator[str]:
     """Give a note where the black list is not what it seems to be."""
     if context.node in context.black_list and not context.unhealthy.size:
         yield (
-            f"{context.node} is on {BLACK_LIST}: that excludes it from repairs only, the balancer "
-            "does not read the list."
+            f"{context.node} is on {BLACK_LIST}: repairs exclude it, but the balancer "
+            "ignores the list."
         )

@@ -52,13 +52,13 @@ def policy_circles(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="policy_circles",
         keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
         objects=_circling(trial),
-        summary=f"The cluster policy goes in circles: {pluralize(trial.moves, 'move')} in "
-        f"{pluralize(trial.rounds, 'round')} lead back to an earlier state, {trial.returned:,} of "
-        "them back.",
+        summary=f"The cluster policy does not converge: {pluralize(trial.moves, 'move')} in "
+        f"{pluralize(trial.rounds, 'round')} lead back to an earlier state; "
+        f"{trial.returned:,} returned.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
-        hint="It plans the same copies again without end: change it before the level is lively "
-        "again.",
+        hint="It plans the same copies again and again: change it before the level is "
+        "lively again.",
         measured=float(trial.returned),
         threshold=0.0,
         unit="moves back",
@@ -90,12 +90,13 @@ def _per_table(context: PegasusDiagnosisContext, trial: Trial) -> Iterator[Cause
     yield Cause(
         code="policy_per_table",
         keys=(CLUSTER, *(key for key in wanted if key != CLUSTER)),
-        summary=f"balance_cluster is false: the balancer evens out {tables} one by one, and nodes "
-        f"stay up to {format_ratio(context.over_nodes(trial.end))} from the mean over all tables.",
+        summary=f"balance_cluster is false: the balancer balances {tables} separately, and "
+        f"nodes remain up to {format_ratio(context.over_nodes(trial.end))} above the "
+        "mean over all tables.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
-        hint="Set it for the time of the balance; at steady the cluster policy counts nothing."
-        + (" It balances the ignored tables, too." if ignored else ""),
+        hint="Set it while you balance; at steady the cluster policy counts no operations."
+        + (" It also balances the ignored tables." if ignored else ""),
         measured=proof.effect.before.deviation,
         threshold=proof.effect.after.deviation,
         unit="ratio",
@@ -117,8 +118,8 @@ def cluster_policy_barred(context: PegasusDiagnosisContext) -> Iterator[str]:
     view = context.view
     name = view.app_names[int(np.flatnonzero(view.max_replica_counts <= 1)[0])]
     yield (
-        f"balance_cluster is not tried: {name} has a single replica, and the cluster policy makes "
-        "the leading meta server die on such a table."
+        f"balance_cluster was not simulated: {name} has a single replica, and the "
+        "cluster policy crashes the leading meta server on such a table."
     )
 
 
@@ -131,11 +132,12 @@ def _stuck_cluster(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="policy_whole_cluster",
         keys=tuple(dict.fromkeys((CLUSTER, *wanted))),
         objects=(proof.table,) if proof.table else (),
-        summary="balance_cluster is true: the balancer goes by the sum over all tables, and leaves "
-        f"a deviation of {format_ratio(proof.effect.before.deviation)}{proof.scope}.",
+        summary="balance_cluster is true: the balancer balances the sum over all tables and "
+        "leaves a deviation of "
+        f"{format_ratio(proof.effect.before.deviation)}{proof.scope}.",
         effect=effect,
         fix=Fix(wanted={**wanted, **context.prerequisites}),
-        hint="The cluster policy stops where node totals differ by one, however uneven a table is.",
+        hint="The cluster policy stops when node totals differ by one, even if tables are uneven.",
         measured=proof.effect.before.deviation,
         threshold=proof.effect.after.deviation,
         unit="ratio",

@@ -24,9 +24,9 @@ _KEYS: Final = {
     "ignored_app_ids": "meta.lb.ignored_app_list",
 }
 _MEANINGS: Final = {
-    "only_move_primary": "primaries change roles and are never copied",
-    "only_primary_balancer": "secondaries are never copied",
-    "balancer_in_turn": "one table is balanced a round",
+    "only_move_primary": "primaries only change roles; they are not copied",
+    "only_primary_balancer": "secondaries are not copied",
+    "balancer_in_turn": "one table is balanced per round",
     "ignored_app_ids": "the listed tables are not balanced",
 }
 _MAX_NAMED = 8
@@ -85,8 +85,8 @@ def _cause(context: PegasusDiagnosisContext, names: tuple[str, ...], proof: Proo
         f"{proof.scope}, with it {proof.effect.before.moves:,}.",
         effect=context.effect_of_fix(proof, _without(context, names)),
         fix=Fix(wanted={**wanted, **context.prerequisites}),
-        hint="Switch it off when the maintenance that needed it is over; a restarted leading meta "
-        "server forgets it.",
+        hint="Switch it off when the maintenance is over; it is lost when the leading "
+        "meta server restarts.",
         measured=float(proof.effect.before.moves),
         threshold=float(after.moves),
         unit="moves",

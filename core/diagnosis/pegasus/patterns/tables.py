@@ -31,9 +31,9 @@ def bulk_loading(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         code="table_bulk_loading",
         objects=names[:_MAX_NAMED],
         summary=f"{pluralize(len(names), 'table')} ({names[0]}) in a bulk load: the balancer "
-        f"leaves them out{proof.scope}.",
+        f"skips them{proof.scope}.",
         effect=proof.effect,
-        hint=f"Let the bulk load of {names[0]} end, or cancel it, then set the level to lively.",
+        hint=f"Finish or cancel the bulk load of {names[0]}, then set the level to lively.",
         measured=float(len(names)),
         threshold=0.0,
         unit="tables",
@@ -59,7 +59,7 @@ def too_few_partitions(context: PegasusDiagnosisContext) -> Iterator[Cause]:
             keys=("partition_count",),
             objects=view.app_names[:_MAX_NAMED],
             summary=f"{pluralize(partitions, 'partition')} on {nodes:,} nodes: "
-            f"{nodes - partitions:,} lead nothing.",
+            f"{nodes - partitions:,} nodes have no primary.",
             effect=proof.effect,
             hint=f"Split the partitions {splits} time{'' if splits == 1 else 's'} "
             f"(partition count x{2**splits}), then balance at level lively.",

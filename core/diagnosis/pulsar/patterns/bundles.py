@@ -52,19 +52,19 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             code="topic_too_heavy" if is_single else "bundle_too_heavy",
             keys=("loadBalancerNamespaceBundleMaxMsgRate",) if not is_single else (),
             objects=(bundle,),
-            summary=f"{bundle} carries {form(float(traffic[row]))}"
-            f"{' in one topic' if is_single else ''}, above a broker's share of {form(ceiling)}: "
-            "its owner is hot wherever it moves.",
+            summary=f"{bundle} carries "
+            f"{form(float(traffic[row]))}{' in one topic' if is_single else ''}, more "
+            f"than a broker's share of {form(ceiling)}: every owner becomes hot.",
             changes=tuple(
                 context.base.also(
                     Change(data=f"{bundle} in {count} parts", edit=_divided(row, count))
                 )
                 for count in dict.fromkeys((2, 4, parts))
             ),
-            hint=f"Give the topic at least {parts} partitions: a split cannot divide one topic."
+            hint=f"Use at least {parts} partitions for the topic: a split cannot divide one topic."
             if is_single
-            else f"Split it (trimtab split {context.snapshot.manifest.cluster} --bundle {bundle}); "
-            "if one topic carries it, give that topic more partitions.",
+            else f"Split it (trimtab split {context.snapshot.manifest.cluster} --bundle "
+            f"{bundle}). If one topic carries the load, add partitions to that topic.",
             measured=float(traffic[row]),
             threshold=float(ceiling),
             unit="bytes/s" if spread.name == "throughput" else "msg/s",
@@ -127,9 +127,9 @@ def few_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
         keys=("defaultNumberOfNamespaceBundles",),
         objects=tuple(spaces[:3]),
         summary=f"{pluralize(bundles.num_rows, 'bundle')} for {count} brokers: "
-        f"{pluralize(idle, 'broker')} {'carries' if idle == 1 else 'carry'} nothing.",
+        f"{pluralize(idle, 'broker')} without load.",
         changes=(context.base.also(Change(data="each bundle in 2 parts", edit=_all_divided)),),
-        hint="Split the bundles until every broker has several.",
+        hint="Split the bundles so that every broker has several.",
         measured=float(bundles.num_rows),
         threshold=float(count),
         unit="bundles",

@@ -40,8 +40,9 @@ def topic_limit(context: DiagnosisContext) -> Iterator[Candidate]:
         code="topic_limit",
         keys=(_MAX_TOPICS,),
         objects=tuple(held),
-        summary=f"{held[0]}{more} gets no bundle: it has {most:,.0f} topics, and placement leaves "
-        f"out brokers {'from' if is_extensible else 'over'} {_MAX_TOPICS} ({limit:,.0f}) on.",
+        summary=f"{held[0]}{more} receives no bundles: it has {most:,.0f} topics, and "
+        f"placement excludes brokers {'from' if is_extensible else 'over'} "
+        f"{_MAX_TOPICS} ({limit:,.0f}) on.",
         changes=with_setting(context, _MAX_TOPICS, raised),
         measured=most,
         threshold=limit,
@@ -68,8 +69,8 @@ def version_filter(context: DiagnosisContext) -> Iterator[Candidate]:
         code="version_filter",
         keys=(_LATER_VERSIONS,),
         objects=tuple(older),
-        summary=f"{older[0]}{more} runs an older version than {known[-1]}, and {_LATER_VERSIONS} "
-        "is true: no bundle is placed there.",
+        summary=f"{older[0]}{more} runs an older version than {known[-1]}, and "
+        f"{_LATER_VERSIONS} is true: it receives no bundles.",
         changes=with_setting(context, _LATER_VERSIONS, False),  # noqa: FBT003  # a value, no argument
         tier=-1,
     )

@@ -46,12 +46,12 @@ def stuck_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
     states = ", ".join(f"{count:,} {state}" for state, count in counts)
     brokers = dict.fromkeys(str(row["broker"]) for row in units if row["broker"])
     leader = context.snapshot.manifest.leader or "the leader"
-    effect = "their split does not end" if set(dict(counts)) == {"Splitting"} else "clients wait"
-    hint = f"The leader repairs this within {repaired_s:g} s of the change: read again."
+    effect = "the split does not finish" if set(dict(counts)) == {"Splitting"} else "clients wait"
+    hint = f"The leader repairs this within {repaired_s:g} s of the change; check again."
     if age_s > repaired_s:
         hint = (
-            f"The leader should have repaired this within {repaired_s:g} s: restart {leader}; the "
-            "next leader takes the bundles over."
+            f"The leader did not repair this within {repaired_s:g} s: restart {leader}; "
+            "the next leader repairs the bundles."
         )
     if any(row["state"] == "Releasing" for row in units):
         hint = f"{hint} {defect_note(UNLOAD_HANGS, context.settings.target)}".rstrip()
@@ -80,7 +80,6 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
     orphans = worst_first(found.bundles, (ORPHANED,))
     owners = Counter(bundles["owner"].take(pa.array(rows)).to_pylist()).most_common()
     named = " and ".join(owner for owner, _ in owners[:_MAX_NAMED])
-    verb = "is" if rows.size == 1 else "are"
     verdicts = [found.liveness.by_broker.get(owner) for owner, _ in owners]
     only = verdicts[0] if len(owners) == 1 else None
     which = f"{'is' if len(owners) == 1 else 'are'} dead or not registered"
@@ -93,8 +92,8 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
-        summary=f"{pluralize(rows.size, 'bundle')} {verb} owned by {named}, which {which}; no "
-        "broker serves them.",
+        summary=f"{pluralize(rows.size, 'bundle')} owned by {named}, which {which}; no broker "
+        "serves them.",
         changes=(_assigned(context, rows, "orphaned bundles assigned"),),
         hint=hint,
         measured=float(rows.size),

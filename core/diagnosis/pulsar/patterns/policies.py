@@ -59,7 +59,7 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
                     Change(data=f"without policy {policy.name}", edit=_without(policy.name))
                 ),
             ),
-            hint=f"Change isolation policy {policy.name}: match host names, without a port, and "
+            hint=f"Change isolation policy {policy.name}: match host names without a port, and "
             "enough brokers.",
             measured=float(len(allowed)),
             threshold=float(len(view.brokers)),
@@ -68,7 +68,7 @@ def isolation(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Bundles are on brokers that their policy excludes: it counts for new assignments only."""
+    """Bundles are on brokers that their policy excludes: policies apply to new assignments only."""
     view = context.view
     if not view.policies:
         return
@@ -87,8 +87,9 @@ def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
             code="policy_not_applied",
             objects=(policy.name, *holders[:3], *spaces[:3]),
             summary=f"{pluralize(rows.size, 'bundle')} of {', '.join(spaces[:3])} "
-            f"{'is' if rows.size == 1 else 'are'} on {', '.join(holders[:3])}, which isolation "
-            f"policy {policy.name} excludes: policies apply to new assignments only.",
+            f"{'is' if rows.size == 1 else 'are'} on {', '.join(holders[:3])}, which "
+            f"isolation policy {policy.name} excludes. Policies apply only to new "
+            "assignments.",
             changes=(
                 context.base.also(
                     Change(
@@ -162,12 +163,12 @@ def anti_affinity(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="anti_affinity",
         objects=tuple(groups[:3]),
-        summary=f"{pluralize(len(groups), 'anti-affinity group')} "
-        f"({', '.join(groups[:3])}) decide where namespaces may go.",
+        summary=f"{pluralize(len(groups), 'anti-affinity group')} ({', '.join(groups[:3])}) "
+        "restrict the placement of namespaces.",
         changes=(
             context.base.also(Change(data="without anti-affinity groups", edit=_without_groups)),
         ),
-        hint="Take namespaces out of the group, or give the group more brokers.",
+        hint="Remove namespaces from the group, or add brokers.",
         measured=float(len(groups)),
         threshold=0.0,
         unit="groups",
@@ -196,7 +197,7 @@ def other_load_manager(context: DiagnosisContext) -> Iterator[Candidate]:
         keys=("loadManagerClassName",),
         objects=tuple(others),
         summary=f"{pluralize(len(others), 'broker')} run another load manager than the leader "
-        f"({str(own).rpartition('.')[2]}): no bundle is placed on them.",
+        f"({str(own).rpartition('.')[2]}) and receive no bundles.",
         changes=(
             context.base.also(
                 Change(

@@ -71,14 +71,14 @@ def later_has(key: str, later: Release) -> bool:
 
 
 def _is_better(rule: str, before: Number, later: Number) -> bool:
-    """Return whether a rule changes for the better between two releases."""
+    """Return whether a rule improves between two releases."""
     history = RULE_HISTORY[rule]
     old, new = value_at(history, before), value_at(history, later)
     return new > old if rule in _REMEDIES else new < old
 
 
 def _holds_in_line(rule: str, before: Number, changed: Number) -> bool:
-    """Return whether no later release of the same line takes a change for the better back."""
+    """Return whether no later release of the same line reverts an improvement."""
     later = (version_number(version) for version in RULE_HISTORY[rule])
     return all(
         _is_better(rule, before, number)
@@ -88,7 +88,7 @@ def _holds_in_line(rule: str, before: Number, changed: Number) -> bool:
 
 
 def _stable_from(rule: str, before: Number, changed: Number) -> str:
-    """Return the version from which a rule stays better; blank: it does not."""
+    """Return the version from which a rule stays improved, or ""."""
     later = sorted({changed, *map(version_number, RULE_HISTORY[rule])})
     stable = ""
     for number in later:

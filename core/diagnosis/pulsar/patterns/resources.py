@@ -55,9 +55,9 @@ def held_resource(context: DiagnosisContext) -> Iterator[Candidate]:
             code="usage_not_load",
             keys=(key,),
             objects=tuple(names[at] for at in rows),
-            summary=f"{names[row]} counts as busy for {format_percent(held[row])} "
-            f"{RESOURCE_NAMES[resource]}, weight {weights[resource]:g}, which does not follow "
-            f"traffic; {_others(context, row)}.",
+            summary=f"{names[row]} counts as busy with {format_percent(held[row])} "
+            f"{RESOURCE_NAMES[resource]} (weight {weights[resource]:g}), which does not "
+            f"follow traffic; {_others(context, row)}.",
             changes=with_setting(context, key, 0.0),
             measured=float(held[row]) / 100,
             threshold=float(np.nan_to_num(context.real_usage[row])) / 100,
@@ -100,16 +100,16 @@ def network_limit(context: DiagnosisContext) -> Iterator[Candidate]:
             keys=(_NIC,),
             objects=tuple(names[row] for row in np.flatnonzero(known & (limits == speed))),
             summary=f"Brokers report a network limit of {speed:g} Gbit/s, {counted} times "
-            f"{speed / counted:g} Gbit/s: {_NIC if cards else 'the speed'} counts once per network "
-            f"card, virtual ones and those that are down included. At {true:g} Gbit/s the highest "
-            f"usage is {used * times * 100:.0f}%, not {used * 100:.0f}%.",
+            f"{speed / counted:g} Gbit/s: {_NIC if cards else 'the speed'} counts once "
+            f"per network card, including virtual and inactive ones. At {true:g} Gbit/s "
+            f"the max usage is {used * times * 100:.0f}%, not {used * 100:.0f}%.",
             changes=(
                 context.base.also(
                     Change(data=f"network limit {true:g}", edit=_limits_divided(times))
                 ),
             ),
-            hint=f"Set the override to {true / counted:g} Gbit/s, if the cards carry {true:g} "
-            "Gbit/s together.",
+            hint=f"Set the override to {true / counted:g} Gbit/s if the cards carry {true:g} "
+            "Gbit/s in total.",
             lines=(f"{_NIC}={true / counted:g}",),
             measured=speed,
             threshold=true,
@@ -130,7 +130,7 @@ def network_unmeasured(context: DiagnosisContext) -> Iterator[Candidate]:
         keys=(_NIC,),
         objects=tuple(brokers["broker"].to_pylist()[:3]),
         summary="No broker reports a network limit, so traffic does not count as usage. At "
-        f"{card:g} Gbit/s the busiest broker would use {most / card * 100:.0f}%.",
+        f"{card:g} Gbit/s the busiest broker would be at {most / card * 100:.0f}%.",
         changes=(
             context.base.also(
                 Change(
@@ -139,8 +139,9 @@ def network_unmeasured(context: DiagnosisContext) -> Iterator[Candidate]:
                 )
             ),
         ),
-        hint="Releases before 2.10.3 and 2.11.1 find no virtual card: upgrade. On later ones "
-        f"set {_NIC} to what the card carries, and loadBalancerOverrideBrokerNics to its name.",
+        hint="Releases before 2.10.3 and 2.11.1 do not detect virtual cards: upgrade. On "
+        f"later releases set {_NIC} to the speed of the card, and "
+        "loadBalancerOverrideBrokerNics to its name.",
         measured=0.0,
         threshold=card,
         unit="Gbit/s",
@@ -176,13 +177,13 @@ def differing_limits(context: DiagnosisContext) -> Iterator[Candidate]:
         code="network_limit",
         keys=(_NIC,),
         objects=tuple(names[at] for at in np.flatnonzero(odd)),
-        summary=f"{pluralize(int(odd.sum()), 'broker')} with another network limit: "
+        summary=f"{pluralize(int(odd.sum()), 'broker')} with a different network limit: "
         f"{names[row]} {limits[row] / _KBIT_PER_GBIT:g} Gbit/s, the others "
         f"{median / _KBIT_PER_GBIT:g} Gbit/s.",
         changes=(
             context.base.also(Change(data="network limit of the others", edit=_limits_as(median))),
         ),
-        hint="Set the override on these brokers to what their card carries.",
+        hint="Set the override on these brokers to the speed of their card.",
         lines=(f"{_NIC}={median / _KBIT_PER_GBIT:g}",),
         measured=float(limits[row]) / _KBIT_PER_GBIT,
         threshold=median / _KBIT_PER_GBIT,

@@ -44,7 +44,7 @@ def even_distribution(context: DiagnosisContext) -> Iterator[Candidate]:
         changes=(*off, *(one.also(other) for one in off for other in fitting_placements(context))),
         hint=""
         if off[0].release is None
-        else f"Upgrade the brokers to {off[0].release} or later, which can switch it off.",
+        else f"Upgrade the brokers to {off[0].release} or later, which can disable it.",
         tier=0 if end.moves or not end.converges else 1,
     )
 
@@ -87,8 +87,9 @@ def smoothing(context: DiagnosisContext) -> Iterator[Candidate]:
         code="smoothed_usage",
         keys=(_HISTORY,),
         objects=tuple(filter(None, (context.busiest,))),
-        summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load, and brokers keep shedding "
-        f"after they are relieved ({pluralize(end.moves, 'move')}, {end.returned:,} returned).",
+        summary=f"{_HISTORY} is {ratio:g}: usage lags behind the load, and brokers continue "
+        f"shedding after they are relieved ({pluralize(end.moves, 'move')}, "
+        f"{end.returned:,} returned).",
         changes=with_setting(
             context, _HISTORY, *(value for value in (0.5, 0.2, 0.0) if value < ratio)
         ),
@@ -109,8 +110,9 @@ def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
         code="idle_unloads",
         keys=(_BUNDLES_A_ROUND,),
         objects=tuple(filter(None, (context.busiest,))),
-        summary=f"{context.strategy.name} unloads {pluralize(end.idle_moves, 'bundle')} without "
-        f"traffic of {end.moves:,} in all; {_BUNDLES_A_ROUND} is {present:g}.",
+        summary=f"{context.strategy.name} unloads {pluralize(end.idle_moves, 'bundle')} "
+        f"without traffic (of {end.moves:,} in total); {_BUNDLES_A_ROUND} is "
+        f"{present:g}.",
         changes=with_setting(
             context,
             _BUNDLES_A_ROUND,
@@ -124,7 +126,7 @@ def idle_unloads(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
-    """Return the change to the placement that goes by the measure of shedding."""
+    """Return placement changes that use the measure of shedding."""
     fitting = context.strategy.fitting_placement
     if context.trials.judged_by == "throughput" and fitting == _BY_RATE:
         fitting = _BY_USAGE  # traffic makes usage; none places by traffic itself
@@ -135,7 +137,7 @@ def fitting_placements(context: DiagnosisContext) -> tuple[Change, ...]:
 
 
 def placement_measure(context: DiagnosisContext) -> Iterator[Candidate]:
-    """Shedding goes by one measure, placement by another."""
+    """Shedding and placement use different measures."""
     changes = fitting_placements(context)
     if not changes:
         return

@@ -19,8 +19,7 @@ def shedding_off(context: DiagnosisContext) -> Iterator[Candidate]:
         yield Candidate(
             code="shedding_off",
             keys=off,
-            summary=f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} false: "
-            "no bundle is shed.",
+            summary=f"Shedding is off ({', '.join(off)} = false): no bundle is shed.",
             changes=(context.base,),
             tier=-1,
         )

@@ -62,7 +62,7 @@ def condition_not_met(context: DiagnosisContext) -> Iterator[Candidate]:
 
 
 def absolute_usage(context: DiagnosisContext) -> Iterator[Candidate]:
-    """The strategy looks at absolute usage only: brokers under its limit are never evened."""
+    """The strategy uses absolute usage only: brokers below its limit are never balanced."""
     if context.strategy.evens_load or not context.is_idle:
         return
     limits = " and ".join(
@@ -71,8 +71,8 @@ def absolute_usage(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="strategy_ignores_spread",
         keys=(SHEDDING,),
-        summary=f"{context.strategy.name} relieves only brokers over {limits}; differences below "
-        "do not count.",
+        summary=f"{context.strategy.name} relieves only brokers above {limits}; smaller "
+        "differences are ignored.",
         changes=tuple(
             change
             for name in alternatives(SHEDDING, context.settings, context.view)
@@ -105,8 +105,7 @@ def _summary(context: DiagnosisContext, key: str, gate: Gate | None) -> str:
     )
     idle = context.idle_brokers
     who = idle[0] if len(idle) == 1 else pluralize(len(idle), "broker")
-    verb = "carries" if len(idle) == 1 else "carry"
-    head = f"{who} {verb} next to nothing: " if idle else ""
+    head = f"Almost no load on {who}: " if idle else ""
     if gate is None:
         return f"{head}{context.strategy.name} sheds nothing; {key} is {value}."
     is_own = gate.name == "usage" and bool(context.busiest)

@@ -90,7 +90,7 @@ LANDINGS: Final = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What was predicted against what came.
+    """Comparison of predicted and actual moves.
 
     Attributes:
         strategy: Whose rounds; empty when there are none.
@@ -169,7 +169,7 @@ class Agreement:
         )
 
     def _unjudged(self) -> str:
-        """Say what the sentence leaves out: a round that is not judged is no quiet one."""
+        """Return the note on rounds that cannot be compared."""
         count = self.counts.get("not_judged", 0)
         if not count:
             return ""
@@ -199,9 +199,9 @@ def agreement(
     Args:
         shadow: Rows of kind ``shadow`` of one cluster (further columns do not matter).
         events: Rows of kind ``events`` of the same cluster and time.
-        strategy: Whose rounds; ``None``: those of the strategy that was configured at their time.
+        strategy: Strategy of the rounds; ``None`` for the one configured at their time.
         until: The last recorded minute, ms: a round whose time is not over then is left out.
-            ``None``: the last time in rounds or events.
+            ``None`` for the last time in rounds or events.
     """
     windows = _windows(_chosen(shadow, strategy))
     last = _latest(shadow, events) if until is None else until
@@ -271,7 +271,7 @@ def _run_spans(events: pa.Table) -> list[tuple[int, int]]:
 
 
 def _downs(events: pa.Table) -> dict[str, list[int]]:
-    """Return when brokers or nodes went, by name."""
+    """Return the times at which brokers or nodes left, by name."""
     found: dict[str, list[int]] = {}
     is_down = pc.is_in(events["kind"], value_set=pa.array(_DOWN))
     for row in events.filter(is_down).select(["taken_at", "subject"]).to_pylist():
@@ -322,7 +322,7 @@ def _not_judged(window: _Window, runs: Sequence[tuple[int, int]]) -> str:
     if not first["is_switched_on"]:
         return "the cluster's load balancing was disabled at the time of the prediction."
     if any(start <= window.end and end > window.start for start, end in runs):
-        return "a run of Trimtab was acting."
+        return "a Trimtab run was active."
     return ""
 
 

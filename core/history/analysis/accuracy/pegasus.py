@@ -47,7 +47,7 @@ class PegasusShadow:
         """Do nothing: the balancer has no grace period."""
 
     def decide(self, snapshot: PegasusSnapshot, moved: Collection[str] = ()) -> pa.Table:  # noqa: ARG002 - the balancer has no grace period
-        """Return what each policy would do now, once a minute; see ``Shadow``.
+        """Return each policy's next moves, once a minute; see ``Shadow``.
 
         Once the level is lively the balancer begins at once, and so does its shadow.
         """

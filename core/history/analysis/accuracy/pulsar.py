@@ -71,16 +71,16 @@ _REACH: Final = 2.0
 
 
 def no_observer() -> RoundPrediction | None:
-    """Return that no leader observer runs."""
+    """Return the note that no leader observer runs."""
     return None
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is retained of one strategy from round to round.
+    """State of one strategy between rounds.
 
     Attributes:
-        state: The strategy's own; ``None``: it starts again.
+        state: The strategy's own; ``None`` if it starts again.
         left: The same when shedding was switched off: the leader goes on from there.
         before: What it was before the last round.
         decided_at: Of its last round, ms.
@@ -130,7 +130,7 @@ class CarriedAverages:
 
 
 class _Minute:
-    """What happened between two snapshots, in the rows of the later one's bundles."""
+    """Changes between two snapshots, by row of the later one's bundles."""
 
     def __init__(self, snapshot: PulsarSnapshot, before: _Seen) -> None:
         bundles, brokers, past = snapshot.bundles, snapshot.brokers, before.read.bundles
@@ -163,7 +163,7 @@ class _Minute:
         return {name: np.where(self._is_new, newer[name], older[name]) for name in _RETAINED}
 
     def _written_after(self) -> int:
-        """Return how many of the reports had come when the leader wrote: what it wrote shows it."""
+        """Return the number of reports received before the leader's write, inferred from it."""
         judged = self._is_new & self._stays
         if not judged.any():
             return 0
@@ -172,7 +172,7 @@ class _Minute:
         return int(guesses[int(np.argmin(found))])
 
     def _miss(self, reports: int, judged: Flags) -> float:
-        """How far from what was written averages are after so many of the reports."""
+        """Difference between written and computed averages after that many reports."""
         guessed = self._after(self._held, 0, reports, 1)
         miss = 0.0
         for name in _WRITE_SHOWN_BY:
@@ -235,13 +235,13 @@ def _rows(columns: Columns, rows: Ints) -> Columns:
 
 
 def _differs(columns: Columns, others: Columns) -> Flags:
-    """Whether anything known is another value now."""
+    """Whether any known value differs."""
     parts = [np.isfinite(values) & (values != others[name]) for name, values in columns.items()]
     return np.asarray(np.any(parts, axis=0), np.bool_)
 
 
 def _reports(brokers: pa.Table, before: pa.Table) -> tuple[Ints, int]:
-    """Return which of the reports since is each broker's, and how many there are.
+    """Return each broker's reports since then, and their number.
 
     A broker that wrote none has the number after the last.
     """
@@ -291,7 +291,7 @@ class PulsarShadow:
         self._unloaded_at |= moved
 
     def decide(self, snapshot: PulsarSnapshot, moved: Collection[str] = ()) -> pa.Table:
-        """Return what each strategy would do now, as :data:`SHADOW`; see :class:`Shadow`.
+        """Return each strategy's next moves, as :data:`SHADOW`; see :class:`Shadow`.
 
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``: what it unloaded rests for the grace
@@ -363,7 +363,7 @@ class PulsarShadow:
         self._leader = leader
 
     def _notice_switch(self, *, is_on: bool) -> None:
-        """A leader that sheds nothing asks nothing: it goes on with what it knew before.
+        """Keep the strategy's state while the leader does not shed, as the leader does.
 
         Its first round comes within an interval, so the shadow's is due at once.
         """
@@ -470,7 +470,7 @@ def _landing(likely: Mapping[str, float]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What all rows of a strategy's round share."""
+    """Common values of all rows of a strategy's round."""
 
     taken_at: int
     is_configured: bool

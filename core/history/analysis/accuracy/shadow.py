@@ -50,7 +50,7 @@ class Shadow(Protocol):
     """A shadow balancer of one cluster."""
 
     def decide(self, snapshot: Any, moved: Collection[str] = ()) -> pa.Table:
-        """Return what would be done now, as :data:`SHADOW`; no rows when no round is due.
+        """Return the moves of a round that is due now, as :data:`SHADOW`; empty if none is due.
 
         Args:
             snapshot: The newest one; they come in the order of their times.
@@ -76,14 +76,14 @@ class NoShadow:
 
 
 def is_due(now_ms: int, last_ms: int | None, interval_ms: float) -> bool:
-    """Return whether an interval has gone by since the last round, or nearly so."""
+    """Return whether an interval has passed since the last round, within the slack."""
     if last_ms is None:
         return True
     return now_ms - last_ms >= interval_ms - slack_ms(interval_ms)
 
 
 def slack_ms(interval_ms: float) -> float:
-    """Return how early a round may come and still count as on time, ms."""
+    """Return the tolerance of an early round, ms."""
     return min(interval_ms * _EARLY, _PUNCTUAL_MS)
 
 

@@ -59,7 +59,7 @@ class Trends:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedMinutes:
     """The minutes of one cluster that were recorded.
 
     Attributes:
@@ -73,7 +73,7 @@ class Recorded:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def per_period(self, period: Period) -> dict[int, int]:
-        """Return how many there are in each period, by its start."""
+        """Return the count of each period, by its start."""
         size = PERIOD_MS[period]
         starts, counts = np.unique(self.taken_at // size * size, return_counts=True)
         return dict(zip(starts.tolist(), counts.tolist(), strict=True))
@@ -90,7 +90,7 @@ class Recorded:
 def answer(
     trends: Iterable[pa.Table],
     lasts: Iterable[pa.Table],
-    recorded: Mapping[str, Recorded],
+    recorded: Mapping[str, RecordedMinutes],
     period: Period,
 ) -> Trends:
     """Put days together.
@@ -128,7 +128,7 @@ def answer(
     )
 
 
-def _named(rows: pa.Table, recorded: Mapping[str, Recorded]) -> pa.Table:
+def _named(rows: pa.Table, recorded: Mapping[str, RecordedMinutes]) -> pa.Table:
     """Call subjects by their names where rows have an identifier and the name is known."""
     named = {name: one.names for name, one in recorded.items() if any(one.names.values())}
     if not named:
@@ -207,7 +207,7 @@ def _by_start(rows: pa.Table) -> dict[int, dict[str, float]]:
 
 
 def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_]) -> Floats:
-    """Return what subjects carried in some periods, times minutes."""
+    """Return the load of subjects in some periods, times minutes."""
     minutes = rows["minutes"].to_numpy() * rows["mean"].to_numpy()
     sums = np.bincount(codes[included], weights=minutes[included], minlength=size)
     return np.asarray(sums, np.float64)
@@ -216,7 +216,7 @@ def _weighted(rows: pa.Table, size: int, codes: Ints, included: NDArray[np.bool_
 def _halves(
     rows: pa.Table, kind: str, counts: Mapping[int, int]
 ) -> tuple[pa.Array, Floats, Floats] | None:
-    """Return subjects and their mean flow in either half; ``None``: there is one period only."""
+    """Return subjects and their mean flow in either half; ``None`` if there is one period only."""
     starts = np.array(sorted(counts), np.int64)
     if starts.size < 2:
         return None
@@ -334,7 +334,7 @@ def _namespaces(last: pa.Table) -> pa.Table:
     )
 
 
-def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -> str:
+def _sentence(recorded: Mapping[str, RecordedMinutes], gaps: pa.Table, hot: pa.Table) -> str:
     snapshots = sum(one.taken_at.size for one in recorded.values())
     words = [f"{pluralize(len(recorded), 'cluster')}, {pluralize(snapshots, 'recorded snapshot')}"]
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from core.errors import UnknownNameError
 from core.history.analysis.requests import RecordScope, TrendsRequest
-from core.history.analysis.trends.answer import Recorded, Trends, answer
+from core.history.analysis.trends.answer import RecordedMinutes, Trends, answer
 from core.history.analysis.trends.registry import TRENDS_OF, subjects_of
 from core.history.analysis.trends.subject import TrendSubject
 from core.history.analysis.trends.trends import DAY_MS
@@ -46,7 +46,7 @@ def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
     return [name for name in known if not names or name in names]
 
 
-def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
+def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, RecordedMinutes]:
     """Return the recorded minutes of each cluster of the scope whose system has trends.
 
     Raises:
@@ -64,7 +64,7 @@ def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
         if system not in TRENDS_OF:
             others.add(system)
             continue
-        found[name] = Recorded(
+        found[name] = RecordedMinutes(
             system=system,
             taken_at=np.asarray(minutes["taken_at"].to_numpy(), np.int64),
             names={
@@ -115,7 +115,7 @@ def trends_here(
 def _one_day(
     store: HistoryStore,
     part: tuple[str, int, TrendSubject],
-    recorded: Recorded,
+    recorded: RecordedMinutes,
     request: TrendsRequest,
 ) -> Iterator[tuple[str, pa.Table]]:
     cluster, day, subject = part

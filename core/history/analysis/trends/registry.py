@@ -18,6 +18,6 @@ SUBJECT_OF_KIND: Final[dict[str, TrendSubject]] = {
 
 
 def subjects_of(system: str) -> tuple[TrendSubject, ...]:
-    """Return whose trends a system has; none for one without a declaration."""
+    """Return the trend subjects of a system; empty without a declaration."""
     found = TRENDS_OF.get(system)
     return () if found is None else found.subjects

@@ -18,7 +18,7 @@ Day = Callable[[pa.Table, Period, Mapping[int, int]], Iterator[tuple[str, pa.Tab
 
 @dataclass(frozen=True, kw_only=True)
 class TrendSubject:
-    """Whose load is summed up.
+    """Subject of a trend.
 
     Attributes:
         name: In requests, plural: ``brokers``.
@@ -33,7 +33,7 @@ class TrendSubject:
         is_server: It carries the others, and its missing minutes are unknown; those of the others
             are minutes without load.
         shared_by: Column by which a day is divided among tasks; empty: it is not.
-        names: Returns names by the identifier that rows have; ``None``: that is the name.
+        names: Returns names by the identifier that rows have; ``None`` if it is the name.
         is_headline: The busiest one stands in the answer's sentence.
     """
 
@@ -52,7 +52,7 @@ class TrendSubject:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemTrends:
-    """What of a system has trends.
+    """Trend subjects of a system.
 
     Attributes:
         system: Its name.

@@ -72,7 +72,7 @@ def trends_of(
         times: Of each row, ms.
         measures: By name, shape ``(n,)``; NaN: unknown, the row does not count.
         period: Of the answer.
-        recorded: Minutes of each period, where a missing row is a zero; ``None``: what is missing
+        recorded: Minutes of each period, where a missing row is 0; ``None`` if what is missing
             is unknown.
     Returns:
         Table of :data:`TRENDS`, sorted by measure, subject and time; the same to the last bit
@@ -99,7 +99,7 @@ def trends_of(
 
 
 def _expected(groups: Ints, starts: Ints, recorded: Mapping[int, int] | None) -> Ints | None:
-    """Return how many minutes each group has, by its number; ``None``: as many as its rows."""
+    """Return the expected minutes of each group, by number, or ``None`` for its row count."""
     if recorded is None:
         return None
     by_start = np.array([recorded.get(int(start), 0) for start in starts.tolist()], np.int64)
@@ -235,7 +235,7 @@ def values_of(rows: pa.Table, name: str) -> Floats:
 
 
 def in_and_out(rows: pa.Table, name: str) -> Floats:
-    """Return what goes in and out together."""
+    """Return the sum of inbound and outbound."""
     return values_of(rows, f"{name}_in") + values_of(rows, f"{name}_out")
 
 

@@ -36,7 +36,7 @@ def recommended_switches(
         candidates: Best first.
         target: What is good enough.
         nouns: Of the system.
-        label: Of the candidate; ``None``: the one to choose, see :func:`chosen`.
+        label: Of the candidate; ``None`` for the one to choose, see :func:`chosen`.
     """
     found: list[dict[str, Any]] = []
     for cluster, run in records_of(runs).items():
@@ -75,7 +75,7 @@ def _changes(
 
 
 def fix_of(best: Mapping[str, Any], record: Mapping[str, Any]) -> Fix:
-    """Return what puts a candidate in force; see :class:`BacktestSystem`."""
+    """Return the fix that applies a candidate; see :class:`BacktestSystem`."""
     return Fix(
         wanted={
             LEVEL_KEY if key == LEVEL else key: setting_text(new)

@@ -191,7 +191,7 @@ class _Simulation:
         self.now_s = moment_s
 
     def _next_look(self) -> float | None:
-        """Return the first look that finds something to do; ``None``: none before other events."""
+        """Return the first tick with something to do, or ``None`` if other events come first."""
         step = self.rules.interval_s
         following = (math.floor(self.now_s / step + 1e-9) + 1) * step
         waits = [one.due_s for one in self.under_way] + list(self.wakes_s.values())
@@ -252,7 +252,7 @@ class _Simulation:
     # -- repairs ----------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """Ask the guardian about every partition that is ill and not being repaired."""
+        """Query the guardian about every unhealthy partition that is not being repaired."""
         busy = {one.row for one in self.under_way}
         rows = sorted(
             row

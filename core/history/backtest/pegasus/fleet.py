@@ -128,7 +128,7 @@ class Fleet:
         )
 
     def memory(self, row: int) -> PartitionMemory:
-        """Return what the meta server remembers of a partition."""
+        """Return the meta server's memory of a partition."""
         return PartitionMemory(dropped=self.dropped.get(row, ()))
 
     # -- changing -------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Fleet:
         self._record(row, ConfigType.REMOVE, node, now_ms)
 
     def can_happen(self, plan: BalancePlan) -> bool:
-        """Return whether a plan is still possible: its nodes live and have the roles it says."""
+        """Return whether a plan is still possible: nodes are alive and have the expected roles."""
         primary, *others = self.members[plan.row].tolist()
         if not (self.exists[plan.row] and self.alive[plan.source] and self.alive[plan.target]):
             return False

@@ -217,7 +217,7 @@ def _segment_starts(minutes: pa.Table) -> Times:
 
 @dataclass(frozen=True)
 class MinuteRows:
-    """What one recorded minute holds; ``None``: as the minute before.
+    """Rows of one recorded minute; ``None`` repeats the previous minute.
 
     Attributes:
         at_ms: When.
@@ -251,7 +251,7 @@ def partition_keys(table: pa.Table) -> Times:
 
 
 def minute_of(at_ms: int, start_ms: int, minute_s: float) -> int:
-    """Return which minute of the cluster a moment of the record belongs to, from 0."""
+    """Return the zero-based minute of a recorded timestamp."""
     return int(np.rint((at_ms - start_ms) / (minute_s * 1000.0)))
 
 
@@ -283,7 +283,7 @@ def tape_of_snapshots(
 
 
 def minute_rows(snapshot: PegasusSnapshot, before: PegasusSnapshot | None) -> MinuteRows:
-    """Return what a snapshot adds to the one before it."""
+    """Return the difference of a snapshot to the one before it."""
     tables = snapshot.tables
     changed: dict[str, pa.Table | None] = {
         name: None if before is not None and rows.equals(before.tables[name]) else rows
@@ -308,7 +308,7 @@ def minute_rows(snapshot: PegasusSnapshot, before: PegasusSnapshot | None) -> Mi
 
 
 def sizes_of_replicas(replicas: pa.Table) -> pa.Table:
-    """Return what a copy of a partition copies, the primary's word last."""
+    """Return the copy size of each partition; the primary's value takes precedence."""
     known = replicas.filter(pc.is_valid(replicas["size_mb"]))
     return known.sort_by("is_primary").select(["app_id", "index", "size_mb"])
 

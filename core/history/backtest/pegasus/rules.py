@@ -43,14 +43,14 @@ _MS: Final = 1000.0
 
 @dataclass(frozen=True)
 class Rules:
-    """What the meta server goes by at one moment.
+    """The meta server's effective rules at one moment.
 
     Attributes:
         options: Of the balancer.
         level: Stored function level.
         guardian: Of the guardian.
         interval_s: Seconds between two looks of the guardian and the balancer.
-        most_added: Additions a node gets at one look; ``None``: no limit.
+        most_added: Additions a node gets at one look; ``None`` for no limit.
         min_live_node_count: Fewer living nodes than this, and nothing is done.
         live_percentage: The same as a share of the known nodes, 0..100.
     """
@@ -75,7 +75,7 @@ class Rules:
 
 
 def rules_of(recorded: Mapping[str, str], candidate: Candidate) -> Rules:
-    """Return what a candidate goes by.
+    """Return the rules of a candidate.
 
     Args:
         recorded: What the leading meta server reported at that moment, by the snapshot's names;
@@ -161,7 +161,7 @@ def _text(value: object) -> str:
 
 
 def _value(reported: Mapping[str, str], name: str) -> str:
-    """Return what is reported where it makes sense, else what is compiled in."""
+    """Return the reported value if valid, else the compiled default."""
     setting = server_setting(name)
     text = reported.get(name, setting.default)
     if setting.kind in ("number", "percent") and not is_whole(text):

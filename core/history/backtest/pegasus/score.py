@@ -26,9 +26,9 @@ class MinuteScore:
     """One minute.
 
     Attributes:
-        deviation: Distance of the farthest living node from the mean traffic, share of the mean;
-            ``None``: no node lives.
-        farthest: That node; ``NO_NODE``: none.
+        deviation: Max deviation of a live node from the mean traffic, share of the mean;
+            ``None`` if no node lives.
+        farthest: Its node, or ``NO_NODE``.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.
         moved_rate: Requests/s of the partitions that it did it with.
@@ -43,7 +43,7 @@ class MinuteScore:
 
 @dataclass(frozen=True)
 class Evenness:
-    """How evenly living nodes hold replicas.
+    """Evenness of replicas over live nodes.
 
     Attributes:
         primary_stddev: Of primaries by node, all tables together.
@@ -121,7 +121,7 @@ class PegasusScore:
         return sum(self.counts[kind] for kind in OPERATIONS)
 
     def copied_mb(self, *, by_balancer: bool) -> float:
-        """Return what was copied, by the balancer or to repair."""
+        """Return the amount copied by the balancer and by repairs."""
         return math.fsum(
             step.copied_mb for _, step in self.steps if (step.kind in OPERATIONS) is by_balancer
         )
@@ -129,7 +129,7 @@ class PegasusScore:
 
 @dataclass
 class _Tally:
-    """What is added up while the minutes go by."""
+    """Sums over the minutes."""
 
     tape: PegasusTape
     minutes: list[MinuteScore] = field(default_factory=list)
@@ -145,7 +145,7 @@ class _Tally:
         tape, number = self.tape, minute.number
         alive = tape.is_alive[number]
         rates = tape.node_rates(minute.members, number)
-        deviation, farthest = _farthest(rates, alive)
+        deviation, farthest = _max_deviation(rates, alive)
         acts = [step for step in minute.steps if step.kind in OPERATIONS]
         rows = [step.row for step in acts]
         moved = float((tape.reads[number, rows] + tape.writes[number, rows]).sum(dtype=np.float64))
@@ -190,7 +190,7 @@ def score_run(tape: PegasusTape, minutes: Iterable[SimulatedMinute]) -> PegasusS
     )
 
 
-def _farthest(
+def _max_deviation(
     rates: Floats, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> tuple[float | None, int]:
     living = np.nonzero(alive)[0]

@@ -35,7 +35,7 @@ class RowChange:
 
 @dataclass(frozen=True, eq=False)
 class PegasusTape:
-    """What was recorded.
+    """Recorded cluster.
 
     Attributes:
         cluster: Its name.
@@ -69,7 +69,7 @@ class PegasusTape:
 
     @property
     def minute_count(self) -> int:
-        """How many minutes were recorded."""
+        """Number of recorded minutes."""
         return len(self.at_ms)
 
     @cached_property
@@ -78,7 +78,7 @@ class PegasusTape:
         return self.start.max_replica_counts[self.start.table_of_row]
 
     def settings_at(self, minute: int) -> Mapping[str, str]:
-        """Return what the meta server reported last, up to a minute."""
+        """Return the meta server's latest settings up to a minute."""
         return next(reported for since, reported in reversed(self.settings) if since <= minute)
 
     def node_rates(self, members: Ints, minute: int) -> Floats:

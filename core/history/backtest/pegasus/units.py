@@ -134,7 +134,7 @@ def _run(tape: PegasusTape, unit: Unit, score: PegasusScore) -> dict[str, Any]:
 
 
 def _details(score: PegasusScore, days: float) -> dict[str, float]:
-    """What only a Pegasus cluster has."""
+    """Details that only a Pegasus cluster has."""
     counts = score.counts
     copied_mb = score.copied_mb(by_balancer=True)
     found: dict[str, float] = {kind: counts[kind] for kind in (*OPERATIONS, *_REPAIRS)}

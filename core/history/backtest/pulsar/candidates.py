@@ -41,7 +41,7 @@ def _paired(shedding: str | None, placement: str | None) -> str | None:
 
 
 def _is_read(key: str, shedding: str | None) -> bool:
-    """Whether a candidate goes by a setting: those of other shedders are nothing to it."""
+    """Whether a candidate reads a setting; settings of other shedders do not count."""
     if shedding == RECORDED or key in _READ_BY_OTHERS:
         return True
     readers = {one.name for one in SHEDDING_STRATEGIES if key in one.deciding}

@@ -70,7 +70,7 @@ def sorted_rows(table: pa.Table, keys: Sequence[str]) -> pa.Array:
 
 
 def places(order: pa.Array) -> Ints:
-    """Return where each row comes to be in that order; one entry more, -1, for code -1."""
+    """Return each row's position in that order, with a last entry -1 for code -1."""
     rows = np.asarray(order.to_numpy(), np.int64)
     at = np.full(rows.size + 1, -1, np.int64)
     at[rows] = np.arange(rows.size)
@@ -114,7 +114,7 @@ def bundle_fields(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def parents_of(bundles: pa.Table, here: Flags) -> Codes:
-    """Return for each bundle the one that it was split from in the window; -1: none.
+    """Return the parent of each bundle that was split in the window; -1 for none.
 
     A part comes in the minute in which the smallest range around it goes.
 

@@ -58,13 +58,13 @@ _FEWEST_TOPICS: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
-    """How one window went under one candidate.
+    """Simulation of one window under one candidate.
 
     Attributes:
         traffic: Throughput of each broker, bytes/s, ``(T, b)``; NaN: not there, or unknown.
         moves: What went somewhere else.
         splits: Bundles split in each minute, ``(T,)``.
-        shedding: Class name; ``None``: nothing is shed.
+        shedding: Class name; ``None`` if nothing is shed.
         placement: Class name.
     """
 
@@ -80,7 +80,7 @@ class Rules:
     """By what a candidate is simulated.
 
     Attributes:
-        strategy: Who sheds; ``None``: none.
+        strategy: Who sheds; ``None`` if none.
         settings: In force.
         is_optimized: Plans of the optimizer are applied instead of shedding.
     """
@@ -117,7 +117,7 @@ class Rules:
         return cls(strategy=strategy, settings=effective_settings(template, overrides=assumed))
 
     def shedder(self) -> AnyStrategy:
-        """Return who sheds.
+        """Return the shedder.
 
         Raises:
             InputError: None does.
@@ -382,7 +382,7 @@ class _Run:
 
 
 def manager_for(series: LoadSeries, rules: Rules) -> Manager:
-    """Return who checks and places.
+    """Return the manager that checks and places.
 
     Raises:
         InputError: A strategy that cannot be simulated on this record.
@@ -414,7 +414,7 @@ class Roster:
 
     @property
     def has_grown(self) -> bool:
-        """Whether anything was split."""
+        """Whether a bundle was split."""
         return bool(self.names)
 
     def load(self, row: int) -> Bundles:
@@ -484,7 +484,7 @@ class Splitter:
     def of(
         cls, series: LoadSeries, candidate: Candidate, settings: EffectiveSettings
     ) -> Splitter | None:
-        """Return the check of a candidate; ``None``: it does not split by itself."""
+        """Return the split check of a candidate, or ``None`` if it does not split automatically."""
         is_own = not SPLIT_SETTINGS.isdisjoint(candidate.settings)
         is_modular = series.template.manifest.load_manager != "extensible"
         return cls(settings) if is_own and is_modular and settings.flag(SWITCH) else None
@@ -514,7 +514,7 @@ class Splitter:
 
 
 def _turns(namespace: Ints) -> Ints:
-    """Return how many of the same namespace come before each."""
+    """Return the number of preceding rows of the same namespace."""
     order = np.argsort(namespace, kind="stable")
     sorted_ = namespace[order]
     turns = np.empty(namespace.size, np.int64)

@@ -165,7 +165,7 @@ def fleet_at(series: LoadSeries, row: int, bundles: Bundles, owner: Codes) -> Fl
 
 
 def _amounts(series: LoadSeries, row: int, bundles: Bundles, away: Ints, counted: Codes) -> Floats:
-    """Return what each of some bundles carries: four rates, five resources, topics."""
+    """Return the load of bundles: four rates, five resources, topics."""
     own = [rate[away] for rate in bundles.rates]
     at = np.maximum(counted, 0)
     rates = np.nan_to_num(series.broker_rates[row])[at]

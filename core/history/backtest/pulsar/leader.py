@@ -51,7 +51,7 @@ _MS_PER_MINUTE: Final = 60_000
 
 
 class NamesOfBundles(Protocol):
-    """Who the bundles of a run are."""
+    """Names of the bundles of a run."""
 
     def fields(self, base: LoadView) -> dict[str, Any]:
         """Return the fields of a view that name bundles, where they are not those of ``base``."""
@@ -78,7 +78,7 @@ class Average:
         Args:
             last: The values now, one array a row.
             count: Samples.
-            sampled: Which bundles; ``None``: all.
+            sampled: Which bundles; ``None`` for all.
         """
         least, most = int(self.held.min(initial=self.most)), int(self.held.max(initial=0))
         held = self.held[:1] if least == most else self.held
@@ -167,7 +167,7 @@ class Leader:
         self.seen = Fleet.recorded(series, 0)
         self.counted = series.reporter[0].copy()
         has_records = series.template.broker_loads.num_rows > 0
-        self._published = Published(series, settings) if has_records else None
+        self._published = LoadReports(series, settings) if has_records else None
         self._start_averages()
 
     def _start_averages(self) -> None:
@@ -255,7 +255,7 @@ class Leader:
         self.touched = np.zeros_like(self.touched)
 
     def _fires(self, fleet: Fleet, now: float) -> Flags:
-        """Which brokers' load is far enough from what they wrote last."""
+        """Return the brokers whose load change triggers a report."""
         if not self.touched.any():
             return self.touched
         loads = []
@@ -274,7 +274,7 @@ class Leader:
         return needs_report(loads[0], loads[1], age_ms, self._settings)
 
     def _count_bundles(self, bundles: Bundles, owner: Codes, wrote: Flags) -> None:
-        """Whose report names each bundle now."""
+        """Count the bundles per broker that reports them."""
         counted = bundles.reporter.copy()
         away = np.flatnonzero((owner != bundles.owner) & (counted >= 0) & bundles.here)
         if away.size:
@@ -403,7 +403,7 @@ def _share_cached(base: LoadView, view: LoadView) -> None:
     view.__dict__["bundle_index"] = view.shared_index()
 
 
-class Published:
+class LoadReports:
     """The records of all brokers."""
 
     def __init__(self, series: LoadSeries, settings: EffectiveSettings) -> None:

@@ -68,12 +68,12 @@ class Moves:
 
     @property
     def source(self) -> Ints:
-        """Broker column; -1: none."""
+        """Source broker column; -1 for none."""
         return self._column(3)
 
     @property
     def destination(self) -> Ints:
-        """Broker column; -1: none."""
+        """Destination broker column; -1 for none."""
         return self._column(4)
 
     @property

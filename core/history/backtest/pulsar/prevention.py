@@ -34,7 +34,7 @@ def converged(
 
 
 def fix_of(best: Mapping[str, Any], record: Mapping[str, Any]) -> Fix:
-    """Return what puts a candidate in force; see :class:`BacktestSystem`."""
+    """Return the fix that applies a candidate; see :class:`BacktestSystem`."""
     force = json.loads(record["settings"])
     wanted = wanted_settings(best, record, force)
     return settings_fix({key: value for key, value in wanted.items() if force.get(key) != value})

@@ -50,7 +50,7 @@ _TICK: Final = timedelta(milliseconds=1)
 def load_series(
     store: HistoryStore, cluster: str, window: Window, *, minute_s: float = 60.0
 ) -> LoadSeries:
-    """Return what was recorded of a cluster in a window.
+    """Return the recorded load of a cluster in a window.
 
     Of several recorded moments of one minute the last one counts.
 
@@ -197,7 +197,7 @@ class _Reader:
         return numbers, here
 
     def _facts(self, first: PulsarSnapshot) -> tuple[Flags, dict[str, Any]]:
-        """Which bundles are there, who owns and who reports them."""
+        """Return the bundles with their owners and reporters."""
         found = self._changes("bundle_facts", "bundle", ("owner", "reported_by"), self._bundles)
         gone = _gone(found.table)
         size = self._taken_at.size, len(self._bundles.names)

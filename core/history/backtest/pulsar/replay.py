@@ -31,11 +31,11 @@ _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
 
 def predicted(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
-    """Return what each round would unload from the recorded state, as rows of ``shadow``.
+    """Return the predicted unloads of each round from the recorded state, as rows of ``shadow``.
 
     Args:
         series: The record.
-        candidate: By what; ``None``: the recorded strategy and settings, switched on or not.
+        candidate: By what; ``None`` for the recorded strategy and settings, switched on or not.
     """
     force = effective_settings(series.template)
     strategy = active_shedding_strategy(series.template.manifest.load_manager, force)

@@ -19,7 +19,7 @@ UNOWNED_S: Final = 60.0 / UNLOADS_PER_MINUTE
 
 
 def deviations(traffic: Floats) -> tuple[Floats, Ints]:
-    """Return how far the farthest broker is from the mean in each minute, and which that is.
+    """Return the max deviation of each minute, and its broker.
 
     Args:
         traffic: ``(T, b)``; NaN: not there, or unknown.
@@ -40,7 +40,7 @@ def deviations(traffic: Floats) -> tuple[Floats, Ints]:
 
 
 def recorded_run(series: LoadSeries) -> SimulatedRun:
-    """Return what really happened: the recorded load, and every change of owner.
+    """Return the actual run: the recorded load, and every change of owner.
 
     A change that is seen in a minute happened in the one before. What left a broker that was gone,
     or had restarted, since it was seen to own it was no unload: it was placed again after a loss.

@@ -20,7 +20,7 @@ from core.snapshot import PulsarSnapshot
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadSeries:
-    """What was recorded of one cluster in one window. ``T`` minutes, ``b`` brokers, ``n`` bundles.
+    """Recorded load of one cluster in one window. ``T`` minutes, ``b`` brokers, ``n`` bundles.
 
     Attributes:
         cluster: Name.
@@ -35,7 +35,7 @@ class LoadSeries:
         broker_topics: ``(T, b)``; 0 where unknown.
         broker_bundles: ``(T, b)``; 0 where unknown.
         has_restarted: Whether a broker's process is another than in the minute before, ``(T, b)``;
-            ``None``: that is not recorded.
+            ``None`` if not recorded.
         has_reported: Whether a broker wrote a report since the minute before, ``(T, b)``.
         bundle_here: Whether a bundle is there, ``(T, n)``.
         owner: Broker of each bundle, ``(T, n)``; -1: none.
@@ -104,7 +104,7 @@ class LoadSeries:
 
     @cached_property
     def broker_losses(self) -> Ints:
-        """How often each broker was not there or had restarted so far, rising, ``(T, b)``."""
+        """Cumulative number of absences and restarts of each broker, ``(T, b)``."""
         lost = ~self.broker_here
         if self.has_restarted is not None:
             lost = lost | self.has_restarted
@@ -115,7 +115,7 @@ class LoadSeries:
         return {}
 
     def slope(self, row: int, resource: int) -> float | None:
-        """Return what one byte/s costs of a resource in a minute; computed once for all runs."""
+        """Return the resource cost of one byte/s in a minute; computed once for all runs."""
         key = (row, resource)
         if key not in self._slopes:
             usage = np.where(self.broker_here[row], self.broker_usage[row, :, resource], np.nan)

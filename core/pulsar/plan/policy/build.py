@@ -25,7 +25,7 @@ class DesiredPolicy:
     Attributes:
         policy: Its kind.
         name: Of the policy, or of the namespace or bundle whose it is.
-        value: A JSON document, or a plain text; ``None``: removed.
+        value: A JSON document, or a plain text; ``None`` if removed.
     """
 
     policy: str
@@ -47,7 +47,7 @@ def build_policy_plan(
         UnknownNameError: A kind that there is not, or a field that its documents have not.
     """
     if not desired:
-        raise InputError("No policy was named.", hint="Name a kind, a name and a value.")
+        raise InputError("No policy is specified.", hint="Specify a kind, a name and a value.")
     basis = basis_of(snapshot, terms)
     found = list(check_cluster(basis))
     steps: list[SetPolicy] = []
@@ -84,7 +84,7 @@ def _about(
             "cluster_unknown",
             change,
             "The cluster's own name, part of the policy's address, is unknown.",
-            "Name it as pulsar_cluster in the configuration.",
+            "Set pulsar_cluster in the configuration.",
         )
     if kind.is_same(change.before, change.value):
         yield from check_name(basis, change)
@@ -95,5 +95,5 @@ def _about(
 
 def _already(change: PolicyChange) -> str:
     if change.value is None:
-        return f"There is no {change.subject}: nothing is to be removed."
-    return f"The {change.subject} is so already."
+        return f"The {change.subject} does not exist: nothing to remove."
+    return f"The {change.subject} already has this value."

@@ -78,8 +78,8 @@ def check_name(basis: Basis, change: PolicyChange) -> Iterator[Diagnostic]:
             "error",
             "namespace_unknown",
             change,
-            f"There is no namespace {change.name!r}; brokers would make an entry for it all the "
-            "same.",
+            f"Namespace {change.name!r} does not exist; brokers would create an "
+            "entry for it anyway.",
             _near(change.name, list(known)),
         )
     elif change.value is not None and change.policy in _LIMITS and is_system(change.name):
@@ -87,15 +87,15 @@ def check_name(basis: Basis, change: PolicyChange) -> Iterator[Diagnostic]:
             "error",
             "namespace_system",
             change,
-            f"{change.name} is a namespace of the brokers themselves: a limit there would hold up "
-            "topic policies, transactions or heartbeats.",
+            f"{change.name} is a system namespace: a limit there would delay topic "
+            "policies, transactions or heartbeats.",
             "Limit the namespaces of tenants.",
         )
     is_bundle = kind.scope == "bundle" and change.name != DEFAULT_QUOTA_NAME
     if is_bundle and basis.view.find_bundle(change.name) < 0:
         yield finding("error", "bundle_unknown", change, f"There is no bundle {change.name!r}.")
     if kind.scope in ("cluster", "group") and not _NAME.match(change.name):
-        sentence = f"{change.name!r} cannot be the name of a {kind.title}."
+        sentence = f"{change.name!r} is not a valid name of a {kind.title}."
         yield finding("error", "policy_name", change, sentence, "Use letters, digits, . _ - = :")
     elif (change.cluster or kind.scope != "cluster") and (
         fault := path_fault(f"/admin/v2/{change.path}")
@@ -105,7 +105,7 @@ def check_name(basis: Basis, change: PolicyChange) -> Iterator[Diagnostic]:
 
 
 def is_system(namespace: str) -> bool:
-    """Return whether a namespace is the brokers' own: system topics, heartbeats, SLA monitoring.
+    """Return whether a namespace is internal: system topics, heartbeats, SLA monitoring.
 
     Source:
         Pulsar ``NamespaceService#isSystemServiceNamespace``.
@@ -129,7 +129,7 @@ def _check_rates(
             yield finding("error", "rate_value", change, sentence)
         elif not least <= value <= limit:
             sentence = (
-                f"{field} of the {change.subject} is {value:,}; it goes from {least} to {limit:,}."
+                f"{field} of the {change.subject} is {value:,}; the range is {least} to {limit:,}."
             )
             yield finding("error", "rate_range", change, sentence, f"{UNLIMITED} means no limit.")
         elif value == 0:
@@ -149,7 +149,7 @@ def _check_switches(change: PolicyChange) -> Iterator[Diagnostic]:
     fields = policy_kind(change.policy).fields
     for field, value in json.loads(change.value or "{}").items():
         if isinstance(fields.get(field), bool) and not isinstance(value, bool):
-            sentence = f"{field} of the {change.subject} is {value!r}; it is true or false."
+            sentence = f"{field} of the {change.subject} is {value!r}; it must be true or false."
             yield finding("error", "switch_value", change, sentence)
 
 
@@ -160,11 +160,11 @@ def _zero(change: PolicyChange, field: str) -> Diagnostic:
         Pulsar ``PublishRateLimiterImpl#updateTokenBuckets``; for groups
         ``ResourceGroupPublishLimiter`` and ``ResourceQuotaCalculatorImpl#computeLocalQuota``.
     """
-    sentence = f"{field} of the {change.subject} is 0, which brokers take for no limit."
+    sentence = f"{field} of the {change.subject} is 0, which brokers treat as no limit."
     if change.policy == "resource_group":
         sentence = (
-            f"{field} of the {change.subject} is 0: no limit as long as brokers exchange no usage, "
-            "then 1 a second for every broker."
+            f"{field} of the {change.subject} is 0: no limit while brokers exchange "
+            "no usage, then 1/s for every broker."
         )
     return finding("warning", "rate_zero", change, sentence, f"{UNLIMITED} means no limit.")
 
@@ -233,8 +233,8 @@ def _check_quota(
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= _LONG_MAX:
             sentence = (
-                f"{field} of the {change.subject} is {value!r}; it is a number from 0 to "
-                f"{_LONG_MAX:,}."
+                f"{field} of the {change.subject} is {value!r}; it must be a number "
+                f"from 0 to {_LONG_MAX:,}."
             )
             yield finding("error", "quota_value", change, sentence)
 
@@ -252,8 +252,8 @@ def _check_affinity(
             "error",
             "group_name",
             change,
-            f"{value!r} cannot be an anti-affinity group: brokers take the text as it is, with "
-            "quotation marks and blanks.",
+            f"{value!r} is not a valid anti-affinity group: brokers use the text "
+            "literally, including quotation marks and blanks.",
         )
     if not basis.settings.flag("failureDomainsEnabled"):
         sentence = "failureDomainsEnabled is false: members are separated by broker, not by domain."
@@ -268,14 +268,16 @@ def _check_domain(
         return
     brokers = json.loads(change.value)["brokers"]
     if not isinstance(brokers, list | tuple) or not all(isinstance(one, str) for one in brokers):
-        yield finding("error", "domain_brokers", change, "brokers is a list of broker ids.")
+        yield finding("error", "domain_brokers", change, "brokers must be a list of broker ids.")
         return
     domains = failure_domains(before.policies)
     for other, held in domains.items():
         shared = sorted(set(brokers) & set(held))
         if other != change.name and shared:
-            sentence = f"{_listed(shared)} is in failure domain {other} already."
-            yield finding("error", "domain_overlap", change, sentence, "Take it out there first.")
+            sentence = f"{_listed(shared)} is already in failure domain {other}."
+            yield finding(
+                "error", "domain_overlap", change, sentence, "Remove it from that domain first."
+            )
     yield from _check_strangers(basis, change, brokers, domains.get(change.name, ()))
 
 
@@ -290,13 +292,13 @@ def _check_strangers(
             "error",
             "domain_stranger",
             change,
-            f"No broker {_listed(strangers)} is registered: a domain takes host:port as brokers "
-            "call themselves.",
-            _near(strangers[0], list(known)) or "Start it first, or leave it out.",
+            f"No broker {_listed(strangers)} is registered: a domain needs broker "
+            "ids as host:port.",
+            _near(strangers[0], list(known)) or "Start it first, or omit it.",
         )
     absent = [name for name in brokers if name not in known and name in held]
     if absent:
-        sentence = f"{_listed(absent)} of it is not registered right now."
+        sentence = f"{_listed(absent)} is not registered now."
         yield finding("warning", "domain_absent", change, sentence)
 
 
@@ -328,7 +330,7 @@ def _check_brokers(
         "error",
         "isolation_unknown_broker",
         change,
-        f"Neither primary ({_listed(own.primary)}) nor secondary matches a broker that runs.",
+        f"Neither primary ({_listed(own.primary)}) nor secondary matches an active broker.",
         "Expressions are compared with the host of a broker, without its port.",
     )
 
@@ -338,15 +340,16 @@ def _check_scope(basis: Basis, change: PolicyChange) -> Iterator[Diagnostic]:
     if scope is None:
         return
     if scope not in SCOPES:
-        sentence = f"unload_scope is {scope!r}; it is one of {', '.join(SCOPES)}."
+        sentence = f"unload_scope is {scope!r}; it must be one of {', '.join(SCOPES)}."
         yield finding("error", "isolation_scope", change, sentence)
     elif not has_scope(basis.view):
         yield finding(
             "error",
             "isolation_scope",
             change,
-            "Brokers before 4.0 ignore unload_scope: they unload all that the policy matches.",
-            "Leave it out.",
+            "Brokers before 4.0 ignore unload_scope: they unload all bundles that "
+            "the policy matches.",
+            "Omit it.",
         )
 
 
@@ -369,7 +372,7 @@ def _wrong_in(body: Mapping[str, Any]) -> Iterator[str]:
 
 def _wrong_expressions(field: str, expressions: object) -> Iterator[str]:
     if not isinstance(expressions, list | tuple):
-        yield f"{field} is a list of regular expressions, not {expressions!r}."
+        yield f"{field} must be a list of regular expressions, not {expressions!r}."
         return
     for expression in expressions:
         try:
@@ -391,12 +394,12 @@ def _check_overlap(
                 "error",
                 "isolation_overlap",
                 change,
-                f"{_listed(shared)} is matched by isolation policy {other.name} as well: only the "
-                "first one that brokers come to would count.",
+                f"{_listed(shared)} is also matched by isolation policy {other.name}: "
+                "only the first policy that brokers read applies.",
                 "Let every namespace match one policy.",
             )
     if not mine:
-        yield finding("warning", "isolation_idle", change, "No namespace matches it right now.")
+        yield finding("warning", "isolation_idle", change, "No namespace matches it now.")
     yield from _check_matchers(basis, own, change)
 
 
@@ -413,8 +416,9 @@ def _check_matchers(
             "info",
             "isolation_view",
             change,
-            f"It works for {pluralize(hidden, 'broker')} by the host, as it should; pulsar-admin's "
-            "list of brokers with policies compares with host:port and will not show it.",
+            f"It matches {pluralize(hidden, 'broker')} by host, as intended; "
+            "pulsar-admin's list of brokers with policies compares host:port and "
+            "omits it.",
         )
 
 
@@ -428,12 +432,12 @@ def _check_candidates(
             "error",
             "isolation_no_broker",
             change,
-            f"{_listed([one.namespace for one in stranded])} would be left without any "
-            "broker: its topics could not be reached.",
-            "Let primary or secondary match the host of a broker that runs.",
+            f"{_listed([one.namespace for one in stranded])} would have no eligible "
+            "broker: its topics would be unreachable.",
+            "Let primary or secondary match the host of an active broker.",
         )
     if impact.idle_brokers:
-        sentence = f"{_listed(impact.idle_brokers)} may serve no namespace afterwards."
+        sentence = f"{_listed(impact.idle_brokers)} could serve no namespace afterwards."
         yield finding("warning", "isolation_idle_broker", change, sentence)
     for name in impact.short:
         policy = next(one for one in _after_policies(before, change) if one.name == name)
@@ -441,25 +445,26 @@ def _check_candidates(
             "warning",
             "isolation_short",
             change,
-            f"Fewer brokers than min_limit {policy.min_limit} would be primary in isolation policy "
-            f"{name}: its secondaries serve as well.",
+            f"Fewer brokers than min_limit {policy.min_limit} would be primary in "
+            f"isolation policy {name}: its secondaries are used as well.",
         )
     if impact.unloaded and not stranded:
         yield finding(
             "info",
             "isolation_unloads",
             change,
-            f"Brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves as soon as "
-            f"it is set, in no order; {pluralize(len(impact.misplaced), 'bundle')} must change "
-            "broker.",
+            f"Brokers unload {pluralize(len(impact.unloaded), 'bundle')} as soon as "
+            "it is set, in arbitrary order; "
+            f"{pluralize(len(impact.misplaced), 'bundle')} must change broker.",
         )
     if impact.astray and not stranded:
         yield finding(
             "info",
             "isolation_astray",
             change,
-            f"{pluralize(len(impact.astray), 'bundle')} would be on brokers that may not serve "
-            "them and that are not unloaded: they stay until they are unloaded.",
+            f"{pluralize(len(impact.astray), 'bundle')} would be on brokers that "
+            "the policy excludes, without an unload: they stay until they are "
+            "unloaded.",
             "Unload them with the change.",
         )
 

@@ -47,7 +47,7 @@ class NamespaceChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyImpact:
-    """What a change of policies does.
+    """Effect of policy changes.
 
     Attributes:
         changes: Namespaces whose candidates change, those without any first.
@@ -88,7 +88,7 @@ class PolicyImpact:
 def policy_impact(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, changes: Sequence[PolicyChange]
 ) -> PolicyImpact:
-    """Return what setting and removing policies does to placement.
+    """Return the effect of setting and removing policies on placement.
 
     Args:
         snapshot: The cluster.
@@ -122,7 +122,7 @@ def policy_impact(
 def _limited(
     before: PulsarSnapshot, after: PulsarSnapshot, view: LoadView, changes: Sequence[PolicyChange]
 ) -> ClientImpact | None:
-    """Add up the clients whose limits change; ``None``: no limit changes."""
+    """Add up the clients whose limits change; ``None`` if no limit changes."""
     limits = [one for one in changes if policy_kind(one.policy).is_limit]
     if not limits:
         return None

@@ -47,9 +47,9 @@ class PolicyOutlook:
 
     Attributes:
         plan: What would be applied.
-        impact: Who may serve what before and after; ``None``: there is nothing to set.
+        impact: Who may serve what before and after; ``None`` if there is nothing to set.
         course: What is placed again by the new policies, unloaded by brokers or by the plan, and
-            where it is expected; not to be applied. ``None``: nothing moves, or it is refused.
+            where it is expected; not to be applied. ``None`` if nothing moves, or it is refused.
         moving: How many bundles are placed again; the course follows :data:`MAX_MOVES` of them.
     """
 
@@ -144,11 +144,11 @@ def _over_limit(course: Preview, limit: float) -> list[Diagnostic]:
         Diagnostic(
             severity="warning",
             code=OVER_LIMIT,
-            sentence=f"Over the overload limit of {format_ratio(limit)} once bundles are placed "
-            f"again: {named}{more}.",
+            sentence=f"Above the overload limit of {format_ratio(limit)} after bundles are "
+            f"placed again: {named}{more}.",
             subject=rows[0]["broker"],
-            hint="Let more brokers serve these namespaces, or set unload_scope none and unload a "
-            "few bundles at a time.",
+            hint="Allow more brokers for these namespaces, or set unload_scope none and "
+            "unload a few bundles at a time.",
         )
     ]
 
@@ -194,10 +194,10 @@ def _left_over(left: int) -> list[Diagnostic]:
         Diagnostic(
             severity="warning",
             code="too_many_moves",
-            sentence=f"One plan unloads {MAX_MOVES} bundles, the busiest; {left:,} more are "
+            sentence=f"A plan unloads the {MAX_MOVES} busiest bundles; {left:,} more are "
             "misplaced.",
             subject="",
-            hint="Apply it, and unload the rest with the next.",
+            hint="Apply it, and unload the rest with the next plan.",
         )
     ]
 

@@ -41,7 +41,7 @@ def policies_of(snapshot: PulsarSnapshot, policy: str) -> dict[str, str]:
 
 
 def stored_policy(snapshot: PulsarSnapshot, policy: str, name: str) -> str | None:
-    """Return one policy in its one form; ``None``: it is not set."""
+    """Return one policy in its normalized form, or ``None`` if not set."""
     return policies_of(snapshot, policy).get(name)
 
 
@@ -87,7 +87,7 @@ def _with_body(policies: pa.Table, change: PolicyChange) -> pa.Table:
 
 
 def _readable(kind: PolicyKind, body: str) -> str:
-    """Return a stored body in its one form, or as it is where it has none."""
+    """Return a stored body in its normalized form, else unchanged."""
     try:
         return kind.canonical(body)
     except InputError:
@@ -95,7 +95,7 @@ def _readable(kind: PolicyKind, body: str) -> str:
 
 
 def storage_policies(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Number]:
-    """Return what a namespace sets itself, by the broker setting that it replaces.
+    """Return a namespace's own policies, by the broker setting that each replaces.
 
     Args:
         snapshot: The cluster; one taken before these were read has none.

@@ -24,8 +24,8 @@ SCOPES: Final[tuple[UnloadScope, ...]] = ("changed", "all_matching", "none")
 """Values of ``unload_scope``; ``changed`` is meant where it is left out."""
 
 SCOPE_WORDS: Final = {
-    "changed": "namespaces matched by expressions that were added or taken away; all that the old "
-    "or the new policy matches, if its primaries changed",
+    "changed": "namespaces matched by added or removed expressions; if the primaries "
+    "changed, all that the old or the new policy matches",
     "all_matching": "every namespace that the old or the new policy matches",
     "none": "nothing: bundles stay until they are unloaded",
 }
@@ -33,7 +33,7 @@ _FIRST_WITH_SCOPE: Final = 4
 
 
 def has_scope(view: LoadView) -> bool:
-    """Return whether the brokers know ``unload_scope``; unknown versions are taken to."""
+    """Return whether the brokers support ``unload_scope``; true for unknown versions."""
     return all(_major(version) >= _FIRST_WITH_SCOPE for version in view.versions if version)
 
 

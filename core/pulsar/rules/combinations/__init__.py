@@ -38,7 +38,7 @@ RULES: Final[tuple[Rule[Case], ...]] = (
 
 
 def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[Finding, ...]:
-    """Return what does harm together, warnings first.
+    """Return harmful combinations of settings, warnings first.
 
     Args:
         settings: Effective ones.

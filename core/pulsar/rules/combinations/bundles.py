@@ -29,14 +29,14 @@ def evenly(case: Case) -> Iterator[Finding]:
             limit=Quantity("false"),
             severity="info",
             keys=(_EVENLY, PLACEMENT),
-            sentence=f"{_EVENLY} is true: before the placement strategy decides, the brokers with "
-            "more bundles of the namespace than others are ruled out.",
-            consequence="The count decides before the load.",
+            sentence=f"{_EVENLY} is true: before the placement strategy runs, brokers with "
+            "more bundles of the namespace than others are excluded.",
+            consequence="The bundle count takes precedence over load.",
         )
 
 
 def parts(case: Case) -> Iterator[Finding]:
-    """Where the parts of an automatic split go."""
+    """Placement of the parts of an automatic split."""
     settings = case.settings
     if case.is_extensible or not settings.flag(_SPLIT):
         return
@@ -50,7 +50,7 @@ def parts(case: Case) -> Iterator[Finding]:
             keys=(_SPLIT, _UNLOAD_PARTS),
             sentence="An automatic split unloads its parts.",
             consequence="The clients of a busy bundle reconnect when it is busiest.",
-            hint="With false the parts stay, and shedding moves one when there is reason to.",
+            hint="With false the parts stay, and shedding moves one when necessary.",
             fix=Fix(wanted={_UNLOAD_PARTS: False}),
         )
         return
@@ -62,10 +62,11 @@ def parts(case: Case) -> Iterator[Finding]:
         keys=(_SPLIT, _UNLOAD_PARTS, *settings.shedding_off),
         sentence="Bundles are split automatically and their parts stay where they are"
         + (f"; {settings.shedding_off[0]} is false." if never_shed else "."),
-        consequence="Nothing ever moves a part: splits cost their bundles and relieve no broker."
+        consequence="Nothing moves the parts: splits increase the bundle count and relieve "
+        "no broker."
         if never_shed
         else "A split alone relieves no broker; shedding has to move a part in a later round.",
-        hint="Unload the parts, let the cluster shed, or split no more." if never_shed else "",
+        hint="Unload the parts, enable shedding, or disable splits." if never_shed else "",
         fix=Fix(wanted={_UNLOAD_PARTS: True} if never_shed else {}),
     )
 
@@ -84,7 +85,7 @@ def born_full(case: Case) -> Iterator[Finding]:
             sentence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
             f"{most:g}.",
             consequence="No bundle of such a namespace is ever split, however hot it gets.",
-            hint="Allow some times the number that namespaces begin with.",
+            hint="Allow several times the number of bundles that namespaces start with.",
             fix=Fix(wanted={_MAX: max(128, round(4 * first))}),
         )
 
@@ -102,9 +103,9 @@ def split_algorithm(case: Case) -> Iterator[Finding]:
             keys=(_ALGORITHM, _ALLOWED),
             sentence=f"{_ALGORITHM} is {default or '(empty)'}; {_ALLOWED} has "
             f"{', '.join(allowed) or 'nothing'}.",
-            consequence="Automatic splits go by it, and a request that names the same algorithm is "
+            consequence="Automatic splits use it, but a request with the same algorithm is "
             "refused.",
-            hint="Name one that is allowed.",
+            hint="Choose one that is allowed.",
             fix=Fix(wanted={_ALGORITHM: allowed[0]} if allowed else {}),
         )
 

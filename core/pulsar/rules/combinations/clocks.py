@@ -35,16 +35,15 @@ def rounds_before_news(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         code="rounds_before_reports",
-        title="Rounds come faster than load data",
+        title="Rounds are more frequent than load data",
         measured=Quantity(round_s, "s"),
         limit=Quantity(periods[slowest], "s"),
         severity="warning",
         keys=(INTERVAL, slowest),
-        sentence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
+        sentence=f"A round runs every {round_s:g} s, but {slowest} is updated every "
         f"{periods[slowest]:g} s.",
-        consequence="Rounds in between decide on what the round before has changed already, and "
-        "shed again.",
-        hint="Rounds no oftener than the slowest of the numbers they go by.",
+        consequence="Rounds in between use data from before the previous round, and shed again.",
+        hint="Set the interval to at least the slowest update interval.",
         fix=Fix(wanted={INTERVAL: math.ceil(periods[slowest] / _MINUTE_S)}),
     )
 
@@ -60,10 +59,10 @@ def reports(case: Case) -> Iterator[Finding]:
             limit=Quantity(longest_s, "s"),
             severity="warning",
             keys=(_CHECK, _LONGEST),
-            sentence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
-            f"is looked at every {check_s:g} s.",
+            sentence=f"A report is due after {longest_s:g} s at the latest, but the check "
+            f"runs every {check_s:g} s.",
             consequence="Every check writes a report, later than configured.",
-            hint="Look oftener than the longest interval.",
+            hint="Check more often than the max interval.",
             fix=Fix(wanted={_LONGEST: max(1, math.ceil(check_s / _MINUTE_S))}),
         )
     trigger = case.number(_TRIGGER)
@@ -75,10 +74,10 @@ def reports(case: Case) -> Iterator[Finding]:
             limit=Quantity(10, "percent"),
             severity="info",
             keys=(_TRIGGER, _LONGEST),
-            sentence=f"A load may change by {trigger:g}% before its broker reports; otherwise a "
-            f"report comes every {case.number(_LONGEST):g} min.",
-            consequence="The leader decides on loads that are off by that much.",
-            hint="Upstream has 10%.",
+            sentence=f"A load may change by {trigger:g}% before its broker reports; "
+            f"otherwise a report is written every {case.number(_LONGEST):g} min.",
+            consequence="The leader decides on loads with that error.",
+            hint="The upstream default is 10%.",
             fix=Fix(wanted={_TRIGGER: case.default(_TRIGGER)}),
         )
 
@@ -89,16 +88,16 @@ def data_expires(case: Case) -> Iterator[Finding]:
     if case.is_extensible and valid_s < longest_s:
         yield Finding(
             code="data_expires",
-            title="Load data expires before its renewal",
+            title="Load data expires before it is updated",
             measured=Quantity(valid_s, "s"),
             limit=Quantity(longest_s, "s"),
             severity="warning",
             keys=(_TTL, _LONGEST),
-            sentence=f"Load data count for {valid_s:g} s, and a steady broker publishes them every "
-            f"{longest_s:g} s.",
-            consequence="In between TransferShedder takes such brokers for out of date and leaves "
-            "them alone.",
-            hint="Keep the data for two of the longest intervals.",
+            sentence=f"Load data is valid for {valid_s:g} s, but a steady broker publishes "
+            f"it every {longest_s:g} s.",
+            consequence="In between, TransferShedder treats such brokers as outdated and skips "
+            "them.",
+            hint="Keep the data for two of the max intervals.",
             fix=Fix(wanted={_TTL: round(2 * longest_s)}),
         )
 

@@ -24,8 +24,8 @@ _READ_ANYWAY: Final = (
 _FIRST_STATS: Final = "statsUpdateInitialDelayInSecs"
 _STATS: Final = "statsUpdateFrequencyInSecs"
 _DELETE: Final = (
-    "Brokers refuse to delete a key that is none of their dynamic ones (412): take it out of "
-    "/admin/configuration in the metadata store."
+    "Brokers refuse to delete a key that is not dynamic (412): remove it "
+    "from /admin/configuration in the metadata store."
 )
 OLD_TIMEOUTS: Final[Mapping[str, str]] = {
     "zooKeeperSessionTimeoutMillis": "metadataStoreSessionTimeoutMillis",
@@ -51,16 +51,16 @@ def misspelt(case: Case) -> Iterator[Finding]:
         wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
         yield Finding(
             code="similar_keys",
-            title="Misspelt and correct weight differ",
+            title="Misspelled and correct weight differ",
             measured=Quantity(held),
             limit=Quantity(weight),
             severity="warning",
             keys=(old, new),
-            sentence=f"The misspelt key {old} is {held:g} while {new} is {weight:g}.",
-            consequence=f"The misspelt one counts: the active weight is {held:g}."
+            sentence=f"The misspelled key {old} is {held:g} while {new} is {weight:g}.",
+            consequence=f"The misspelled key takes precedence: the active weight is {held:g}."
             if counts
-            else f"{new} counts, being other than 1, and the misspelt one does nothing.",
-            hint="Use the well-spelt key alone.",
+            else f"{new} takes precedence because it is not 1; the misspelled key has no effect.",
+            hint="Use only the correct key.",
             fix=Fix(wanted=wanted),
         )
 
@@ -84,8 +84,9 @@ def old_timeouts(case: Case) -> Iterator[Finding]:
             severity="warning" if held != other and case.is_changed(new) else "info",
             keys=(old, new),
             sentence=f"{old} is {held:g} while {new} is {other:g}.",
-            consequence=f"The old name counts as long as it is above 0, so {held:g} is effective.",
-            hint="Keep the new key alone.",
+            consequence=f"The old name takes precedence while it is above 0, so {held:g} is "
+            "effective.",
+            hint="Keep only the new key.",
             fix=Fix(wanted={new: round(held), old: -1}),
         )
 
@@ -102,8 +103,11 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_OLD_PLACEMENT,),
             sentence=f"{_OLD_PLACEMENT} is {held}"
-            + ("." if is_value else f", which is no value of it ({', '.join(_OLD_PLACEMENTS)})."),
-            consequence="Only the legacy simple manager reads that key, so it does nothing here: "
+            + (
+                "." if is_value else f", which is not a valid value ({', '.join(_OLD_PLACEMENTS)})."
+            ),
+            consequence="Only the legacy simple manager reads that key, so it has no effect "
+            "here: "
             + (
                 "the extensible manager places bundles by load."
                 if case.is_extensible
@@ -115,7 +119,7 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
             + (
                 "."
                 if case.is_extensible or not case.settings.has(PLACEMENT)
-                else f"; to choose how bundles are placed, set {PLACEMENT}."
+                else f"; to choose the placement strategy, set {PLACEMENT}."
             ),
         )
     if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
@@ -128,8 +132,8 @@ def taken_for_another(case: Case) -> Iterator[Finding]:
             keys=(_FIRST_STATS, _STATS),
             sentence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
             f"{_STATS} {case.number(_STATS):g}.",
-            consequence="The first is only the wait after a start: rates are renewed every "
-            f"{case.number(_STATS):g} s all the same.",
+            consequence="The first is only the delay after a start: rates are updated every "
+            f"{case.number(_STATS):g} s.",
             hint=f"The period is {_STATS}.",
         )
 
@@ -143,22 +147,21 @@ def not_felt(case: Case) -> Iterator[Finding]:
         if setting.takes_effect == "restart" and settings.origin(setting.key) == "dynamic"
     ]
     if late:
-        verb, it = ("is", "it") if len(late) == 1 else ("are", "them")
         yield Finding(
             code="effective_after_restart",
             title="Dynamic change needs a restart",
             measured=Quantity(len(late), "settings" if len(late) > 1 else "setting"),
             severity="info",
             keys=tuple(late),
-            sentence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
-            "they start.",
-            consequence="What the running ones go by may be another value than the one they show.",
-            hint="Restart the brokers one by one, or compare with what they started with.",
+            sentence=f"Set dynamically, but read only when a broker starts: {', '.join(late)}.",
+            consequence="The effective value of running brokers may differ from the value they "
+            "show.",
+            hint="Restart the brokers one by one, or compare with the value at their start.",
         )
 
 
 def not_read(case: Case) -> Iterator[Finding]:
-    """Changed settings that this cluster's load manager does not look at."""
+    """Changed settings that this cluster's load manager does not read."""
     manager = case.load_manager if case.load_manager in ("extensible", "simple") else "modular"
     idle = [
         one.key
@@ -166,16 +169,14 @@ def not_read(case: Case) -> Iterator[Finding]:
         if not one.is_read_by(manager) and one.key != _OLD_PLACEMENT and case.is_changed(one.key)
     ]
     if idle:
-        verb, it = ("is", "it") if len(idle) == 1 else ("are", "them")
         yield Finding(
             code="not_read",
             title="Changed setting is not read",
             measured=Quantity(len(idle), "settings" if len(idle) > 1 else "setting"),
             severity="info",
             keys=tuple(idle),
-            sentence=f"{', '.join(idle)} {verb} changed.",
-            consequence=f"The {manager} load manager of this cluster does not read {it}: the "
-            "change does nothing.",
+            sentence=f"Changed, but not read by the {manager} load manager: {', '.join(idle)}.",
+            consequence="The change has no effect.",
         )
 
 
@@ -206,8 +207,8 @@ def of_other_strategies(case: Case) -> Iterator[Finding]:
         severity="info",
         keys=tuple(idle),
         sentence=f"Changed, and read by another shedding strategy only: {listed}.",
-        consequence=f"{active.name} does not read {'them' if len(idle) > 1 else 'it'}: the change "
-        "does nothing.",
+        consequence=f"{active.name} does not read {'them' if len(idle) > 1 else 'it'}: the "
+        "change has no effect.",
     )
 
 
@@ -228,10 +229,10 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
                 measured=Quantity(text),
                 severity="warning",
                 keys=(key,),
-                sentence=f"{key} = {text} is stored as a dynamic setting, and no broker has such a "
-                "setting.",
-                consequence="Brokers pass over it.",
-                hint=(f"{near[0]} is near. " if near else "") + _DELETE,
+                sentence=f"{key} = {text} is stored as a dynamic setting, but brokers do not "
+                "have this setting.",
+                consequence="Brokers ignore it.",
+                hint=(f"Similar: {near[0]}. " if near else "") + _DELETE,
             )
         elif not setting.is_dynamic:
             yield Finding(
@@ -243,8 +244,8 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
                 f"{case.settings.text(key)}.",
-                consequence="It is no dynamic setting: brokers pass over it, after a restart too.",
-                hint=f"Write it into broker.conf if it is meant. {_DELETE}",
+                consequence="It is not a dynamic setting: brokers ignore it, even after a restart.",
+                hint=f"Set it in broker.conf if it is intended. {_DELETE}",
             )
         else:
             yield Finding(
@@ -256,8 +257,8 @@ def stored_in_vain(case: Case) -> Iterator[Finding]:
                 keys=(key,),
                 sentence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
                 f"{case.settings.text(key)}.",
-                consequence="Brokers could not read the value, or have not taken it yet: they go "
-                "on with what they had.",
+                consequence="Brokers could not read the value, or have not applied it yet: they "
+                "keep the previous value.",
                 hint="Check again in a minute; then set it again or delete it.",
                 fix=Fix(wanted={key: None}),
             )

@@ -40,7 +40,7 @@ def measures(case: Case) -> Iterator[Finding]:
             keys=(SHEDDER, PLACEMENT),
             sentence=half_pair_evidence(case.settings),
             consequence=outcome,
-            hint=f"Name {pair} in both, or in neither.",
+            hint=f"Use {pair} for both, or for neither.",
             fix=Fix(wanted={other: upstream_class(pair)}),
         )
         return
@@ -60,10 +60,10 @@ def measures(case: Case) -> Iterator[Finding]:
             severity="warning" if is_settable and not is_shipped else "info",
             keys=(SHEDDER, PLACEMENT),
             sentence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
-            consequence="A broker that is busy for the one can be idle for the other, and bundles "
-            "come back.",
-            hint=f"{fitting} goes with it; it is read when a broker starts. "
-            "Try the pair under Rebalance first."
+            consequence="A broker that is busy by one measure can be idle by the other, and "
+            "bundles return.",
+            hint=f"{fitting} fits; it is read when a broker starts. Simulate the pair "
+            "under Rebalance first."
             if is_settable
             else f"Release {case.settings.target.name} has no setting {PLACEMENT}. "
             f"Available in {SETTING_BY_KEY[PLACEMENT].available_in}.",
@@ -75,9 +75,9 @@ def measures(case: Case) -> Iterator[Finding]:
             title="Shedding and placement averages differ",
             severity="info",
             keys=(SHEDDER, PLACEMENT),
-            sentence=f"{shedder} goes by what was measured last, "
-            "LeastLongTermMessageRate by the average of about 1,000 reports.",
-            consequence="A new peak counts late for placement.",
+            sentence=f"{shedder} uses the latest measurement, LeastLongTermMessageRate the "
+            "average of about 1,000 reports.",
+            consequence="Placement reacts late to a new peak.",
         )
 
 
@@ -104,10 +104,10 @@ def other_managers_class(case: Case) -> Iterator[Finding]:
             measured=Quantity(case.shedder),
             severity="warning",
             keys=(SHEDDER, "loadManagerClassName"),
-            sentence=f"{case.shedder} is named, and the brokers run the modular load manager.",
-            consequence="It belongs to the extensible manager: a broker that starts so fails, "
-            "those that run go on with what they started with.",
-            hint="Name a class of the modular manager before any broker restarts.",
+            sentence=f"{case.shedder} is configured, but the brokers run the modular load manager.",
+            consequence="It belongs to the extensible manager: brokers fail to start with it; "
+            "running brokers keep the previous strategy.",
+            hint="Set a class of the modular manager before any broker restarts.",
             fix=Fix(wanted={SHEDDER: upstream_class(strategies_run_by("modular")[0].name)}),
         )
     elif case.is_extensible and not is_transfer and case.is_set(SHEDDER):
@@ -118,10 +118,10 @@ def other_managers_class(case: Case) -> Iterator[Finding]:
             limit=Quantity(transfer.name),
             severity="warning",
             keys=(SHEDDER,),
-            sentence=f"{case.shedder} is named, and the brokers run the extensible load manager.",
-            consequence=f"It runs {transfer.name} instead: nothing of the named class is "
-            "effective.",
-            hint=f"Name {transfer.name}, or leave the setting out.",
+            sentence=f"{case.shedder} is configured, but the brokers run the extensible load "
+            "manager.",
+            consequence=f"It runs {transfer.name} instead: the configured class has no effect.",
+            hint=f"Set {transfer.name}, or remove the setting.",
             fix=Fix(wanted={SHEDDER: upstream_class(transfer.name)}),
         )
 

@@ -30,7 +30,7 @@ class Case:
 
     @property
     def is_extensible(self) -> bool:
-        """Whether the extensible manager decides."""
+        """Whether the extensible manager is active."""
         return self.load_manager == "extensible"
 
     @property
@@ -40,11 +40,11 @@ class Case:
 
     @property
     def strategy(self) -> AnyStrategy | None:
-        """The configured shedding strategy; ``None``: it is not known here."""
+        """The configured shedding strategy, or ``None`` if unsupported."""
         return known_shedding_strategy(self.shedder)
 
     def sheds_by(self, key: str) -> bool:
-        """Return whether the strategy that sheds goes by a setting that is its own."""
+        """Return whether the active strategy reads a setting of its own."""
         if self.is_extensible or self.strategy is None:
             return False
         return self.strategy.manager == "modular" and key in self.strategy.adjustable
@@ -58,13 +58,13 @@ class Case:
         return self.settings.number(key)
 
     def default(self, key: str) -> Value:
-        """What the release has."""
+        """Default of the release."""
         return self.settings.default_of(key)
 
     def is_changed(self, key: str) -> bool:
-        """Whether it is known to be set to something else than the default."""
+        """Whether it is known to differ from the default."""
         return self.is_set(key) and self.settings.value(key) != self.default(key)
 
     def is_set(self, key: str) -> bool:
-        """Whether it is known to be set, to the default or to something else."""
+        """Whether it is known to be set, to the default or another value."""
         return self.settings.origin(key) in ("dynamic", "file", "override")

@@ -49,8 +49,8 @@ def switched_off(case: Case) -> Iterator[Finding]:
             severity="info",
             keys=off,
             sentence=f"{off[0]} is false.",
-            consequence="The cluster sheds nothing by itself.",
-            hint="Everything about shedding waits for that switch.",
+            consequence="The cluster sheds nothing automatically.",
+            hint="All other shedding settings have no effect until then.",
         )
 
 
@@ -64,9 +64,9 @@ def zero_weights(case: Case) -> Iterator[Finding]:
         measured=Quantity(0),
         severity="warning",
         keys=tuple(one.key for one in SETTINGS if one.key.endswith("ResourceWeight")),
-        sentence="No resource has a weight: all of them are 0.",
-        consequence="The usage of every broker is 0, and nothing that goes by usage ever acts.",
-        hint="Give at least the network a weight of 1.",
+        sentence="The weight of every resource is 0.",
+        consequence="The usage of every broker is 0, and strategies based on usage never act.",
+        hint="Set at least the network weights to 1.",
         fix=Fix(wanted={_IN_WEIGHT: 1.0, _OUT_WEIGHT: 1.0}),
     )
 
@@ -81,9 +81,9 @@ def lag(case: Case) -> Iterator[Finding]:
             measured=Quantity(history),
             severity="warning",
             keys=(_HISTORY,),
-            sentence=f"{_HISTORY} is {history:g}: the newest usage weighs nothing.",
-            consequence="The usage that shedding goes by stays what it first was, for ever.",
-            hint="Below 1; upstream has 0.9.",
+            sentence=f"{_HISTORY} is {history:g}: the newest usage has no weight.",
+            consequence="The usage for shedding keeps its first value forever.",
+            hint="Below 1; the upstream default is 0.9.",
             fix=Fix(wanted={_HISTORY: case.default(_HISTORY)}),
         )
     if not case.sheds_by(_HISTORY) or not 0 < history < 1:
@@ -98,10 +98,10 @@ def lag(case: Case) -> Iterator[Finding]:
         measured=Quantity(minutes, "min"),
         severity="info",
         keys=(_HISTORY, INTERVAL),
-        sentence=f"{case.shedder} smooths usage with {history:g} of the past: a change is half "
-        f"seen after {rounds:.1f} rounds ({minutes:.0f} min).",
-        consequence="A broker that was relieved goes on giving away meanwhile.",
-        hint="A grace period longer than that keeps bundles from coming back.",
+        sentence=f"{case.shedder} smooths usage with {history:g} of the past: half of a "
+        f"change is visible after {rounds:.1f} rounds ({minutes:.0f} min).",
+        consequence="A relieved broker continues shedding until then.",
+        hint="A longer grace period keeps bundles from returning.",
     )
 
 
@@ -116,10 +116,10 @@ def grace(case: Case) -> Iterator[Finding]:
             limit=Quantity(interval, "min"),
             severity="warning",
             keys=(_GRACE, INTERVAL),
-            sentence=f"A bundle rests {rest:g} min after it was shed, and a round comes every "
+            sentence=f"A bundle is not shed again for {rest:g} min, but a round runs every "
             f"{interval:g} min.",
             consequence="It may be shed again before its load is averaged.",
-            hint="Rest at least ten rounds; 30 min is the default.",
+            hint="Use at least ten rounds; the default is 30 min.",
             fix=Fix(wanted={_GRACE: max(30, round(10 * interval))}),
         )
 
@@ -136,7 +136,7 @@ def uniform(case: Case) -> Iterator[Finding]:
             keys=_UNIFORM,
             sentence=f"Both thresholds of {case.shedder} are off (0 or less).",
             consequence="It never acts.",
-            hint="Give one of them a value above 0.",
+            hint="Set one of them above 0.",
             fix=Fix(wanted={key: case.default(key) for key in _UNIFORM}),
         )
     if all(case.number(key) <= 0 for key in _MINIMUMS):
@@ -147,8 +147,8 @@ def uniform(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=_MINIMUMS,
             sentence=f"Both minimums of {case.shedder} are 0.",
-            consequence="It moves bundles without any traffic too, all of them.",
-            hint="Leave them at 1,000 msg/s and 1 MiB/s.",
+            consequence="It also moves bundles without traffic, all of them.",
+            hint="Keep them at 1,000 msg/s and 1 MiB/s.",
             fix=Fix(wanted={key: case.default(key) for key in _MINIMUMS}),
         )
 
@@ -166,8 +166,8 @@ def share_of_the_gap(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_SHARE,),
             sentence=f"{_SHARE} is {share:g}.",
-            consequence="A round may move more than half of the gap, and the two brokers change "
-            "places.",
+            consequence="A round may move more than half of the gap, so that the two brokers "
+            "swap their load.",
             hint=f"At most {_HALF:g}.",
             fix=Fix(wanted={_SHARE: _HALF}),
         )
@@ -179,7 +179,7 @@ def share_of_the_gap(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_SHARE,),
             sentence=f"{_SHARE} is {share:g}.",
-            consequence=f"{case.shedder} wants to move nothing of the gap, however wide it is.",
+            consequence=f"{case.shedder} moves no bundles.",
             hint=f"Above 0, at most {_HALF:g}.",
             fix=Fix(wanted={_SHARE: case.default(_SHARE)}),
         )
@@ -203,8 +203,8 @@ def avg_thresholds(case: Case) -> Iterator[Finding]:
         keys=(*_AVG_GAPS, *_AVG_HITS),
         sentence=f"{case.shedder} acts on a gap of {low:g} points after {many:g} hits, and on one "
         f"of {high:g} after {few:g}.",
-        consequence="A wide gap is meant to be acted on sooner than a narrow one; here it is not.",
-        hint="The low threshold below the high one, its hit count not below the other's.",
+        consequence="A large gap should trigger sooner than a small one; here it does not.",
+        hint="Set the low threshold below the high one, and its hit count not below the other's.",
         fix=Fix(wanted={key: case.default(key) for key in (*_AVG_GAPS, *_AVG_HITS)}),
     )
 
@@ -223,13 +223,12 @@ def overload_limit(case: Case) -> Iterator[Finding]:
         limit=Quantity(100, "percent"),
         severity="warning" if is_deaf else "info",
         keys=(_OVERLOAD,),
-        sentence=f"{_OVERLOAD} is {limit:g}: a broker is never over it.",
+        sentence=f"{_OVERLOAD} is {limit:g}: a broker never exceeds it.",
         consequence=f"{case.shedder} never acts."
         if is_deaf
-        else "No broker counts as overloaded, for placement either: only the other measures "
-        "decide.",
-        hint="Some set it so on purpose, where brokers share their hosts; findings and the "
-        "overview then never call a broker overloaded.",
+        else "No broker counts as overloaded, for placement either: only the other measures apply.",
+        hint="This can be intentional where brokers share their hosts; findings and "
+        "the overview then never report an overloaded broker.",
         fix=Fix(wanted={_OVERLOAD: case.default(_OVERLOAD)} if is_deaf else {}),
     )
 
@@ -246,7 +245,7 @@ def target_deviation(case: Case) -> Iterator[Finding]:
             keys=(_TARGET_STD,),
             sentence=f"{_TARGET_STD} is {target:g}.",
             consequence="No fleet is that even: TransferShedder moves bundles in every round.",
-            hint="Upstream has 0.25.",
+            hint="The upstream default is 0.25.",
             fix=Fix(wanted={_TARGET_STD: case.default(_TARGET_STD)}),
         )
 
@@ -267,9 +266,9 @@ def debug_decides(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_DEBUG,),
             sentence=f"{_DEBUG} is true.",
-            consequence="It does more than log: TransferShedder then counts swapped-back traffic, "
-            "and goes through other brokers than without it.",
-            hint="Switch it off when the question is answered.",
+            consequence="It does more than log: TransferShedder then counts swapped-back "
+            "traffic, and evaluates other brokers than without it.",
+            hint="Switch it off after debugging.",
             fix=Fix(wanted={_DEBUG: False}),
         )
 

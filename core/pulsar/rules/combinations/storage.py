@@ -37,8 +37,9 @@ def half_a_retention(case: Case) -> Iterator[Finding]:
         severity="warning",
         keys=(_TIME, _SIZE),
         sentence=f"{_TIME} is {minutes:g}, {_SIZE} is {megabytes:g}.",
-        consequence="Acknowledged data stay only inside both limits, so the 0 keeps nothing.",
-        hint="-1 means no limit on that side; 0 in both keeps nothing on purpose.",
+        consequence="Acknowledged data is retained only within both limits, so the 0 "
+        "retains nothing.",
+        hint="-1 means no limit on that side; 0 in both deliberately retains nothing.",
         fix=Fix(wanted={zero: -1}),
     )
 
@@ -54,9 +55,9 @@ def retention_of_open_ledgers(case: Case) -> Iterator[Finding]:
             limit=Quantity(open_for, "min"),
             severity="info",
             keys=(_TIME, _LONGEST),
-            sentence=f"Data are retained for {minutes:g} min, and a ledger stays open up to "
-            f"{open_for:g} min.",
-            consequence="Only closed ledgers are deleted: on a slow topic data live for up to "
+            sentence=f"Data is retained for {minutes:g} min, but a ledger stays open for up "
+            f"to {open_for:g} min.",
+            consequence="Only closed ledgers are deleted: on a slow topic data lives for up to "
             f"{minutes + open_for:g} min.",
             hint="Size the disks for the longer time, or close ledgers sooner.",
         )
@@ -74,9 +75,10 @@ def time_to_live(case: Case) -> Iterator[Finding]:
             limit=Quantity(ttl, "s"),
             severity="warning",
             keys=(_TTL, _TTL_CHECK),
-            sentence=f"Unread messages live {ttl:g} s, and are looked at every {every:g} s.",
+            sentence=f"Unread messages expire after {ttl:g} s, but the check runs every "
+            f"{every:g} s.",
             consequence=f"They live up to {ttl + every:g} s.",
-            hint="Check at least as often as messages are to live.",
+            hint="Check at least as often as the time to live.",
             fix=Fix(wanted={_TTL_CHECK: max(1, int(ttl // _MINUTE_S))}),
         )
     if 0 < retained_s < ttl:
@@ -89,8 +91,8 @@ def time_to_live(case: Case) -> Iterator[Finding]:
             keys=(_TTL, _TIME),
             sentence=f"Unread messages live {ttl:g} s, acknowledged ones are retained for "
             f"{retained_s:g} s.",
-            consequence="Unread data outlive read ones: whoever does not read fills the disks.",
-            hint="The usual advice is to make both the same.",
+            consequence="Unread data outlives read data: slow subscriptions fill the disks.",
+            hint="The usual advice is to set both to the same value.",
         )
 
 
@@ -110,8 +112,8 @@ def rollover(case: Case) -> Iterator[Finding]:
             severity="warning",
             keys=(_SHORTEST, _LONGEST),
             sentence=f"A ledger is closed after {longest:g} min, and not before {shortest:g} min.",
-            consequence=f"Every ledger stays open for {shortest:g} min, whatever it holds.",
-            hint="The shortest below the longest; upstream has 10 and 240.",
+            consequence=f"Every ledger stays open for {shortest:g} min, regardless of its content.",
+            hint="Set the min below the max; the upstream defaults are 10 and 240.",
             fix=Fix(wanted={_SHORTEST: 10 if longest > 10 else 0}),
         )
 

@@ -49,7 +49,7 @@ def differing(context: HealthContext) -> Iterator[Finding]:
             servers=odd,
             sentence=f"{key}: {listed}.",
             consequence=_consequence(context, key),
-            hint="The same on every broker"
+            hint="The same value on every broker"
             + ("." if setting.is_dynamic else ", with a restart of those that differ."),
             fix=settings_fix({key: common}),
             evidence={
@@ -65,7 +65,7 @@ def _consequence(context: HealthContext, key: str) -> str:
     leader = context.snapshot.manifest.leader
     value = value_words(context.settings.value(key))
     held = f" ({value} on {leader})" if leader else ""
-    return f"The leader's value decides{held}: a change of leader changes what the cluster does."
+    return f"The leader's value applies{held}: a change of leader changes the behavior."
 
 
 def _words(by_broker: Mapping[str, Value]) -> dict[str, list[str]]:
@@ -104,10 +104,10 @@ def releases(context: HealthContext) -> Iterator[Finding]:
         keys=tuple(apart),
         servers=tuple(name for names in list(versions.values())[1:] for name in names),
         sentence=f"The brokers run {len(versions)} releases: {listed}.{defaults}",
-        consequence="What the cluster does depends on which release leads it."
+        consequence="The behavior depends on the release of the leader."
         if apart
         else "Normal during an upgrade; strategies differ in details between releases.",
-        hint="Finish the upgrade before anything is tuned.",
+        hint="Finish the upgrade before you tune anything.",
         evidence={"rows": versions},
     )
 
@@ -161,7 +161,8 @@ def load_managers(context: HealthContext) -> Iterator[Finding]:
         keys=("loadManagerClassName",),
         servers=tuple(name for names in list(managers.values())[1:] for name in names),
         sentence=f"The brokers run different load managers: {listed}.",
-        consequence="Bundles are placed only on brokers of the leader's kind; the others empty.",
+        consequence="Bundles are placed only on brokers with the leader's load manager; "
+        "the others become empty.",
         hint="Finish the migration: one class everywhere.",
         fix=Fix(lines=(f"loadManagerClassName={next(iter(managers))}",), restart=True),
         evidence={"rows": managers},

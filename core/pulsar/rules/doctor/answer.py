@@ -12,17 +12,17 @@ def answer(found: Examination) -> str:
     warned, doubted = len(found.warnings), len(found.doubted)
     compared = found.comparison
     if not compared.brokers:
-        return "No broker is known, so nothing can be said about its settings."
+        return "No broker is known, so its settings cannot be evaluated."
     start = _need(warned, doubted)
     apart = (
         f"the {pluralize(compared.brokers, 'broker')} differ in "
         f"{pluralize(len(compared.rows), 'thing')}"
         if compared.rows
-        else f"all {compared.brokers} brokers are equal in what was read"
+        else f"all {compared.brokers} brokers have equal settings"
         if compared.brokers > 1
         else "there is one broker"
     )
-    unknown = "; some of it could not be judged" if found.unjudged else ""
+    unknown = "; some settings could not be evaluated" if found.unjudged else ""
     return f"{start}, and {apart}; {_changed(found)}{unknown}."
 
 
@@ -33,10 +33,10 @@ def answer_of_file(found: Examination) -> str:
 
 def _need(warned: int, doubted: int) -> str:
     if not warned and not doubted:
-        return "Nothing contradicts"
+        return "No contradictions"
     if not warned:
-        return f"{pluralize(doubted, 'thing')} may need a look: some settings were not read"
-    return "One thing needs a look" if warned == 1 else f"{warned} things need a look"
+        return f"{pluralize(doubted, 'thing')} may need attention: some settings were not read"
+    return "1 problem needs attention" if warned == 1 else f"{warned} problems need attention"
 
 
 def _changed(found: Examination) -> str:
@@ -45,7 +45,7 @@ def _changed(found: Examination) -> str:
 
 
 def group_words(group: BrokerGroup) -> str:
-    """Return who is in a group, short enough for the head of a column."""
+    """Return the members of a group, short enough for a column header."""
     mark = " (leader)" if group.has_leader else ""
     first = group.brokers[0]
     if len(group.brokers) == 1:

@@ -32,7 +32,7 @@ BEYOND_FLOOR_KBIT: Final = 8_000.0
 ALIKE_RATIO: Final = 0.02
 """Limits that differ by less are the same: a kernel keeps some memory for itself."""
 
-_CARD: Final = "Measure what a card really carries, and set it (Gbit/s of one card)."
+_CARD: Final = "Measure the real speed of a card, and set it (Gbit/s of one card)."
 _GBPS_KBIT: Final = 1_000_000.0
 _NEAR_WHOLE: Final = 0.01
 
@@ -57,12 +57,12 @@ def no_limit(context: HealthContext) -> Iterator[Finding]:
             keys=(NIC_SPEED, key) if is_network else (),
             servers=bare,
             sentence=f"{some(bare)} {'report' if len(bare) > 1 else 'reports'} no limit for "
-            f"{_resource_words(resource)}, which weighs {weight:g}.",
-            consequence="The load manager takes that for 0% used: such a broker looks idle, "
+            f"{_resource_words(resource)}, which has weight {weight:g}.",
+            consequence="The load manager treats that as 0% used: such a broker looks idle, "
             "however busy it is.",
             hint=f"{_CARD} Virtual cards report no speed."
             if is_network
-            else "Look at what the broker may use of its host.",
+            else "Check the resources that the broker can use on its host.",
             fix=Fix(lines=(f"{NIC_SPEED}=<Gbit/s>",) if is_network else (), restart=is_network),
             evidence={"resource": resource, "weight": weight},
         )
@@ -106,10 +106,11 @@ def odd_network_limit(context: HealthContext) -> Iterator[Finding]:
                 servers=(_names(context)[row],),
                 sentence=f"{_names(context)[row]} reports a network limit ({side}) of "
                 f"{speed_words(limit)}, and {next(why for why, holds in whys.items() if holds)}.",
-                consequence="It looks busier than it is: bundles are shed from it, not placed."
+                consequence="Its usage is overestimated: bundles are shed from it, and none are "
+                "placed on it."
                 if looks_busy
-                else "It looks idler than it is: bundles are sent to it until its card is full.",
-                hint=_CARD + (" The line has the fleet's median." if trusted else ""),
+                else "Its usage is underestimated: bundles are sent to it until its card is full.",
+                hint=_CARD + (" The value is the fleet's median." if trusted else ""),
                 fix=Fix(
                     lines=(f"{NIC_SPEED}={median / _GBPS_KBIT:g}" if trusted else _ANY_SPEED,),
                     restart=True,
@@ -152,11 +153,11 @@ def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             keys=(NIC_SPEED,),
             servers=tuple(off),
-            sentence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, and {off[0]} reports a "
-            f"limit of {speed_words(first)}, no multiple of it"
-            + (f"; so do {len(off) - 1} others." if len(off) > 1 else "."),
+            sentence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, but {off[0]} reports "
+            f"a limit of {speed_words(first)}, not a multiple of it"
+            + (f"; {len(off) - 1} others have the same problem." if len(off) > 1 else "."),
             consequence="The effective limit differs from the configured one.",
-            hint="It is read when a broker starts: restart those.",
+            hint="It is read when a broker starts: restart these brokers.",
             fix=Fix(restart=True),
             evidence={"rows": off, "limit_kbit_per_s": first},
         )
@@ -181,13 +182,15 @@ def traffic_beyond_cards(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             keys=(NIC_SPEED, "loadBalancerOverrideBrokerNics"),
             servers=named,
-            sentence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages ({side})"
-            f", and its cards are said to carry {flow_words(float(used[row]))}"
-            + (f"; {len(named) - 1} more brokers likewise." if len(named) > 1 else "."),
-            consequence="Bandwidth usage does not see the traffic: strategies that weigh it take "
-            "the broker for idle.",
-            hint="Messages go over a card that is not counted (a virtual one, a bond, the "
-            "loopback): name the cards, from 4.2 on.",
+            sentence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages "
+            f"({side}), but its cards report {flow_words(float(used[row]))}"
+            + (
+                f"; {len(named) - 1} more brokers have the same problem." if len(named) > 1 else "."
+            ),
+            consequence="Bandwidth usage excludes this traffic: strategies with a bandwidth "
+            "weight treat the broker as idle.",
+            hint="Messages use a card that is not counted (a virtual one, a bond, the "
+            "loopback): specify the cards, from 4.2 on.",
             fix=Fix(lines=("loadBalancerOverrideBrokerNics=<card,card>",), restart=True),
             evidence={
                 "rows": list(named),
@@ -233,17 +236,18 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
             subject="" if len(named) > 1 else named[0],
             servers=named,
             sentence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
-            f"{label} than the fleet's median of {words(median)}: from {words(span[0])} to "
-            f"{words(span[-1])} in all.",
+            f"{label} than the fleet's median of {words(median)}; the range is "
+            f"{words(span[0])} to {words(span[-1])}.",
             consequence=f"{' and '.join(by_amount)} "
-            f"{'count' if len(by_amount) > 1 else 'counts'} messages, not what a broker can "
-            "bear: the smaller ones get as much as the larger."
+            f"{'count' if len(by_amount) > 1 else 'counts'} messages, not capacity: "
+            "smaller brokers get as much load as larger ones."
             if by_amount
-            else "Strategies that go by usage allow for it; equal traffic is then not balance.",
-            hint="Give the brokers the same, or choose strategies that go by usage "
-            f"({by_usage.name} with {by_usage.fitting_placement})."
+            else "Strategies based on usage take it into account; equal traffic then "
+            "does not mean balance.",
+            hint=f"Use equal brokers, or strategies based on usage ({by_usage.name} with "
+            f"{by_usage.fitting_placement})."
             if by_amount
-            else "Read deviations of traffic with that in mind.",
+            else "Take this into account when you read traffic deviations.",
             evidence={"resource": column.removesuffix("_limit"), "median": median, "values": span},
         )
 

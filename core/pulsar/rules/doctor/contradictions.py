@@ -17,7 +17,7 @@ from core.pulsar.settings import SETTING_BY_KEY
 
 
 def contradictions(context: HealthContext) -> Iterator[Finding]:
-    """What :func:`core.pulsar.rules.combinations.combinations` finds."""
+    """Findings of :func:`core.pulsar.rules.combinations.combinations`."""
     settings = context.settings
     for item in combinations(settings, context.snapshot.manifest.load_manager):
         known = [key for key in item.keys if key in SETTING_BY_KEY]

@@ -46,7 +46,7 @@ _BY_SETTINGS: Final = ("settings", "policies")
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What the doctor says about a cluster.
+    """The doctor's findings on a cluster.
 
     Attributes:
         diagnoses: Worst first, then in the order of the areas.
@@ -64,12 +64,12 @@ class Examination:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What needs a look."""
+        """Findings that need attention."""
         return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
 
     @property
     def doubted(self) -> tuple[Finding, ...]:
-        """What would need a look if the settings that were not read are the defaults."""
+        """Findings that need attention if settings that were not read are the defaults."""
         return tuple(one for one in self.diagnoses if one.severity == "unknown" and one.assumed)
 
 
@@ -107,7 +107,7 @@ def examine(
 
 
 def _doubted(one: Finding, settings: EffectiveSettings, read: frozenset[str]) -> Finding:
-    """Mark what rests on settings that were not read: it is no warning, it may not even be so."""
+    """Mark findings based on settings that were not read: not warnings, possibly wrong."""
     assumed = tuple(
         key
         for key in one.keys
@@ -126,7 +126,7 @@ def _doubted(one: Finding, settings: EffectiveSettings, read: frozenset[str]) ->
 
 
 def _unjudged(context: HealthContext) -> list[str]:
-    """Return what the snapshot does not have."""
+    """Return the parts that the snapshot lacks."""
     notes = list(context.settings.problems)
     if not context.snapshot.settings.num_rows:
         notes.append(
@@ -137,13 +137,13 @@ def _unjudged(context: HealthContext) -> list[str]:
     silent = context.liveness.silent
     if silent:
         notes.append(
-            f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
-            "taken for those of the others."
+            f"{pluralize(len(silent), 'broker')} of {brokers} did not answer: the "
+            "settings of the others are assumed for them."
         )
     known = int(np.isfinite(context.measures.throughput.values).sum())
     if known < host_load.MIN_BROKERS:
         notes.append(
-            "Whether other processes run on a broker's host was not judged: that compares brokers, "
-            f"and {known} of the {host_load.MIN_BROKERS} that it takes report their load."
+            "Other processes on broker hosts were not evaluated: the comparison "
+            f"needs load reports of {host_load.MIN_BROKERS} brokers and has {known}."
         )
     return notes

@@ -75,19 +75,20 @@ def unknown_keys(context: HealthContext) -> Iterator[Finding]:
             area="settings",
             keys=(key,),
             sentence=f"No release of Pulsar has a setting {key}.",
-            consequence="Brokers pass over it: the value is not in effect.",
+            consequence="Brokers ignore it: the value has no effect.",
             hint=f"Did you mean {' or '.join(near)}? Otherwise remove the line.",
             evidence={"near": near},
         )
     if others:
         yield Finding(
             code="foreign_keys",
-            title="Keys are no settings of a broker",
+            title="Keys are not broker settings",
             severity="info",
             measured=Quantity(len(others), "keys" if len(others) > 1 else "key"),
             area="settings",
             keys=tuple(others),
-            sentence=f"{_named(others)}: no setting of a broker has that name, and none is near.",
+            sentence=f"{_named(others)}: brokers have no setting with that name, nor a "
+            "similar one.",
             consequence="Plug-ins may read such keys (authentication, offloaders, protocol "
             "handlers); brokers do not.",
         )
@@ -116,8 +117,8 @@ def dead_keys(context: HealthContext) -> Iterator[Finding]:
                 area="settings",
                 keys=tuple(keys),
                 sentence=f"Release {target.name} {word}: {_named(keys)}.",
-                consequence="Brokers pass over them: the values are not in effect.",
-                hint="Remove the lines, unless another release is meant.",
+                consequence="Brokers ignore them: the values have no effect.",
+                hint="Remove the lines, unless another release is intended.",
                 evidence={
                     "rows": [
                         {"key": key, "since": known[key].since, "until": known[key].until or None}
@@ -152,7 +153,7 @@ def misfit_values(context: HealthContext) -> Iterator[Finding]:
                 limit=Quantity(reason),
                 area="settings",
                 keys=(key,),
-                sentence=f"{key} is {text[:60]!r}: it takes {reason}.",
+                sentence=f"{key} is {text[:60]!r}; it must be {reason}.",
                 consequence="A broker does not start with it.",
                 hint=_default_hint(context, key),
             )
@@ -173,14 +174,14 @@ def _truth(key: str, text: str) -> Iterator[Finding]:
         limit=Quantity("true or false"),
         area="settings",
         keys=(key,),
-        sentence=f"{key} is {text[:60]!r}: it takes true or false.",
-        consequence="Brokers read every text but true as false.",
-        hint="Write true or false, with nothing behind it on the line.",
+        sentence=f"{key} is {text[:60]!r}; it must be true or false.",
+        consequence="Brokers read every value other than true as false.",
+        hint="Use true or false, with nothing after it on the line.",
     )
 
 
 def _misfit(field: BrokerKey, text: str) -> str:
-    """Return what a number has to be where a text is not that; empty: it fits."""
+    """Return the requirement that a text does not meet as a number, or ""."""
     if field.kind not in _KINDS or text == "Optional.empty":
         return ""
     match = _OPTIONAL.match(text)
@@ -221,8 +222,8 @@ def _beyond(context: HealthContext, key: str, text: str) -> Iterator[Finding]:
         limit=Quantity(f"0 to {whole}"),
         area="settings",
         keys=(key,),
-        sentence=f"{key} is {text}, a share from 0 to {whole} ({setting.unit}).",
-        consequence=f"{setting.meaning} With {text} that never happens, or always.",
+        sentence=f"{key} is {text}; it must be from 0 to {whole} ({setting.unit}).",
+        consequence=f"{setting.meaning} With {text} the condition never holds, or always.",
         hint=_default_hint(context, key),
         fix=settings_fix({key: context.settings.default_of(key)}),
     )

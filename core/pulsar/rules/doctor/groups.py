@@ -32,7 +32,7 @@ class BrokerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs between brokers.
+    """Differences between brokers.
 
     Attributes:
         rows: Setting keys and words such as ``Heap``: what is not the same everywhere.
@@ -113,7 +113,7 @@ def speed_words(kbit: float) -> str:
 
 
 def flow_words(kbit: float) -> str:
-    """Return what goes over a network in bytes."""
+    """Return a network rate in bytes, as text."""
     return format_bytes_per_s(kbit * KBIT_BYTES)
 
 

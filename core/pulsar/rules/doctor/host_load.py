@@ -115,14 +115,15 @@ def _found(
         subject_kind="broker",
         subject=broker,
         servers=(broker,),
-        sentence=f"{broker} uses {words(usage)} of {label} for {format_bytes_per_s(traffic)} of "
-        f"messages; the other brokers' figures make {words(usage - beyond)} expected, give or "
-        f"take {words(line.scatter)}.",
-        consequence="Something else runs on its host (a bookie, a function worker, a backup), or "
-        "its messages cost more than others' (TLS, compression, many small ones): its usage stays "
-        "when bundles leave, so it is shed empty.",
-        hint="Look at what runs on the host before bundles are moved; take that away, or "
-        "plan with a smaller broker.",
+        sentence=f"{broker} uses {words(usage)} of {label} for "
+        f"{format_bytes_per_s(traffic)} of messages; expected from the other "
+        f"brokers: {words(usage - beyond)} ± {words(line.scatter)}.",
+        consequence="Another process on its host (a bookie, a function worker, a backup) "
+        "causes the load, or its messages cost more than others' (TLS, "
+        "compression, many small ones): its usage stays when bundles leave, so "
+        "shedding empties it.",
+        hint="Check the processes on the host before you move bundles; move them "
+        "elsewhere, or plan with a smaller broker.",
         evidence={
             "resource": resource,
             "usage": usage,

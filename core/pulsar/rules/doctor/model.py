@@ -11,11 +11,11 @@ from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
 
 AREAS: Final[Mapping[str, str]] = {
-    "settings": "Settings that contradict",
-    "brokers": "Brokers against each other",
+    "settings": "Conflicting settings",
+    "brokers": "Differences between brokers",
     "capacity": "Capacity",
     "policies": "Policies",
-    "record": "Metrics against the recorded history",
+    "record": "Metrics vs. recorded history",
 }
 """Label of each area, in the order in which they are shown."""
 

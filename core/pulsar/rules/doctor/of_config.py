@@ -17,7 +17,7 @@ from core.snapshot import PulsarSnapshot
 def examine_config(
     config: BrokerConfig, snapshot: PulsarSnapshot, settings: EffectiveSettings
 ) -> Examination:
-    """Return what the doctor finds in a file; every fix is a line of that file.
+    """Return the doctor's findings on a file; every fix is a line of that file.
 
     Args:
         config: What was read.
@@ -30,7 +30,7 @@ def examine_config(
     release = (
         ()
         if target.is_known
-        else (f"No release is named: the rules of {target.line} are assumed. Pass --release.",)
+        else (f"No release is specified: the rules of {target.line} are assumed. Pass --release.",)
         if target.reported is None
         else (target.warning,)
     )
@@ -41,7 +41,7 @@ def examine_config(
         unjudged=(
             *release,
             *config.unread,
-            "Load, bundles, policies and the dynamic settings of a cluster are not in a file.",
+            "A file does not contain load, bundles, policies and dynamic settings of a cluster.",
         ),
     )
 

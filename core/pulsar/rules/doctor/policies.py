@@ -49,8 +49,8 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             keys=(DOMAINS,),
             sentence=f"{pluralize(len(set(domain_of.values())), 'failure domain')} with "
             f"{pluralize(len(domain_of), 'broker')} and {group_count}; {DOMAINS} is false.",
-            consequence="Groups are spread over brokers only: two members may be in one domain, "
-            "and go down together.",
+            consequence="Groups are spread over brokers only: two members may be in one domain "
+            "and fail together.",
             hint="",
             fix=settings_fix({DOMAINS: True}),
             evidence={"groups": sorted(groups), "domains": sorted(set(domain_of.values()))},
@@ -67,8 +67,8 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             servers=outside,
             sentence=f"{DOMAINS} is true, there is {group_count}, and {some(outside)} "
             f"{'are' if len(outside) > 1 else 'is'} in no failure domain.",
-            consequence="Brokers without a domain count as one domain together, so members of a "
-            "group are separated from them by chance only.",
+            consequence="Brokers without a domain count as one domain together, so group "
+            "members are separated from them only by chance.",
             hint="Put every broker into its failure domain (Isolation & domains).",
             evidence={"rows": list(outside), "groups": sorted(groups)},
         )
@@ -90,10 +90,10 @@ def colliding_groups(context: HealthContext) -> Iterator[Finding]:
                 area="policies",
                 severity="warning",
                 keys=(DOMAINS,),
-                sentence=f"The anti-affinity group {group} has {members} namespaces, and there are "
-                f"{pluralize(places, noun)}.",
-                consequence="Some members share a place whatever the load manager does.",
-                hint="Smaller groups, or more places.",
+                sentence=f"The anti-affinity group {group} has {members} namespaces, but there "
+                f"are only {pluralize(places, noun)}.",
+                consequence="Some members share a place under any load manager.",
+                hint="Use smaller groups, or add places.",
                 evidence={"members": members, "places": places},
             )
 
@@ -143,8 +143,8 @@ def excluded_unknown(context: HealthContext) -> Iterator[Finding]:
             area="policies",
             severity="warning",
             keys=(_EXCLUDED,),
-            sentence=f"{_EXCLUDED} names {', '.join(strange)}, and no such namespace is known.",
-            consequence="It excludes nothing; if a name is misspelt, the namespace that was meant "
+            sentence=f"{_EXCLUDED} has {', '.join(strange)}, but no such namespace is known.",
+            consequence="It excludes nothing; if a name is misspelled, the intended namespace "
             "is shed.",
             hint="",
             fix=settings_fix({_EXCLUDED: tuple(name for name in excluded if name in there)}),
@@ -176,11 +176,11 @@ def band_above_overload(context: HealthContext) -> Iterator[Finding]:
         severity="warning",
         keys=(_BAND, _OVERLOAD),
         sentence=f"{strategy.name} acts {format_ratio(band)} above the mean usage of "
-        f"{format_ratio(mean)}, so from {format_ratio(mean + band)} on; a broker counts as "
-        f"overloaded from {format_ratio(limit)} on.",
-        consequence="A broker may be overloaded, and nothing is shed from it.",
-        hint="Narrow the band; where the whole fleet is that full, add brokers: shedding "
-        "cannot help then.",
+        f"{format_ratio(mean)}, at {format_ratio(mean + band)}; a broker counts "
+        f"as overloaded from {format_ratio(limit)} on.",
+        consequence="A broker may be overloaded without being shed.",
+        hint="Narrow the band; if the whole fleet is that full, add brokers: "
+        "shedding cannot help then.",
         evidence={"mean_ratio": mean, "band_ratio": band, "limit_ratio": limit},
     )
 

@@ -50,11 +50,11 @@ def limit_below_peak(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
             f"{peaks[row] / 1e6:,.3g} Gbit/s) "
             f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
-            + (f"; {pluralize(others, 'more broker')} likewise." if others else "."),
-            consequence="Either the limit is not what its cards carry, and usage is reckoned "
+            + (f"; {pluralize(others, 'more broker')} have the same problem." if others else "."),
+            consequence="Either the limit is not the real speed of its cards, and usage is "
             "wrong; or the cards are full at the peak, and clients wait.",
-            hint="Measure what a card really carries, and set it (Gbit/s of one card); "
-            "where it is right, add brokers or cards before the next peak.",
+            hint="Measure the real speed of a card, and set it (Gbit/s of one card); if "
+            "it is right, add brokers or cards before the next peak.",
             fix=Fix(lines=(f"{NIC_SPEED}=<Gbit/s>",), restart=True),
             evidence={
                 "peak_kbit_per_s": float(peaks[row]),
@@ -99,13 +99,15 @@ def counts_against_record(context: HealthContext) -> Iterator[Finding]:
         severity="warning",
         keys=(),
         servers=(count.broker,),
-        sentence=f"In {span} the leader {count.broker} counted "
-        f"{pluralize(count.unloads, 'unload')} by its own balancer in its metrics, and the "
-        f"recorded history shows {pluralize(count.seen, 'change')} of owner in the same time.",
-        consequence="The others came back to the same broker before the next capture, or never "
-        "left: clients were cut off, and neither History nor a back-test knows of it.",
-        hint="Capture more often (collect_every_s), and look at what lets bundles come "
-        "back: shedding and placement by one measure, a longer grace period.",
+        sentence=f"In {span} the metrics of the leader {count.broker} counted "
+        f"{pluralize(count.unloads, 'unload')} by its balancer, but the "
+        f"recorded history has {pluralize(count.seen, 'change')} of owner in "
+        "the same time.",
+        consequence="The others returned to the same broker before the next capture, or "
+        "never left: clients were disconnected, but neither History nor a "
+        "back-test includes it.",
+        hint="Capture more often (collect_every_s), and find out why bundles "
+        "return: shed and place by the same measure, use a longer grace period.",
         evidence={
             "unloads_counted": count.unloads,
             "moves_recorded": count.seen,

@@ -25,7 +25,7 @@ def snapshot_of_config(config: BrokerConfig, now: datetime, release: str | None)
     Args:
         config: What was read.
         now: The present, aware UTC.
-        release: Version or line whose defaults hold; ``None``: that of the file's image, else the
+        release: Version or line of the defaults; ``None`` for that of the file's image, else the
             newest stable one.
     """
     version = release or config.release

@@ -94,7 +94,7 @@ def read_helm_values(path: Path) -> BrokerConfig:
                 continue
             text = _text(value)
             if _TEMPLATE in text:
-                unread.append(f"{name} is a template of Helm: its value is not known here.")
+                unread.append(f"{name} is a Helm template: its value is unknown.")
             elif not VARIABLE.match(str(key)):
                 values[name] = text
                 lines[name] = f"in {part.place}"
@@ -124,7 +124,7 @@ def _documents(path: Path) -> tuple[list[Any], list[tuple[str, list[tuple[int, s
         while loader.check_node():
             documents.append(loader.get_data())
     except UnicodeDecodeError as exc:
-        raise InputError(f"{path} is not text in UTF-8.", hint=FORMS) from exc
+        raise InputError(f"{path} is not UTF-8 text.", hint=FORMS) from exc
     except yaml.MarkedYAMLError as exc:
         line = "" if exc.problem_mark is None else f" line {exc.problem_mark.line + 1}"
         raise InputError(
@@ -134,7 +134,7 @@ def _documents(path: Path) -> tuple[list[Any], list[tuple[str, list[tuple[int, s
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise InputError(f"{path} is not YAML.", hint=FORMS) from exc
     if _is_too_large(documents):
-        raise InputError(f"{path} is too large with its aliases.", hint=FORMS)
+        raise InputError(f"{path} is too large when its aliases are expanded.", hint=FORMS)
     return documents, loader.twice
 
 
@@ -256,10 +256,10 @@ def _without_prefix(part: _Found) -> Iterator[Finding]:
         area="settings",
         keys=tuple(lost),
         sentence=f"{', '.join(lost[:3])}{more} in {part.place} "
-        f"{'have' if len(lost) > 1 else 'has'} no {PREFIX} in front.",
-        consequence="broker.conf does not have such keys, and the image adds only keys with the "
-        "prefix: they are not in effect.",
-        hint=f"Write {PREFIX}{lost[0]}.",
+        f"{'have' if len(lost) > 1 else 'has'} no prefix {PREFIX}.",
+        consequence="broker.conf does not have such keys, and the image adds only keys "
+        "with the prefix: they have no effect.",
+        hint=f"Use {PREFIX}{lost[0]}.",
         evidence={"place": part.place, "rows": lost},
     )
 
@@ -283,15 +283,15 @@ def _not_texts(part: _Found) -> Iterator[Finding]:
     are = "are numbers or truth values" if len(odd) > 1 else "is a number or a truth value"
     yield Finding(
         code="value_not_text",
-        title="Value in the chart is no text",
+        title="Chart value is not a string",
         measured=Quantity(len(odd), "values" if len(odd) > 1 else "value"),
         limit=Quantity(0),
         severity="warning",
         area="settings",
         keys=tuple(key.removeprefix(PREFIX) for key in odd),
-        sentence=f"{names}{more} in {part.place} {are}, not text in quotes.",
-        consequence="Kubernetes refuses a ConfigMap with such a value, and Helm writes large "
-        "numbers as 1e+06, which brokers cannot read.",
-        hint='Put the value in quotes: key: "10".',
+        sentence=f"{names}{more} in {part.place} {are}, not a quoted string.",
+        consequence="Kubernetes refuses a ConfigMap with such a value, and Helm writes "
+        "large numbers as 1e+06, which brokers cannot parse.",
+        hint='Quote the value: key: "10".',
         evidence={"place": part.place, "rows": odd},
     )

@@ -47,7 +47,7 @@ def several_values(key: str, held: Sequence[tuple[int, str]]) -> Finding:
         area="settings",
         keys=(name,),
         sentence=f"{name} has {len(shown)} values in the file: {places}.",
-        consequence=f"The last one counts: {shown[-1][1]}.",
+        consequence=f"The last one applies: {shown[-1][1]}.",
         hint="Keep one of the lines.",
         evidence={"rows": [{"line": line, "value": value} for line, value in shown]},
     )
@@ -64,10 +64,10 @@ class BrokerConfig:
         lines: Key to where it is written, for example ``line 12``.
         remarks: What is wrong with the file itself.
         unread: Sentences about what was not judged.
-        release: Version of the image; ``None``: the file does not name it.
+        release: Version of the image; ``None`` if the file does not name it.
         brokers: How many there are; 1 where the file does not say it.
-        heap_mib: Largest heap of a broker; ``None``: the file does not set it.
-        direct_memory_mib: Largest direct memory of a broker; ``None``: the file does not set it.
+        heap_mib: Largest heap of a broker; ``None`` if the file does not set it.
+        direct_memory_mib: Largest direct memory of a broker; ``None`` if the file does not set it.
         is_helm: Whether a value is changed in the values of a chart.
     """
 

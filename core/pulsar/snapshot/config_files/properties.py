@@ -16,7 +16,7 @@ from core.pulsar.snapshot.config_files.memory import memory_limits
 from core.pulsar.snapshot.config_files.model import PREFIX, VARIABLE, BrokerConfig, several_values
 from core.pulsar.snapshot.input_files import read_input
 
-_HINT: Final = "Name a broker.conf: one KEY=VALUE per line."
+_HINT: Final = "Specify a broker.conf: one KEY=VALUE per line."
 _MARK: Final = b"\xef\xbb\xbf"
 _MEMORY: Final = "PULSAR_MEM"
 
@@ -41,7 +41,7 @@ def read_broker_conf(path: Path) -> BrokerConfig:
     has_mark = body.startswith(_MARK)
     entries = list(_entries(body.removeprefix(_MARK), path))
     if not entries or not any(entry.value for entry in entries):
-        raise InputError(f"{path} holds no setting: no line reads KEY=VALUE.", hint=_HINT)
+        raise InputError(f"{path} has no settings: no line has the form KEY=VALUE.", hint=_HINT)
     _check_form(entries, path)
     remarks = [*_byte_order_mark(entries[0])] if has_mark else []
     remarks += _twice(entries)
@@ -79,7 +79,7 @@ def _entries(body: bytes, path: Path) -> Iterator[_Entry]:
         raise InputError(
             f"{path} line {line} has the invalid escape {exc.escape}: a broker does not start "
             "with it.",
-            hint=r"Write \u with four hexadecimal digits, or double the backslash.",
+            hint="Use \\u with four hexadecimal digits, or double the backslash.",
         ) from exc
 
 
@@ -87,9 +87,9 @@ def _check_form(entries: list[_Entry], path: Path) -> None:
     """Refuse what is no properties file: JSON, YAML, or bytes."""
     first = entries[0]
     if "\x00" in first.key or first.key[:1] in "{[<":
-        raise InputError(f"{path} is no properties file: line {first.line}.", hint=_HINT)
+        raise InputError(f"{path} is not a properties file: line {first.line}.", hint=_HINT)
     if all(entry.key.endswith(":") or entry.key == "-" or not entry.value for entry in entries):
-        raise InputError(f"{path} is no properties file: line {first.line}.", hint=_HINT)
+        raise InputError(f"{path} is not a properties file: line {first.line}.", hint=_HINT)
 
 
 def _byte_order_mark(first: _Entry) -> Iterator[Finding]:
@@ -102,8 +102,8 @@ def _byte_order_mark(first: _Entry) -> Iterator[Finding]:
             subject=first.key,
             area="settings",
             keys=(first.key,),
-            sentence=f"The file begins with a byte order mark, in front of {first.key}.",
-            consequence=f"Brokers take the mark for a part of the key: {first.key} is not set.",
+            sentence=f"The file starts with a byte order mark before {first.key}.",
+            consequence=f"Brokers read the mark as a part of the key: {first.key} is not set.",
             hint="Save the file as UTF-8 without a byte order mark.",
         )
 

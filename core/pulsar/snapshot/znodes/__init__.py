@@ -4,7 +4,7 @@ Whatever a znode holds, the tables are made: what cannot be read is null, and a 
 the path and the field.
 """
 
-from core.pulsar.snapshot.znodes.assemble import Assembled, assemble
+from core.pulsar.snapshot.znodes.assemble import SnapshotTables, assemble
 from core.pulsar.snapshot.znodes.readings import Readings
 
-__all__ = ["Assembled", "Readings", "assemble"]
+__all__ = ["Readings", "SnapshotTables", "assemble"]

@@ -16,15 +16,15 @@ from core.pulsar.snapshot.znodes import brokers as broker_znodes
 from core.pulsar.snapshot.znodes import bundles as bundle_znodes
 from core.pulsar.snapshot.znodes import namespaces as namespace_znodes
 from core.pulsar.snapshot.znodes.brokers import Registry
-from core.pulsar.snapshot.znodes.bundles import Reported
+from core.pulsar.snapshot.znodes.bundles import BundleStatistics
 from core.pulsar.snapshot.znodes.decode import UNREADABLE
 from core.pulsar.snapshot.znodes.readings import (
     BROKER_AVERAGES,
     BROKERS,
     BUNDLE_DATA,
     CONFIGURATION,
-    Held,
     Readings,
+    ZnodeOwnership,
 )
 from core.schemas.pulsar import CLAIMS, SETTINGS
 from core.snapshot.model import LoadManager
@@ -32,13 +32,15 @@ from core.snapshot.problems import ProblemLog
 from core.units import pluralize
 
 EXTENSIBLE_LACKS: Final = (
-    "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
-    "system topics, not in ZooKeeper or the REST, and not all of that was read. The same goes for "
-    "the traffic of the bundles; averages are not stored."
+    "Usage and traffic of brokers are not available: the extensible load "
+    "manager stores them in system topics, not in ZooKeeper or REST, and "
+    "not all of those were read. The same applies to bundle traffic; "
+    "averages are not stored."
 )
 OWNERS_LACK: Final = (
-    "Who owns which bundle is not available: only the brokers' REST tells it under the extensible "
-    "load manager, and not every broker answered (or no admin URL is configured)."
+    "Bundle owners are not available: with the extensible load manager "
+    "only the brokers' REST reports them, and not every broker answered "
+    "(or no admin URL is configured)."
 )
 SIMPLE_LACKS: Final = (
     "Load and bundles are not available: SimpleLoadManagerImpl is a legacy load manager that "
@@ -47,7 +49,7 @@ SIMPLE_LACKS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembled:
+class SnapshotTables:
     """Tables and facts.
 
     Attributes:
@@ -71,7 +73,7 @@ class Assembled:
 
 def assemble(
     readings: Readings, problems: ProblemLog, registry: broker_znodes.Registry | None = None
-) -> Assembled:
+) -> SnapshotTables:
     """Make the tables out of raw values; never raises for what is in them.
 
     Args:
@@ -112,7 +114,7 @@ def assemble(
         "claims": claims_table(readings, registry, owners, disabled, reported, leader),
     }
     manager = registry.load_manager
-    return Assembled(
+    return SnapshotTables(
         tables=tables,
         load_manager=manager,
         leader=leader,
@@ -126,7 +128,7 @@ def assemble(
 def _all_bundles(
     spaces: namespace_znodes.Spaces,
     owners: dict[str, str],
-    reported: bundle_znodes.Reported,
+    reported: bundle_znodes.BundleStatistics,
     averaged: list[str],
     problems: ProblemLog,
 ) -> dict[str, tuple[str, int, int]]:
@@ -157,8 +159,8 @@ def _all_bundles(
         problems.add(
             "missing",
             f"boundaries of {namespace}",
-            "Bundles of it were seen, but no policies list its bundles.",
-            done="Only the bundles that were seen are listed.",
+            "Bundles of it were observed, but no policies list its bundles.",
+            done="Only the observed bundles are listed.",
         )
     return parsed
 
@@ -205,8 +207,8 @@ def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
     problems.add(
         "inconsistent",
         place,
-        f"{bundle} is not among the bundles of its namespace any more, or not yet.",
-        done="A split just happened, or left it over; the namespace's own boundaries hold.",
+        f"{bundle} is no longer, or not yet, among the bundles of its namespace.",
+        done="A split just happened, or left it over; the namespace's own boundaries apply.",
         severity="info",
     )
 
@@ -215,7 +217,7 @@ def _owner_columns(
     readings: Readings,
     parsed: dict[str, tuple[str, int, int]],
     owners: dict[str, str],
-    reported: bundle_znodes.Reported,
+    reported: bundle_znodes.BundleStatistics,
 ) -> dict[str, list[Any]]:
     """Return ``owner`` and ``owner_source``: ownership or REST, else the report, else unknown."""
     unread = readings.unread_owners
@@ -249,7 +251,7 @@ def _unavailable(
             "inconsistent",
             BROKERS,
             f"Brokers run different load managers: {', '.join(kinds)}.",
-            done="Bundles are placed among brokers of the same load manager only.",
+            done="Bundles are placed only among brokers of the same load manager.",
         )
     lacks: list[str] = []
     if "extensible" in registry.kinds:
@@ -309,7 +311,7 @@ def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
             problems.add(
                 "malformed",
                 CONFIGURATION,
-                f"Setting {name} is not a text.",
+                f"Setting {name} is not a string.",
                 done="It is skipped.",
                 subject=name,
             )
@@ -321,7 +323,7 @@ def claims_table(
     registry: Registry,
     owners: Mapping[str, str],
     disabled: Mapping[str, bool],
-    reported: Reported,
+    reported: BundleStatistics,
     leader: str | None,
 ) -> pa.Table:
     """Return the table of :data:`core.schemas.pulsar.CLAIMS`, sorted.
@@ -349,14 +351,14 @@ def claims_table(
     return pa.concat_tables(parts).sort_by(keys)
 
 
-_UNKNOWN: Final = Held(None, None)
+_UNKNOWN: Final = ZnodeOwnership(None, None)
 
 
 def _znodes(
     kind: str,
     subjects: list[str],
     brokers: Iterable[str | None],
-    held: Iterable[Held],
+    held: Iterable[ZnodeOwnership],
     disabled: Mapping[str, bool] = MappingProxyType({}),
 ) -> pa.Table:
     found = list(held)
@@ -381,7 +383,7 @@ SELF_WRITTEN_MS: Final = 60_000
 
 
 def _written(readings: Readings) -> pa.Table:
-    """Return when the leader wrote its averages last: a row for bundles, one for brokers."""
+    """Return the times of the leader's last averages: one row for bundles, one for brokers."""
     held = readings.brokers_held
     own = {name: held[name].created_at or 0 for name in held}
     by_leader = [
@@ -401,7 +403,7 @@ def _written(readings: Readings) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CLAIMS)
 
 
-def _reports(registry: Registry, reported: Reported) -> pa.Table:
+def _reports(registry: Registry, reported: BundleStatistics) -> pa.Table:
     """Return a row for each report that names a bundle which another one names too."""
     times = {
         name: report.last_update

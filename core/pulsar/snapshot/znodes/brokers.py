@@ -57,7 +57,7 @@ class Registry:
 
     @property
     def load_manager(self) -> LoadManager:
-        """Which load manager the whole cluster runs."""
+        """Load manager of the whole cluster."""
         known = {kind for kind in self.kinds if kind != "unknown"}
         if len(known) > 1:
             return "mixed"
@@ -94,7 +94,7 @@ def decode_registry(readings: Readings, problems: ProblemLog) -> Registry:
 
 
 def load_manager_of(report: BrokerReport) -> LoadManager:
-    """Return which load manager wrote a registry znode.
+    """Return the load manager that wrote a registry znode.
 
     Source:
         Pulsar ``LoadReportDeserializer``: type ``LoadReport`` or a field ``underLoaded`` is the
@@ -126,7 +126,7 @@ def _check(report: BrokerReport, kind: LoadManager, place: str, problems: Proble
             problems.add(
                 "missing",
                 place,
-                f"Neither {field} nor {field}Tls is there.",
+                f"Neither {field} nor {field}Tls is set.",
                 done="That address of the broker is unknown.",
                 subject=field,
             )
@@ -146,8 +146,8 @@ def _check_count(report: BrokerReport, place: str, problems: ProblemLog) -> None
         problems.add(
             "missing",
             place,
-            f"It counts {counted} bundles, its lastStats hold {len(held)}.",
-            done="Statistics that are not there are unknown.",
+            f"It counts {counted} bundles, but its lastStats have {len(held)}.",
+            done="Missing statistics are unknown.",
             subject="numBundles",
         )
 
@@ -165,7 +165,7 @@ def leader_of(readings: Readings, problems: ProblemLog) -> str | None:
         return None
     if not leader.broker_id and not leader.service_url:
         problems.add(
-            "missing", readings.leader_place, "It names no broker.", done="The leader is unknown."
+            "missing", readings.leader_place, "It has no broker.", done="The leader is unknown."
         )
         return None
     return leader.broker_id or (leader.service_url or "").rpartition("://")[2]

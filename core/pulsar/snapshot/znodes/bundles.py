@@ -33,7 +33,7 @@ _EMPTY: Final = Averages()
 
 
 @dataclass(slots=True)
-class Reported:
+class BundleStatistics:
     """Last statistics by bundle.
 
     Attributes:
@@ -64,7 +64,7 @@ def parse_bundle_names(
             problems.add(
                 "malformed",
                 place,
-                f"{name[:100]!r} is not the name of a bundle.",
+                f"{name[:100]!r} is not a bundle name.",
                 done="It is skipped.",
                 severity="error",
             )
@@ -78,12 +78,12 @@ def collect_reported(
     registry: Registry,
     owners: Mapping[str, str],
     problems: ProblemLog,
-) -> Reported:
+) -> BundleStatistics:
     """Take each bundle's statistics from the report of its owner, else from the newest report.
 
     Right after a move the old owner's report still names the bundle, so several may.
     """
-    out = Reported()
+    out = BundleStatistics()
     row_of: dict[str, int] = {}
     for name, report in zip(registry.names, registry.reports, strict=True):
         entries: dict[str, BundleStats] = report.last_stats or {}
@@ -109,7 +109,7 @@ def collect_reported(
     return out
 
 
-def _note_twice(out: Reported, problems: ProblemLog) -> None:
+def _note_twice(out: BundleStatistics, problems: ProblemLog) -> None:
     if not out.twice:
         return
     bundle, one, other = out.twice[0]
@@ -118,13 +118,13 @@ def _note_twice(out: Reported, problems: ProblemLog) -> None:
         "inconsistent",
         "/loadbalance/brokers",
         f"Two brokers report {bundle} ({one} and {other}){more}.",
-        done="It moved just now, most likely; the owner's numbers hold, else the newest.",
+        done="It probably just moved; the owner's data is used, else the newest.",
         severity="info",
     )
 
 
 def _merge_entries(
-    out: Reported,
+    out: BundleStatistics,
     row_of: dict[str, int],
     entries: Mapping[str, BundleStats],
     name: str,
@@ -196,7 +196,7 @@ def _note_unknown_owner(bundle: str, problems: ProblemLog) -> None:
     problems.add(
         "malformed",
         f"{OWNERSHIP}/{bundle}",
-        "It does not name the broker that owns the bundle.",
+        "It does not have the owner of the bundle.",
         done="The owner is unknown.",
         severity="error",
         subject="owner",
@@ -250,7 +250,7 @@ def bundles_table(
     *,
     owner_columns: Mapping[str, Sequence[Any]],
     bound: set[str],
-    reported: Reported,
+    reported: BundleStatistics,
     averages: tuple[list[str], list[BundleData]],
 ) -> pa.Table:
     """Return the table of :data:`core.schemas.pulsar.BUNDLES`, sorted.

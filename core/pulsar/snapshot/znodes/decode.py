@@ -113,7 +113,7 @@ def _field(hint: Any, value: object, place: str, subject: str, problems: Problem
     problems.add(
         "malformed",
         place,
-        f"Field {subject} holds {_shown(value)}.",
+        f"Field {subject} has the value {_shown(value)}.",
         done="That field is unknown.",
         severity="error",
         subject=subject,

@@ -35,7 +35,7 @@ _HEX_DIGITS: Final = 8
 
 @dataclass(slots=True)
 class Spaces:
-    """What is known about namespaces before the table is made.
+    """Namespace data before the table is made.
 
     Attributes:
         boundaries: Namespace -> n + 1 values.
@@ -87,21 +87,21 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
         problems.add(
             "missing",
             f"boundaries of {namespace}",
-            "The namespace exists, but nothing tells which bundles it has.",
-            done="Only those of its bundles that were seen elsewhere are listed.",
+            "The namespace exists, but no source lists its bundles.",
+            done="Only its bundles from other sources are listed.",
             severity="error",
         )
     return spaces
 
 
 def _check_group(group: str, place: str, problems: ProblemLog) -> None:
-    """Brokers store the body of the request as it is: sent as JSON, its quotes belong to it."""
+    """Check for quotes in a group name: brokers store the JSON body unchanged."""
     if group.startswith('"'):
         problems.add(
             "inconsistent",
             place,
-            f"Its anti-affinity group is named {group}, quotes included.",
-            done="No other namespace is in that group, most likely; set it again without quotes.",
+            f"Its anti-affinity group is named {group}, including the quotes.",
+            done="Probably no other namespace is in that group; set it again without quotes.",
             subject="namespaceAntiAffinityGroup",
         )
 
@@ -148,8 +148,9 @@ def _boundaries(
         problems.add(
             "inconsistent",
             place,
-            f"It says {record.num_bundles} bundles, its boundaries make {len(values) - 1}.",
-            done="The boundaries hold.",
+            f"It has num_bundles {record.num_bundles}, but its boundaries define "
+            f"{len(values) - 1} bundles.",
+            done="The boundaries are used.",
             subject="bundles.numBundles",
         )
     if not fault:
@@ -157,7 +158,7 @@ def _boundaries(
     problems.add(
         "malformed",
         place,
-        f"Its boundaries cannot be right: {fault}.",
+        f"Its boundaries are invalid: {fault}.",
         done="Other sources are used for the boundaries.",
         severity="error",
         subject="bundles.boundaries",
@@ -168,11 +169,13 @@ def _boundaries(
 def _bound(text: str) -> int:
     digits = text.removeprefix("0x")
     if digits == text or not 0 < len(digits) <= _HEX_DIGITS or not digits.isalnum():
-        raise ValueError(f"{text[:20]!r} is not 0x and up to eight hexadecimal digits")
+        raise ValueError(f"{text[:20]!r} is not 0x followed by up to eight hexadecimal digits")
     try:
         return int(digits, 16)
     except ValueError:
-        raise ValueError(f"{text[:20]!r} is not 0x and up to eight hexadecimal digits") from None
+        raise ValueError(
+            f"{text[:20]!r} is not 0x followed by up to eight hexadecimal digits"
+        ) from None
 
 
 def boundaries_from_names(ranges: Iterable[tuple[int, int]]) -> list[int] | None:
@@ -283,7 +286,7 @@ def _isolation(readings: Readings, problems: ProblemLog) -> list[tuple[str, str]
             "malformed",
             place,
             "It is not a JSON object of policies.",
-            done="The isolation policies are unknown: placement is judged without them.",
+            done="The isolation policies are unknown: placement is evaluated without them.",
             severity="error",
         )
         return []

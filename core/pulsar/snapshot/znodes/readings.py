@@ -19,13 +19,13 @@ CONFIGURATION: Final = "/admin/configuration"
 CLUSTERS: Final = "/admin/clusters"
 
 
-class Held(NamedTuple):
-    """How a znode is held.
+class ZnodeOwnership(NamedTuple):
+    """Session of a znode.
 
     Attributes:
-        session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
-        created_at: When it was created, ms since the epoch; ``None``: unknown.
-        modified_at: When its value was last written, ms since the epoch; ``None``: unknown.
+        session_id: Session that it lives with; 0: it is no ephemeral; ``None`` if unknown.
+        created_at: When it was created, ms since the epoch; ``None`` if unknown.
+        modified_at: When its value was last written, ms since the epoch; ``None`` if unknown.
     """
 
     session_id: int | None
@@ -53,7 +53,7 @@ class Readings:
         local_policies: Namespace -> ``local-policies`` znode.
         policies: Namespace -> ``policies`` znode.
         boundaries: Namespace -> boundaries as brokers answer them (REST).
-        isolation: Isolation policies of the cluster, one JSON object; ``None``: there are none.
+        isolation: Isolation policies of the cluster, one JSON object; ``None`` if there are none.
         failure_domains: Name -> JSON.
         resource_quotas: Bundle or ``default`` -> JSON.
         resource_groups: Name -> JSON.
@@ -70,9 +70,9 @@ class Readings:
     averages_written: dict[str, int] = field(default_factory=dict)
     bundle_data: dict[str, bytes] = field(default_factory=dict)
     bundle_data_written: int | None = None
-    brokers_held: dict[str, Held] = field(default_factory=dict)
+    brokers_held: dict[str, ZnodeOwnership] = field(default_factory=dict)
     ownership: dict[str, bytes] = field(default_factory=dict)
-    ownership_held: dict[str, Held] = field(default_factory=dict)
+    ownership_held: dict[str, ZnodeOwnership] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     owners_known: bool = False
     unread_owners: set[str] = field(default_factory=set)
@@ -86,11 +86,11 @@ class Readings:
     dynamic: bytes | None = None
     leader: bytes | None = None
     leader_place: str = LEADERS[0]
-    leader_held: Held | None = None
+    leader_held: ZnodeOwnership | None = None
     pulsar_cluster: str | None = None
 
     def broker_path(self, broker: str) -> str:
-        """Return where that broker's report was read."""
+        """Return the path of that broker's report."""
         return self.broker_place.format(broker)
 
 

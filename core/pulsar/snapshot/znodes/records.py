@@ -154,7 +154,7 @@ class BrokerAverages(Record):
 
 
 class Ownership(Record):
-    """Who owns a bundle: the value of its ephemeral."""
+    """Owner of a bundle: the value of its ephemeral znode."""
 
     required = ("disabled",)
     native_url: str | None = None
@@ -173,7 +173,7 @@ class BundlesOfNamespace(Record):
 
 
 class LocalPolicies(Record):
-    """What the cluster itself keeps about a namespace."""
+    """A namespace's policies in the cluster."""
 
     required = ("bundles",)
     bundles: BundlesOfNamespace | None = None
@@ -184,7 +184,7 @@ _ByCluster = dict[str, msgspec.Raw] | None
 
 
 class NamespacePolicies(msgspec.Struct, gc=False):
-    """What all clusters share about a namespace; its field names are written as they are."""
+    """A namespace's policies for all clusters; field names as in upstream."""
 
     required: ClassVar[tuple[str, ...]] = ("replication_clusters",)
     bundles: BundlesOfNamespace | None = None
@@ -209,7 +209,7 @@ class NamespacePolicies(msgspec.Struct, gc=False):
     persistence: dict[str, Any] | None = None
 
     def storage(self) -> dict[str, Any]:
-        """Return what is set of retention, time to live, quotas and copies, by upstream name."""
+        """Return retention, time to live, quotas and copies that are set, by upstream name."""
         stored = {
             "retention_policies": self.retention_policies,
             "message_ttl_in_seconds": self.message_ttl_in_seconds,

@@ -95,7 +95,7 @@ def by_namespace(table: PlacementTable) -> pa.Table:
 
 
 def _most_likely(table: PlacementTable) -> np.ndarray:
-    """Entry of each namespace's most likely broker, the first of equals; past the end: none."""
+    """Entry of each namespace's most likely broker, the first of equals; past the end if none."""
     group = np.repeat(np.arange(table.offsets.size - 1), np.diff(table.offsets))
     order = np.lexsort((table.broker, -table.probability, group))
     best = np.full(table.offsets.size - 1, table.probability.size, np.int64)

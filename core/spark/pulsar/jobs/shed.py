@@ -64,7 +64,7 @@ class Decider(Protocol):
 
     @property
     def manager(self) -> LoadManager:
-        """Which load manager the cluster runs."""
+        """Load manager of the cluster."""
         ...
 
     def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
@@ -83,7 +83,7 @@ class Decider(Protocol):
 
 
 def shed_cluster(snapshot: PulsarSnapshot, request: ShedRequest) -> Mapping[str, pa.Table]:
-    """Return what a cluster's strategies would unload; switches that keep it from it are ignored.
+    """Return the unloads of a cluster's strategies, even if shedding is off.
 
     Raises:
         InputError: It is no Pulsar cluster.

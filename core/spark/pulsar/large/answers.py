@@ -44,7 +44,7 @@ from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS
 def spread_by_broker(
     directory: Path, request: FleetRequest[Any]
 ) -> Callable[[SparkSession, Progress], Mapping[str, pa.Table]] | None:
-    """Return what answers for the cluster in a directory; ``None``: one task is enough.
+    """Return the distributed operation of a snapshot directory, or ``None`` if small.
 
     Raises:
         SnapshotError: There is none.
@@ -71,8 +71,9 @@ def large_answer(cluster: LargeCluster, request: FleetRequest[Any]) -> Mapping[s
         if request.operation is operation:
             return answer(cluster, request.request)
     raise InputError(
-        f"{cluster.manifest.cluster} is too large for one task, and this is not spread over Spark.",
-        hint="Leave --engine spark out.",
+        f"{cluster.manifest.cluster} is too large for one task, and this "
+        "operation cannot be distributed over Spark.",
+        hint="Omit --engine spark.",
     )
 
 
@@ -140,7 +141,7 @@ class Spread:
 
     @property
     def manager(self) -> LoadManager:
-        """Which load manager it runs."""
+        """Its load manager."""
         return self.cluster.manifest.load_manager
 
     def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:

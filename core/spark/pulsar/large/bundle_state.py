@@ -38,7 +38,7 @@ from core.spark.pulsar.large.scan import (
     joined,
     unpacked,
 )
-from core.spark.pulsar.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
+from core.spark.pulsar.large.sums import HASH, KEYS, PAIRS, BundleFilter, view_of_group
 from core.spark.tables import collected
 
 SIMULATED: Final = (
@@ -135,7 +135,7 @@ class CachedBundles:
     def there(self) -> Ints:
         """Keys under which there is something."""
         schema = pa.schema([PIECES.field("group")])
-        with followed(self.origin.spark, self.origin.progress, "dealing out bundles by broker"):
+        with followed(self.origin.spark, self.origin.progress, "distributing bundles by broker"):
             return np.unique(collected(self.by_key, schema)["group"].to_numpy()).astype(np.int64)
 
     @cached_property
@@ -150,11 +150,11 @@ class CachedBundles:
         return np.unique(ByKey(self.keys)(found))
 
     def narrowed(self, keys: Ints) -> Ints | None:
-        """Return some keys; ``None``: all, where it costs no more to look at all of them."""
+        """Return some keys, or ``None`` for all if that is as cheap."""
         return None if keys.size * 2 > self.there.size else keys
 
     def chosen(self, keys: Ints | None) -> DataFrame:
-        """Return the pieces of some keys; ``None``: all."""
+        """Return the pieces of some keys; ``None`` for all."""
         pieces = self.by_key.select(*PIECES.names)
         if keys is None:
             return pieces
@@ -222,7 +222,7 @@ class Change:
             they are.
         samples: How many of every bundle the leader took in each round.
         keys: See :class:`ByKey`.
-        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+        frame: Manifest and policies where some bundle has a quota; ``None`` if none has.
     """
 
     coder: Coder
@@ -232,7 +232,7 @@ class Change:
     frame: PulsarSnapshot | None
 
     def answer_with(self, pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
-        """Return what a kernel answers to the bundles as they are now, some keys at once."""
+        """Return a kernel's results for the current bundles, some keys at once."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -278,9 +278,9 @@ class Change:
         return _CACHED.empty_table()
 
     def answered(self, kernel: Kernel, keys: Ints, rows: pa.Table) -> pa.Table:
-        """Return what a kernel answers to the bundles of some keys, in the order of their rows."""
+        """Return a kernel's results for the bundles of some keys, in row order."""
         rows = self._placed(keys, rows)
-        if isinstance(kernel, Chosen):  # which looks at no average
+        if isinstance(kernel, BundleFilter):  # which looks at no average
             return self._aged(kernel(rows))
         return kernel(self._aged(rows))
 
@@ -308,9 +308,9 @@ def aged(
 
     Args:
         rows: At least :data:`_CACHED`.
-        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+        frame: Manifest and policies where some bundle has a quota; ``None`` if none has.
         samples: How many of every bundle the leader takes in each round.
-        since: First round whose samples each bundle takes; ``None``: all take all.
+        since: First round whose samples each bundle takes; ``None`` if all take all.
     """
     seeds = {}
     if frame is not None:

@@ -53,11 +53,11 @@ from core.spark.pulsar.large.sums import (
     RATES,
     TOTALED,
     TOTALS,
+    BundleFilter,
     ByBroker,
-    Chosen,
     MapKeys,
-    Measured,
     Pairs,
+    ReportedSums,
     added_up,
     owned,
     totaled,
@@ -88,7 +88,7 @@ _NO_BUNDLE: Final[list[tuple[str, str, object]]] = [("subject_kind", "!=", "bund
 
 
 @dataclass(frozen=True, eq=False)
-class Owned:
+class OwnedBundles:
     """Movable bundles by owner.
 
     Attributes:
@@ -215,7 +215,7 @@ class LargeCluster:
 
     @property
     def edits(self) -> Edits | None:
-        """What has become of bundles since they were written; ``None``: nothing."""
+        """Changes of bundles since they were written, or ``None``."""
         return None
 
     @cached_property
@@ -225,7 +225,7 @@ class LargeCluster:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What one task reads of the bundles."""
+        """Columns of the bundles that one task reads."""
         return parts_of(self._file)
 
     def ask(
@@ -270,7 +270,7 @@ class LargeCluster:
     def totals(self) -> pa.Table:
         """Sums and counts by broker, in the order of their rows; see :data:`TOTALS`."""
         names = ("bundle",) if self.quota_bundles else ()
-        measured = Measured(self.skeleton_frame(), bool(self.quota_bundles))
+        measured = ReportedSums(self.skeleton_frame(), bool(self.quota_bundles))
         groups = max(self.bundle_count // _ROWS_A_SUM, 2)
         pieces = self.pieces(Cut(measured, ByBroker(groups)), (*names, *TOTALED))
         with followed(self.spark, self.progress, "summing up bundles by broker"):
@@ -278,14 +278,14 @@ class LargeCluster:
         return found.sort_by(CODE)
 
     @cached_property
-    def owned(self) -> Owned:
+    def owned(self) -> OwnedBundles:
         """Movable bundles by owner."""
         columns = ("owner", "owner_source", "is_broker_bound")
         found = self.ask(owned, columns, OWNED, "counting bundles by owner")
         own, bundles = found[OWN].to_numpy(), found["bundles"].to_numpy()
         known = own >= 0
         counts = np.bincount(own[known], bundles[known], minlength=len(self.brokers))
-        return Owned(counts.astype(np.float64), int(found["unclear"].to_numpy().sum()))
+        return OwnedBundles(counts.astype(np.float64), int(found["unclear"].to_numpy().sum()))
 
     @property
     def fetched(self) -> tuple[str, ...]:
@@ -325,10 +325,10 @@ class LargeCluster:
 
     def named(self, bundles: Iterable[str]) -> pa.Table:
         """Bring bundles here by their names; those that are not there are left out."""
-        return self.fetch(Chosen(bundles=tuple(bundles)), "looking for bundles by name")
+        return self.fetch(BundleFilter(bundles=tuple(bundles)), "searching bundles by name")
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
-        """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""
+        """Return the number of each namespace's bundles per broker; see :data:`PAIRS`."""
         kernel = Pairs(tuple(sorted(namespaces)))
         words = "counting bundles by namespace"
         return added_up([self.ask(kernel, ("namespace",), PAIRS, words, limit=_MAX_PAIRS)])
@@ -344,6 +344,6 @@ class LargeCluster:
         return self.ask(kernel, ("bundle", *TOTALED), KEYS, words)
 
     def skeleton_frame(self) -> PulsarSnapshot:
-        """What every task needs of the cluster: its kind and its policies."""
+        """Cluster data that every task needs: its kind and its policies."""
         manifest = replace(self.manifest, problems=(), tables={})
         return PulsarSnapshot.build(manifest, {"policies": self.skeleton.policies})

@@ -24,7 +24,7 @@ from core.spark.jobs.packed import dealt, each, pack
 from core.spark.pulsar.large.cluster import CLIENTS, NEEDED, LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.place import sendable
-from core.spark.pulsar.large.reduced import Reduced
+from core.spark.pulsar.large.reduced import ReducedCluster
 from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
 
@@ -85,8 +85,9 @@ def _size(loss: Loss, owned: Floats) -> float:
 def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
     what = "Failure domain" if loss.kind == "domain" else "Broker"
     return InputError(
-        f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the leader places one "
-        f"after the other: the loss of more than {MAX_PLACED:,} is not simulated on Spark.",
+        f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the "
+        "leader places one after the other: a failure with more than "
+        f"{MAX_PLACED:,} is not simulated on Spark.",
         hint=f"`trimtab drill --engine local --only {loss.name}` simulates it if one process can "
         "hold the whole cluster.",
     )
@@ -110,7 +111,7 @@ def _simulated(
     cluster: LargeCluster, settings: EffectiveSettings, wave: Sequence[Loss], request: DrillRequest
 ) -> list[dict[str, pa.Table]]:
     lost = sorted({row for loss in wave for row in loss.rows})
-    reduced = Reduced.of(cluster, (), owners=lost)
+    reduced = ReducedCluster.of(cluster, (), owners=lost)
     view = sendable(reduced.view(settings, BucketOrders(cluster), is_placed=True))
     snapshot = PulsarSnapshot.build(cluster.manifest, reduced.snapshot.tables)  # nothing derived
     groups = dealt(wave, _GROUPS)

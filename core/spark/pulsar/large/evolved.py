@@ -24,7 +24,7 @@ from core.pulsar.view import Flags
 from core.schemas import conform
 from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.snapshot import PulsarSnapshot
 from core.spark.lift import Kernel
 from core.spark.progress import followed
@@ -36,9 +36,17 @@ from core.spark.pulsar.large.bundle_state import (
     Change,
     aged,
 )
-from core.spark.pulsar.large.cluster import LargeCluster, Owned
+from core.spark.pulsar.large.cluster import LargeCluster, OwnedBundles
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Coder
-from core.spark.pulsar.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
+from core.spark.pulsar.large.sums import (
+    KEYS,
+    PAIRS,
+    TOTALS,
+    BundleFilter,
+    ReportedSums,
+    added_up,
+    totaled,
+)
 from core.spark.tables import MAX_ROWS, collected
 
 _SUMS: Final = pa.schema(
@@ -52,7 +60,7 @@ _SUMS: Final = pa.schema(
 
 
 @dataclass(frozen=True, eq=False)
-class Evolved(LargeCluster):
+class EvolvedCluster(LargeCluster):
     """The cluster after some rounds.
 
     Attributes:
@@ -64,7 +72,7 @@ class Evolved(LargeCluster):
             manager's takes none.
         ownership: Movable bundles by owner.
         shifts: Table of :data:`PAIRS`: what moves add to, and take from, the counts of namespaces.
-        summed: Sums of an earlier moment, :data:`_SUMS`; ``None``: nothing is known yet.
+        summed: Sums of an earlier moment, :data:`_SUMS`; ``None`` if nothing is known yet.
         touched: Rows of the brokers that gave or took bundles since.
         published: Tables that brokers of the extensible manager have published since.
     """
@@ -73,14 +81,14 @@ class Evolved(LargeCluster):
     brokers_after: pa.Table
     moved: pa.Table
     samples: tuple[int, ...]
-    ownership: Owned
+    ownership: OwnedBundles
     shifts: pa.Table
     summed: pa.Table | None = None
     touched: frozenset[int] = frozenset()
     published: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, origin: LargeCluster) -> Evolved:
+    def start(cls, origin: LargeCluster) -> EvolvedCluster:
         """Return the cluster before the first round."""
         cached = CachedBundles.of(origin)
         return cls(
@@ -131,7 +139,7 @@ class Evolved(LargeCluster):
         return self.cached.origin.coder
 
     @cached_property
-    def owned(self) -> Owned:
+    def owned(self) -> OwnedBundles:
         """Movable bundles by owner."""
         return self.ownership
 
@@ -141,7 +149,7 @@ class Evolved(LargeCluster):
         return SIMULATED
 
     def skeleton_frame(self) -> PulsarSnapshot:
-        """What every task needs of the cluster."""
+        """Cluster data that every task needs."""
         return self.cached.origin.skeleton_frame()
 
     def ask(
@@ -157,7 +165,7 @@ class Evolved(LargeCluster):
 
         Of bundles that are only picked, those of other brokers are not looked at.
         """
-        keys = self._keys_of(kernel) if isinstance(kernel, Chosen) else None
+        keys = self._keys_of(kernel) if isinstance(kernel, BundleFilter) else None
         return self._asked(kernel, schema, words, keys, limit)
 
     def _asked(
@@ -175,8 +183,8 @@ class Evolved(LargeCluster):
         more = change.answered(kernel, new, change.nothing).select(schema.names)
         return pa.concat_tables([found, conform(more, schema, name="answer")])
 
-    def _keys_of(self, chosen: Chosen) -> Ints | None:
-        """Return the keys under which bundles may be that are picked; ``None``: any."""
+    def _keys_of(self, chosen: BundleFilter) -> Ints | None:
+        """Return the keys under which bundles may be that are picked; ``None`` for any."""
         if chosen.namespaces or chosen.owners or not set(chosen.bundles) <= set(self.quota_bundles):
             return None
         codes = np.array(
@@ -192,7 +200,7 @@ class Evolved(LargeCluster):
         return self.cached.narrowed(np.unique(np.concatenate(keys)))
 
     def map_keys(self, shared: Kernel, words: str) -> pa.Table:
-        """Bring here some keys of the leader's map of averages, as it is now."""
+        """Fetch some keys of the leader's current map of averages."""
         stayed_keys = self._change.map_keys(self.cached.by_key, shared)
         with followed(self.spark, self.progress, words):
             stayed = collected(stayed_keys, KEYS)
@@ -205,13 +213,13 @@ class Evolved(LargeCluster):
 
     @property
     def _frame(self) -> PulsarSnapshot | None:
-        """What averages of bundles with a quota begin with; ``None``: there is no quota."""
+        """Initial averages of bundles with a quota, or ``None`` without quotas."""
         return self.skeleton_frame() if self.quota_bundles else None
 
     @cached_property
     def _sums(self) -> pa.Table:
         """Sums by broker; those of brokers whose bundles and averages stay are taken over."""
-        kernel = _Sums(Measured(self.skeleton_frame(), bool(self.quota_bundles)))
+        kernel = _Sums(ReportedSums(self.skeleton_frame(), bool(self.quota_bundles)))
         words, known = "summing up bundles by broker", self.summed
         if known is None:
             return self._asked(kernel, _SUMS, words, None, MAX_ROWS).sort_by(CODE)
@@ -230,7 +238,7 @@ class Evolved(LargeCluster):
         )
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
-        """Return how many bundles of namespaces each broker has: those of the start, and moves."""
+        """Return the number of each namespace's bundles per broker: initial ones, and moves."""
         names = pa.array(namespaces, pa.string())
         moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
         return added_up([self.cached.pairs_of(namespaces), moves])
@@ -248,15 +256,15 @@ class Evolved(LargeCluster):
     # -- rounds ---------------------------------------------------------------------------------
 
     def after(
-        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[Landed], samples: int | None
-    ) -> Evolved:
+        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[SimulatedMove], samples: int | None
+    ) -> EvolvedCluster:
         """Return the cluster after moves and the samples of their reports.
 
         Args:
             brokers: With the load that follows.
             rows: The bundles that move, in the order of the moves, as they were brought here.
             moves: Where each goes.
-            samples: How many the leader takes; ``None``: it keeps no averages.
+            samples: How many the leader takes; ``None`` if it keeps no averages.
         """
         counts = self.samples if samples is None else (*self.samples, samples)
         known = self.__dict__.get("_sums")
@@ -301,7 +309,7 @@ class Evolved(LargeCluster):
         both = [rows.filter(pa.array(stay)), came.select(rows.column_names).cast(rows.schema)]
         return aged(pa.concat_tables(both).sort_by(ROW), self._frame, self.samples[-1:])
 
-    def after_reports(self, snapshot: PulsarSnapshot) -> Evolved:
+    def after_reports(self, snapshot: PulsarSnapshot) -> EvolvedCluster:
         """Return the cluster with what brokers published; ``snapshot``: has their tables."""
         published = {name: snapshot.tables[name] for name in ("broker_loads", "top_bundles")}
         return replace(self, manifest=snapshot.manifest, published=published)
@@ -319,16 +327,16 @@ class Evolved(LargeCluster):
         again = pc.is_in(self.moved[ROW], value_set=rows[ROW].combine_chunks())
         return pa.concat_tables([self.moved.filter(pc.invert(again)), rows]).combine_chunks()
 
-    def _ownership_after(self, rows: pa.Table, ends: Codes) -> Owned:
+    def _ownership_after(self, rows: pa.Table, ends: Codes) -> OwnedBundles:
         own = rows[OWN].to_numpy()
         counts = self.ownership.counts.copy()
         np.subtract.at(counts, own[own >= 0], 1)
         np.add.at(counts, ends, 1)
         unowned = pc.and_(pc.is_null(rows["owner"]), pc.is_null(rows["owner_source"]))
-        return Owned(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
+        return OwnedBundles(counts, self.ownership.unclear - int(pc.sum(unowned).as_py() or 0))
 
     def measures(self, settings: EffectiveSettings) -> Measures:
-        """Return how even the load is."""
+        """Return the evenness of the load."""
         counts = self.ownership.counts
         if self.ownership.unclear:
             counts = np.where(counts == 0, np.nan, counts)
@@ -341,7 +349,7 @@ class Evolved(LargeCluster):
 class _Sums:
     """Sums and counts of a group's brokers."""
 
-    measured: Measured
+    measured: ReportedSums
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         found = totaled(self.measured(rows))
@@ -362,7 +370,7 @@ def _all_still(sums: pa.Table) -> pa.Table:
 
 
 def _is_moving(rows: pa.Table) -> Flags:
-    """Return which bundles have averages that the next samples change."""
+    """Return the bundles whose averages the next samples change."""
     moving = np.zeros(rows.num_rows, np.bool_)
     for rate in RATES:
         last = column_values(rows, rate)

@@ -26,10 +26,10 @@ from core.pulsar.rules.bundle_facts import (
     STORM_EMPTY,
     STORM_NARROW,
     UNKNOWN_TOPICS,
-    Guests,
-    Misplaced,
-    Picked,
-    Unowned,
+    ForeignBundles,
+    MisplacedBundles,
+    RowSelection,
+    UnassignedBundles,
     over_schema,
     pairs_schema,
     storm_schema,
@@ -76,7 +76,7 @@ _PAIR: Final = pa.schema([("namespace", pa.string()), ("owner", pa.string())])
 
 @dataclass(frozen=True)
 class LargeHealth:
-    """What is known of a cluster's health.
+    """Health of a large cluster.
 
     Attributes:
         measures: How even its load is.
@@ -173,16 +173,16 @@ class SparkBundles:
         """All of them."""
         return self._total("bundles")
 
-    def hot(self, ceiling: float) -> Picked:
+    def hot(self, ceiling: float) -> RowSelection:
         """Sort those above the ceiling."""
         flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
         # not a number is more than anything to Spark
         hot = self._movable.withColumn("throughput", flow).where(
             ~sf.isnan("throughput") & (sf.col("throughput") > ceiling)
         )
-        return self._picked(hot, _HOT, "throughput", "looking for hot bundles")
+        return self._picked(hot, _HOT, "throughput", "searching for hot bundles")
 
-    def alone(self, floor: float) -> Picked:
+    def alone(self, floor: float) -> RowSelection:
         """Sum up namespaces."""
         flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
         rate = sf.col("msg_rate_in") + sf.col("msg_rate_out")
@@ -194,9 +194,11 @@ class SparkBundles:
         )
         busy = ~sf.isnan("throughput") & (sf.col("throughput") > floor)
         single = groups.where((sf.col("bundles") == 1) & busy)
-        return self._picked(single, _ALONE, "throughput", "looking for namespaces of one bundle")
+        return self._picked(
+            single, _ALONE, "throughput", "searching for namespaces with one bundle"
+        )
 
-    def near_limit(self, least: float, below: float) -> Picked:
+    def near_limit(self, least: float, below: float) -> RowSelection:
         """Count by namespace."""
         counts = self._movable.groupBy("namespace").agg(
             sf.count(sf.lit(1)).alias("bundles"), sf.min(ROW).alias(ROW)
@@ -210,7 +212,7 @@ class SparkBundles:
         *,
         topics: tuple[int, int],
         namespaces: Sequence[str] | None = None,
-    ) -> Picked:
+    ) -> RowSelection:
         """Compare columns."""
         is_extensible = self.cluster.manifest.load_manager == "extensible"
         rate, flow = (_compared(kind, is_last=is_extensible) for kind in _KINDS)
@@ -233,18 +235,18 @@ class SparkBundles:
             sf.greatest(*shares).alias("excess"),
             ROW,
         ).where((sf.col("excess") > 1) & (count >= topics[0]) & (count <= topics[1]))
-        words = "looking for bundles to split"
+        words = "searching for bundles to split"
         if namespaces is None:
             return self._picked(over, over_schema(), "excess", words)
         of_those = over.where(sf.col("namespace").isin(list(namespaces)))
-        return Picked.all_of(self._sorted(of_those, over_schema(), "excess", words))
+        return RowSelection.all_of(self._sorted(of_those, over_schema(), "excess", words))
 
-    def storms(self) -> Picked:
+    def storms(self) -> RowSelection:
         """Count by namespace, with the busiest bundle of each."""
         return self._storms
 
     @cached_property
-    def _storms(self) -> Picked:
+    def _storms(self) -> RowSelection:
         rate, flow = (_compared(kind, is_last=True) for kind in _KINDS)
         topics = sf.coalesce(sf.col("topic_count"), sf.lit(0))
         width = sf.col("upper") - sf.col("lower")
@@ -265,7 +267,7 @@ class SparkBundles:
             & (sf.col("hot.rate") > 0)
             & (sf.col("hot.width") * sf.col("bundles") * STORM_NARROW < RING)
         ).select("namespace", "hot.*", "bundles", "empty")
-        return self._picked(found, storm_schema(), "rate", "looking for split storms")
+        return self._picked(found, storm_schema(), "rate", "searching for split storms")
 
     def with_entries(self) -> PulsarSnapshot:
         """Heartbeat and SLA bundles alone: no process holds the others."""
@@ -277,47 +279,47 @@ class SparkBundles:
         found = self._collected(rows.select(*wanted.names), wanted, words)
         return found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
 
-    def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
+    def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> RowSelection:
         """Return the largest rows, of equal ones the first in the snapshot's order."""
         first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
         found = self._sorted(first, schema, by, words)
         is_all = found.num_rows < _LISTED
-        return Picked(found, found.num_rows if is_all else self._count(rows, words))
+        return RowSelection(found, found.num_rows if is_all else self._count(rows, words))
 
-    def unowned(self) -> Unowned:
+    def unowned(self) -> UnassignedBundles:
         """Look for null owners."""
         unowned = pc.is_null(self._counts["owner"])
         whole = pc.sum(self._counts.filter(unowned)["bundles"]).as_py() or 0
         unclear, busy = self._total("unclear"), self._total("busy")
         known_owner = self._movable.where(_is_known())
-        return Unowned(
+        return UnassignedBundles(
             self._first(self._movable.where(_is_unclear()), unclear),
             self._first(known_owner.where(_is_busy()), busy),
             self._first(known_owner.where(~_is_busy()), whole - unclear - busy),
         )
 
-    def moved(self) -> Picked:
+    def moved(self) -> RowSelection:
         """Compare owner and reporter."""
         differs = sf.col("owner") != sf.col("reported_by")
         return self._first(self._movable.where(differs), self._total("moved"))
 
-    def _first(self, rows: DataFrame, count: int) -> Picked:
+    def _first(self, rows: DataFrame, count: int) -> RowSelection:
         if not count:
-            return Picked(_NAMED.empty_table(), 0)
+            return RowSelection(_NAMED.empty_table(), 0)
         wanted = pa.schema([*_NAMED, pa.field(ROW, pa.int64())])
         found = self._collected(rows.orderBy(ROW).limit(SHOWN), wanted, "naming bundles")
-        return Picked(found.sort_by(ROW).drop_columns(ROW), count)
+        return RowSelection(found.sort_by(ROW).drop_columns(ROW), count)
 
     def owned_namespaces(self) -> Sequence[str]:
         """Return them sorted."""
         names = self._owned.select("namespace").distinct()
-        found = self._collected(names, _NAMESPACE, "looking for namespaces")
+        found = self._collected(names, _NAMESPACE, "searching for namespaces")
         listed: list[str] = found.sort_by("namespace")["namespace"].to_pylist()
         return listed
 
     def misplaced(
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
-    ) -> Misplaced:
+    ) -> MisplacedBundles:
         """Count pairs and leave out the allowed ones."""
         spark = self.cluster.spark
         governed = spark.createDataFrame(
@@ -339,18 +341,20 @@ class SparkBundles:
             .agg(sf.count(sf.lit(1)).alias("bundles"))
         )
         names = wrong.select("namespace").distinct()
-        words = "looking for bundles on the wrong brokers"
+        words = "searching for bundles on the wrong brokers"
         first = self._collected(names.orderBy("namespace").limit(_LISTED), _NAMESPACE, words)
         listed = first["namespace"].to_pylist()
         more = 0 if len(listed) < _LISTED else self._count(names, words) - len(listed)
         shown = wrong.where(sf.col("namespace").isin(listed))
         rows = self._collected(shown, pairs_schema(), words) if listed else None
         found = pairs_schema().empty_table() if rows is None else rows
-        return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more)
+        return MisplacedBundles(
+            found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more
+        )
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
-        words = "looking for bundles on brokers that are reserved for others"
+        words = "searching for bundles on reserved brokers"
         pairs = (
             self._owned.join(sf.broadcast(self._names("namespace", namespaces)), "namespace")
             .join(sf.broadcast(self._names("owner", owners)), "owner")
@@ -362,7 +366,7 @@ class SparkBundles:
         spaces = pairs.groupBy("namespace").agg(sf.sum("bundles").alias("bundles"))
         counts = self._collected(spaces, _CROWDED, words).sort_by("namespace")
         hosts = self._collected(pairs.select("owner").distinct(), _OWNER, words)
-        return Guests(
+        return ForeignBundles(
             rows.sort_by([(name, "ascending") for name in order]),
             int(pc.sum(counts["bundles"]).as_py() or 0),
             counts["namespace"].to_pylist(),
@@ -379,7 +383,7 @@ class SparkBundles:
         pairs = self._owned.select("namespace", "owner").join(
             sf.broadcast(wanted), "namespace", "left_semi"
         )
-        return self._collected(pairs.distinct(), _PAIR, "looking for owners of namespaces")
+        return self._collected(pairs.distinct(), _PAIR, "searching for owners of namespaces")
 
 
 _KINDS: Final = ("msg_rate", "msg_throughput")

@@ -46,7 +46,7 @@ class BucketOrders:
         self.needed.clear()
 
     def of(self, buckets: Ints) -> Mapping[int, Mapping[str, int]]:
-        """Return what is known of some buckets; one that is not known yet is noted."""
+        """Return the known content of some buckets, and note missing ones."""
         self.needed.update(set(buckets.tolist()) - self.known.keys())
         return {at: self.known[at] for at in buckets.tolist() if at in self.known}
 

@@ -28,7 +28,7 @@ from core.spark.progress import followed
 from core.spark.pulsar.jobs.place import NAMESPACES, by_namespace, place_tables
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
-from core.spark.pulsar.large.reduced import Reduced
+from core.spark.pulsar.large.reduced import ReducedCluster
 from core.spark.pulsar.large.scan import CODE, OWN, ROW, Cut, each_group
 from core.spark.tables import collected
 
@@ -52,7 +52,7 @@ def large_placement(cluster: LargeCluster, request: PlaceRequest) -> Mapping[str
     if request.strategy is not None:
         find_strategy(request.strategy)  # before anything is read
     settings = cluster.settings(request.settings)
-    reduced = Reduced.of(cluster, ())
+    reduced = ReducedCluster.of(cluster, ())
     view = reduced.view(settings, BucketOrders(cluster), is_placed=True)
     nothing = np.zeros(0, np.int64)
     # the name of the strategy, or why there is none, before anything is distributed
@@ -94,7 +94,7 @@ def view_of_namespace(
     Raises:
         ComputeError: Spark failed.
     """
-    reduced = Reduced.of(cluster, (), namespace)
+    reduced = ReducedCluster.of(cluster, (), namespace)
     return reduced.view(settings, BucketOrders(cluster), is_placed=True)
 
 
@@ -112,7 +112,7 @@ class _Namespaces:
     Attributes:
         base: Brokers, and the bundles and namespaces that matter to all others.
         settings: The leader's active settings.
-        strategy: Class name; ``None``: what is configured.
+        strategy: Class name; ``None`` for the configured one.
     """
 
     base: LoadView

@@ -30,7 +30,7 @@ from core.snapshot import PulsarSnapshot
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW
-from core.spark.pulsar.large.sums import Chosen
+from core.spark.pulsar.large.sums import BundleFilter
 from core.units import pluralize
 
 
@@ -77,7 +77,7 @@ class ReducedBasis(SheddingBasis):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class ReducedCluster:
     """A cluster reduced to some brokers' bundles.
 
     Attributes:
@@ -97,7 +97,7 @@ class Reduced:
         wanted: Collection[int],
         namespace: str | None = None,
         owners: Collection[int] = (),
-    ) -> Reduced:
+    ) -> ReducedCluster:
         """Bring the bundles of some brokers here.
 
         Args:
@@ -113,20 +113,20 @@ class Reduced:
         chosen = _chosen(cluster, here, namespace, owners)
         return cls(cluster, here, cluster.fetch(chosen, words))
 
-    def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
+    def later(self, cluster: LargeCluster, rows: pa.Table) -> ReducedCluster | None:
         """Return the same brokers' bundles of the cluster some moves later, of given rows.
 
         Args:
             cluster: As it is then.
             rows: The bundles that are here, as they are then; only of these some have moved.
         Returns:
-            ``None``: it takes others than those that are here.
+            ``None`` if it takes others than those that are here.
         """
         is_published = cluster.skeleton.top_bundles.num_rows > 0  # and others are, by then
         if is_published or not _always(cluster, rows) <= self.here:
             return None
         chosen = _chosen(cluster, self.here, None, ())
-        return Reduced(cluster, self.here, chosen(rows))
+        return ReducedCluster(cluster, self.here, chosen(rows))
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
@@ -168,7 +168,7 @@ class Reduced:
             settings: Effective ones.
             orders: What is known of the order of equal bundles.
             is_placed: Whether placement runs as well, which counts bundles by namespace.
-            placed: Namespaces of which bundles are placed; ``None``: any that is here.
+            placed: Namespaces of which bundles are placed; ``None`` for any that is here.
         """
         part = LoadView.of(self.snapshot, settings)
         long_rate, doubt, note = self._long_rates()
@@ -186,7 +186,7 @@ class Reduced:
         return whole
 
     def _long_rates(self) -> tuple[Floats, Floats, str]:
-        """Return what :class:`LoadView` works out of all bundles: rates, doubt, and a note."""
+        """Return the :class:`LoadView` values of all bundles: rates, doubt, and a note."""
         skeleton, totals = self.cluster.skeleton, self.cluster.totals
         rows = totals[CODE].to_numpy()
         present = {"reporter": rows, "bundle_long_rate": totals["long_rate"].to_numpy()}
@@ -263,8 +263,8 @@ def _chosen(
     here: frozenset[int],
     namespace: str | None,
     owners: Collection[int],
-) -> Chosen:
-    """Return what is brought: bundles of brokers, and those that always matter."""
+) -> BundleFilter:
+    """Return the fetched bundles: those of brokers, and those that always matter."""
     leader = cluster.manifest.leader  # what it placed on itself counts without a report
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
     bundles = list(cluster.quota_bundles)
@@ -275,7 +275,7 @@ def _chosen(
         # this manager counts the group's bundles, and not its namespaces
         grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
         namespaces += grouped["namespace"].to_pylist()
-    return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
+    return BundleFilter(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
 
 
 def _summed(skeleton: PulsarSnapshot, reporting: int, fresh: int) -> PulsarSnapshot:

@@ -67,7 +67,7 @@ def parts_of(path: Path, rows: int = _ROWS_A_PART) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Coder:
-    """Who owns, names and counts each bundle, by the brokers' rows.
+    """Owner, namespace and counts of each bundle, by the brokers' rows.
 
     Attributes:
         brokers: In row order.
@@ -102,7 +102,7 @@ def _rows(column: pa.ChunkedArray, names: pa.Array) -> Codes:
 
 @dataclass(frozen=True, eq=False)
 class Edits:
-    """What has become of bundles since they were written, by their rows in the table.
+    """Changes of bundles since they were written, by their rows in the table.
 
     Attributes:
         rows: Of those with another owner, rising; shape ``(n_edited,)``.
@@ -148,7 +148,7 @@ class Reader:
         path: Of the file.
         coder: Numbers the brokers.
         columns: What the kernel needs; owner and reports are read anyway.
-        edits: What has become of bundles since; ``None``: they are as they are written.
+        edits: What has become of bundles since; ``None`` if unchanged.
     """
 
     path: str
@@ -171,7 +171,7 @@ class Reader:
 def each_part(
     spark: SparkSession, parts: Sequence[Part], reader: Reader, kernel: Kernel, schema: pa.Schema
 ) -> DataFrame:
-    """Return what a kernel answers to each part, one task a part."""
+    """Return a kernel's result for each part, one task each."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -216,12 +216,12 @@ class Cut:
 
 
 def each_group(pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
-    """Return what a kernel answers to all rows of each group, in the order of the file."""
-    return lift(pieces, ["group"], Joined(kernel), schema)
+    """Return a kernel's result for all rows of each group, in file order."""
+    return lift(pieces, ["group"], JoinedKernel(kernel), schema)
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedKernel:
     """A kernel on the rows that pieces hold."""
 
     kernel: Kernel = field()

@@ -14,7 +14,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.map_order import BucketOrders
-from core.spark.pulsar.large.reduced import Reduced, missing_of
+from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 
 _MAX_TURNS: Final = 40
 TRACED_ROUNDS: Final = 10
@@ -49,7 +49,7 @@ def large_rounds(
     is_placed = not is_idle and not is_strategy_only
     orders = BucketOrders(cluster)
     wanted: frozenset[int] = frozenset()
-    reduced = Reduced.of(cluster, wanted)
+    reduced = ReducedCluster.of(cluster, wanted)
     for _ in range(_MAX_TURNS):
         view = reduced.view(settings, orders, is_placed=False)
         rounds = turn.of(start, view)
@@ -59,20 +59,20 @@ def large_rounds(
         missing = missing_of(view)
         if missing:
             wanted |= missing
-            reduced = Reduced.of(cluster, wanted)
+            reduced = ReducedCluster.of(cluster, wanted)
         elif orders.needed:
             orders.find()
         else:
             return rounds
     raise ComputeError(
-        f"{strategy.name} asks for the bundles of ever more brokers of {cluster.manifest.cluster}.",
+        f"{strategy.name} needs the bundles of too many brokers of {cluster.manifest.cluster}.",
         hint="Run it in process, on a machine with the memory for the whole snapshot.",
     )
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """What is needed in each turn."""
+    """Input of each turn."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings

@@ -36,15 +36,15 @@ from core.simulation.managers import (
     ModularManager,
     manager_of,
 )
-from core.simulation.model import Landed
+from core.simulation.model import SimulatedMove
 from core.simulation.records import hottest, top_bundles
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
 from core.spark.pulsar.large.bundle_state import SIMULATED
 from core.spark.pulsar.large.cluster import LargeCluster
-from core.spark.pulsar.large.evolved import Evolved
+from core.spark.pulsar.large.evolved import EvolvedCluster
 from core.spark.pulsar.large.map_order import BucketOrders
-from core.spark.pulsar.large.reduced import Reduced, missing_of
+from core.spark.pulsar.large.reduced import ReducedCluster, missing_of
 from core.spark.pulsar.large.scan import CODE, NAMED, OWN, ROW, Edits, Part
 from core.spark.pulsar.large.size import MAX_PLACED
 from core.units import pluralize
@@ -61,15 +61,15 @@ def large_simulation(
     placement: str | None = None,
     overrides: Mapping[str, object] | None = None,
     release: str | None = None,
-    start: Evolved | None = None,
+    start: EvolvedCluster | None = None,
 ) -> Simulation:
     """Simulate a cluster whose bundles no process holds.
 
     Args:
         cluster: The start.
         run: What is simulated.
-        start: The same, of :func:`cached_start`; ``None``: made for this one and forgotten.
-        placement: Class name of the placement strategy; ``None``: the active one.
+        start: The same, of :func:`cached_start`; ``None`` to build it for this call only.
+        placement: Class name of the placement strategy; ``None`` for the active one.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
     Returns:
@@ -92,9 +92,9 @@ def large_simulation(
 
 
 @contextmanager
-def cached_start(cluster: LargeCluster) -> Iterator[Evolved]:
+def cached_start(cluster: LargeCluster) -> Iterator[EvolvedCluster]:
     """Keep a cluster's bundles on the executors for several simulations."""
-    start = Evolved.start(cluster)
+    start = EvolvedCluster.start(cluster)
     try:
         yield start
     finally:
@@ -112,17 +112,17 @@ class Spread:
         manager: Who checks and places.
         scope: Lets go what a what-if keeps on the executors.
         wanted: Rows of the brokers whose bundles are brought here.
-        lost: Bundles that a what-if has just placed again; ``None``: it was a round.
+        lost: Bundles that a what-if has just placed again; ``None`` if it was a round.
     """
 
-    cluster: Evolved
+    cluster: EvolvedCluster
     settings: EffectiveSettings
     strategy: AnyStrategy
     manager: ModularManager | ExtensibleManager
     scope: ExitStack
     wanted: frozenset[int] = frozenset()
     lost: pa.Table | None = None
-    _reduced: Reduced | None = None
+    _reduced: ReducedCluster | None = None
     _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Spread:
             else:
                 return answer
         raise ComputeError(
-            f"{self.strategy.name} asks for the bundles of ever more brokers of "
+            f"{self.strategy.name} needs the bundles of too many brokers of "
             f"{self.cluster.manifest.cluster}.",
             hint="Run it in process, on a machine with the memory for the whole snapshot.",
         )
@@ -191,14 +191,14 @@ class Spread:
 
     def _bring(self, wanted: Collection[int]) -> None:
         self.wanted = frozenset(wanted)
-        self._reduced = Reduced.of(self.cluster, self.wanted)
+        self._reduced = ReducedCluster.of(self.cluster, self.wanted)
         self._views.clear()
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
         """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
-    def after(self, moves: Sequence[Landed]) -> Spread:
+    def after(self, moves: Sequence[SimulatedMove]) -> Spread:
         """Project the moves on the brokers, and note them."""
         cluster = self.cluster
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
@@ -219,7 +219,7 @@ class Spread:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Spread, tuple[Landed, ...]]:
+    ) -> tuple[Spread, tuple[SimulatedMove, ...]]:
         """Look up what went, keep the changed cluster, and have it reported."""
         origin, settings = self.cluster.cached.origin, self.settings
         done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
@@ -234,8 +234,8 @@ class Spread:
         return spread, done.moves
 
     def _published(
-        self, manager: ExtensibleManager, cluster: Evolved, touched: set[str]
-    ) -> Evolved:
+        self, manager: ExtensibleManager, cluster: EvolvedCluster, touched: set[str]
+    ) -> EvolvedCluster:
         """Return a cluster once its brokers have published their load and hottest bundles."""
         tops = large_top_bundles(cluster, self.settings)
         return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
@@ -253,7 +253,7 @@ class Spread:
         after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
         return self._on(after, nothing), state
 
-    def _on(self, cluster: Evolved, moved: Ints) -> Spread:
+    def _on(self, cluster: EvolvedCluster, moved: Ints) -> Spread:
         """Return the cluster one round later; ``moved``: which of the bundles that are here."""
         reduced, here = None, self.wanted
         if self._reduced is not None:
@@ -270,7 +270,7 @@ class Spread:
             _reduced=reduced,
         )
 
-    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+    def impact(self, moves: Sequence[SimulatedMove]) -> ClientImpact:
         """Add up what the moved bundles have; they were brought here."""
         moved = self.cluster.moved if self.lost is None else self.lost
         if not moves:
@@ -292,7 +292,7 @@ class Spread:
 
 
 def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.Table:
-    """Return what :func:`core.simulation.records.top_bundles` gives in process.
+    """Return the distributed equivalent of :func:`core.simulation.records.top_bundles`.
 
     A part's hottest bundles of a broker are all that can be among the hottest it has: these are
     brought here, in the order of the snapshot's rows, which decides between equal ones.
@@ -306,7 +306,7 @@ def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.
     names = skeleton.brokers.select(["broker", "is_leader"])
     tables = {"policies": skeleton.policies, "brokers": names, "namespaces": grouped}
     frame = PulsarSnapshot.build(cluster.manifest, tables)
-    found = cluster.fetch(_Hottest(frame, settings), "looking for the hottest bundles")
+    found = cluster.fetch(_Hottest(frame, settings), "searching for the hottest bundles")
     return top_bundles(_with(frame, found), settings)
 
 
@@ -337,13 +337,13 @@ def _with(frame: PulsarSnapshot, rows: pa.Table) -> PulsarSnapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class Changed(LargeCluster):
+class ClusterVariant(LargeCluster):
     """The cluster with other brokers.
 
     Attributes:
         origin: As it was.
         brokers_after: Brokers with the load that they have now.
-        edited: What has become of the bundles of those that went; ``None``: none did.
+        edited: What has become of the bundles of those that went; ``None`` if none did.
     """
 
     origin: LargeCluster
@@ -363,12 +363,12 @@ class Changed(LargeCluster):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What one task reads of the bundles, which stays."""
+        """Columns of the bundles that one task reads; unchanged."""
         return self.origin.parts
 
     @property
     def edits(self) -> Edits | None:
-        """What has become of bundles since they were written."""
+        """Changes of bundles since they were written."""
         return self.edited
 
     @property
@@ -379,7 +379,7 @@ class Changed(LargeCluster):
 
 @dataclass(frozen=True, eq=False)
 class AfterWhatIf:
-    """What a what-if makes of a large cluster.
+    """A large cluster after a what-if.
 
     Attributes:
         cluster: Afterwards.
@@ -387,8 +387,8 @@ class AfterWhatIf:
         bundles: Those bundles as they were before, in the same order.
     """
 
-    cluster: Changed
-    moves: tuple[Landed, ...]
+    cluster: ClusterVariant
+    moves: tuple[SimulatedMove, ...]
     bundles: pa.Table
 
 
@@ -422,7 +422,7 @@ def with_other_brokers(
     if not gone:
         return AfterWhatIf(whole, (), pa.table({}))
     lost = [whole.brokers.index(name) for name in gone]
-    reduced = Reduced.of(whole, (), owners=lost)
+    reduced = ReducedCluster.of(whole, (), owners=lost)
     view = reduced.view(settings, BucketOrders(whole), is_placed=True)
     done = without_brokers(reduced.snapshot, view, gone, manager, rng)
     bundles = reduced.bundles.take(pa.array(done.rows))
@@ -433,13 +433,13 @@ def with_other_brokers(
     return AfterWhatIf(_changed(origin, done.snapshot.brokers, edits), done.moves, bundles)
 
 
-def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None) -> Changed:
+def _changed(origin: LargeCluster, brokers: pa.Table, edits: Edits | None = None) -> ClusterVariant:
     opened = (origin.spark, origin.directory, origin.manifest, origin.progress)
-    return Changed(*opened, origin, brokers, edits)
+    return ClusterVariant(*opened, origin, brokers, edits)
 
 
 def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
-    """Return what is too much to be placed one after the other.
+    """Refuse failures with too many bundles to place one after the other.
 
     Raises:
         InputError: It is.
@@ -448,9 +448,10 @@ def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
     bundles = sum(counts.get(name, 0.0) for name in gone)
     if bundles > MAX_PLACED:
         raise InputError(
-            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would leave "
-            f"{bundles:,.0f} bundles behind, which the leader places one after the other: the "
-            f"loss of more than {MAX_PLACED:,} is not simulated on Spark.",
-            hint="`trimtab simulate --engine local` simulates it where one process can hold the "
-            "whole cluster.",
+            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would "
+            f"leave {bundles:,.0f} bundles, which the leader places one after the "
+            f"other: a failure with more than {MAX_PLACED:,} is not simulated on "
+            "Spark.",
+            hint="`trimtab simulate --engine local` simulates it if one process can "
+            "hold the whole cluster.",
         )

@@ -17,7 +17,7 @@ them one after the other as the leader does."""
 
 
 def is_large(directory: Path) -> bool:
-    """Return whether the snapshot in a directory is better spread over tasks.
+    """Return whether a snapshot directory is better distributed over tasks.
 
     Raises:
         SnapshotError: There is none.

@@ -115,7 +115,7 @@ def added_up(pairs: Iterable[pa.Table]) -> pa.Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class BundleFilter:
     """Selects the bundles that match any of the criteria.
 
     Attributes:
@@ -182,8 +182,8 @@ class ByBroker:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """What is summed up of each reported bundle, by the view that decisions go by.
+class ReportedSums:
+    """Sums over each reported bundle, by the decision view.
 
     Attributes:
         frame: Manifest and policies.
@@ -211,7 +211,7 @@ class Measured:
 
 
 def totaled(rows: pa.Table) -> pa.Table:
-    """Sum up what :class:`Measured` gives, by broker; all rows of each are there, in order."""
+    """Sum up what :class:`ReportedSums` gives, by broker; all rows of each are there, in order."""
     codes, local = np.unique(rows[CODE].to_numpy(), return_inverse=True)
     flags = {
         name: rows[f"is_{name}"].to_numpy(zero_copy_only=False)

@@ -26,8 +26,8 @@ from core.planning.advisors.retention import (
     RetentionRule,
     fate_of_log,
 )
+from core.planning.advisors.split_plan import PartitionNeed, SplitPlan
 from core.planning.advisors.stalls import RoutedStall
-from core.planning.advisors.surgery import PartitionNeed, Surgery
 from core.units import (
     UNKNOWN,
     format_age,
@@ -124,9 +124,9 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
 # -- partitions over bundles -----------------------------------------------------------------------
 
 
-def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
+def spread_answer(split_plan: SplitPlan, expected: float, partitions: int) -> str:
     """Return how the partitions fall, as one sentence."""
-    before = surgery.before
+    before = split_plan.before
     bundles = before.boundaries.size - 1
     share = before.worst / partitions
     luck = (
@@ -141,9 +141,9 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
     )
 
 
-def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[KeyFigure]:
+def spread_figures(split_plan: SplitPlan, expected: float, partitions: int) -> list[KeyFigure]:
     """Return the fullest bundle, its share of the traffic, and the splits that would help."""
-    worst = surgery.before.worst
+    worst = split_plan.before.worst
     share = worst / partitions
     return [
         KeyFigure(
@@ -155,27 +155,27 @@ def spread_figures(surgery: Surgery, expected: float, partitions: int) -> list[K
         KeyFigure(label="Traffic share", value=format_ratio(share), note="of the topic"),
         KeyFigure(
             label="Times mean",
-            value=f"{share * (surgery.before.boundaries.size - 1):.1f}",
-            note=f"of {pluralize(surgery.before.boundaries.size - 1, 'bundle')}",
+            value=f"{share * (split_plan.before.boundaries.size - 1):.1f}",
+            note=f"of {pluralize(split_plan.before.boundaries.size - 1, 'bundle')}",
         ),
         KeyFigure(
             label="Splits",
-            value=f"{len(surgery.cuts):,}",
-            note=f"max {surgery.after.worst} after",
+            value=f"{len(split_plan.cuts):,}",
+            note=f"max {split_plan.after.worst} after",
         ),
     ]
 
 
-def tally(surgery: Surgery, partitions: int) -> Tally:
+def tally(split_plan: SplitPlan, partitions: int) -> Tally:
     """Return the distribution of partitions per bundle, next to that of balls thrown into bins."""
-    before, bundles = surgery.before, surgery.before.boundaries.size - 1
-    size = max(before.worst, surgery.after.worst) + 2
+    before, bundles = split_plan.before, split_plan.before.boundaries.size - 1
+    size = max(before.worst, split_plan.after.worst) + 2
     held = np.arange(size)
     return Tally(
         held=held.tolist(),
         bundles=_filled(before, size),
         random=bundles * _binomial(partitions, bundles, size),
-        after=_filled(surgery.after, size) if surgery.cuts else (),
+        after=_filled(split_plan.after, size) if split_plan.cuts else (),
     )
 
 
@@ -239,7 +239,7 @@ def need_words(need: PartitionNeed, partitions: int) -> str:
     )
 
 
-def cuts_table(surgery: Surgery) -> pd.DataFrame:
+def cuts_table(split_plan: SplitPlan) -> pd.DataFrame:
     """Return one row a cut."""
     return pd.DataFrame(
         [
@@ -250,7 +250,7 @@ def cuts_table(surgery: Surgery) -> pd.DataFrame:
                 "left": cut.partitions_left,
                 "right": cut.partitions_before - cut.partitions_left,
             }
-            for cut in surgery.cuts
+            for cut in split_plan.cuts
         ],
         columns=["range", "at", "held", "left", "right"],
     )

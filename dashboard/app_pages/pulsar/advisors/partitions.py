@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
-from core.planning.advisors.surgery import Surgery, partitions_needed
+from core.planning.advisors.split_plan import SplitPlan, partitions_needed
 from core.pulsar.lookup import parse_topic_name
 from core.units import pluralize
 from dashboard import state
@@ -40,22 +40,22 @@ _MAX_OFFERED: Final = 500
 def _compute(subject: Subject, given: Given, topic: str) -> Result:
     request, facts = _request(subject, topic, given)
     found = queries.spread(request)
-    surgery = found.surgery
+    split_plan = found.split_plan
     limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
     need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
     text = model.need_words(need, request.partitions)
-    owners = "" if facts is None else model.owners_words(queries.owners_of(facts, surgery))
+    owners = "" if facts is None else model.owners_words(queries.owners_of(facts, split_plan))
     return Result(
-        answer=model.spread_answer(surgery, found.expected, request.partitions),
-        figures=model.spread_figures(surgery, found.expected, request.partitions),
+        answer=model.spread_answer(split_plan, found.expected, request.partitions),
+        figures=model.spread_figures(split_plan, found.expected, request.partitions),
         title="Partitions per bundle",
-        chart=tally_bars(model.tally(surgery, request.partitions)),
-        alt=f"Bundles by number of partitions; max {surgery.before.worst}",
+        chart=tally_bars(model.tally(split_plan, request.partitions)),
+        alt=f"Bundles by number of partitions; max {split_plan.before.worst}",
         basis=f"{_basis(subject, request)} {owners}".strip(),
         warnings=[text] if text and not need.is_enough else [],
         tabs={
             "Other counts": partial(_others, found, request),
-            "Splits": partial(_splits, subject, request, surgery, facts),
+            "Splits": partial(_splits, subject, request, split_plan, facts),
         },
     )
 
@@ -199,13 +199,13 @@ def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None
 def _splits(
     subject: Subject,
     request: queries.SpreadRequest,
-    surgery: Surgery,
+    split_plan: SplitPlan,
     facts: NamespaceFacts | None,
 ) -> None:
     """Draw the splits that would spread them, the ring before and after, and the plan."""
-    st.markdown(words.plain(surgery.verdict))
-    if surgery.cuts:
-        rows = model.cuts_table(surgery)
+    st.markdown(words.plain(split_plan.verdict))
+    if split_plan.cuts:
+        rows = model.cuts_table(split_plan)
         tables.table(
             rows,
             {
@@ -219,8 +219,8 @@ def _splits(
             alt="Splits that distribute the partitions",
             height=min(240, tables.height_of(len(rows))),
         )
-    _rings(request, surgery)
-    if not surgery.cuts:
+    _rings(request, split_plan)
+    if not split_plan.cuts:
         return
     if facts is None:
         st.caption("No plan for assumed even bundles.")
@@ -230,12 +230,12 @@ def _splits(
             icon=":material/info:",
         )
     else:
-        _plan(subject, facts, surgery)
+        _plan(subject, facts, split_plan)
 
 
-def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
-    moments = [("now", surgery.before), ("after the splits", surgery.after)]
-    shown = moments if surgery.cuts else moments[:1]
+def _rings(request: queries.SpreadRequest, split_plan: SplitPlan) -> None:
+    moments = [("now", split_plan.before), ("after the splits", split_plan.after)]
+    shown = moments if split_plan.cuts else moments[:1]
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
         with column:
             bundles = spread.boundaries.size - 1
@@ -249,10 +249,10 @@ def _rings(request: queries.SpreadRequest, surgery: Surgery) -> None:
             )
 
 
-def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
+def _plan(subject: Subject, facts: NamespaceFacts, split_plan: SplitPlan) -> None:
     page = subject.page
     cuts = tuple(
-        (f"{facts.namespace}/{name}", positions) for name, positions in surgery.positions.items()
+        (f"{facts.namespace}/{name}", positions) for name, positions in split_plan.positions.items()
     )
     try:
         plan, preview = queries.cuts_preview(
@@ -271,13 +271,13 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     moves_plan.draw_remarks(plan)
     if not preview.others:
         return
-    dialog = moves_plan.dialog_of(page, plan, preview, sentence=surgery.verdict)
+    dialog = moves_plan.dialog_of(page, plan, preview, sentence=split_plan.verdict)
     effects = [
         action_bar.Effect(label="Splits", value=f"{len(preview.others):,}", note="irreversible"),
         action_bar.Effect(
             label="Fullest bundle",
-            value=pluralize(surgery.after.worst, "partition"),
-            note=f"now {surgery.before.worst}",
+            value=pluralize(split_plan.after.worst, "partition"),
+            note=f"now {split_plan.before.worst}",
         ),
     ]
     moves_plan.draw_bar(page, dialog, key="cuts", effects=effects)

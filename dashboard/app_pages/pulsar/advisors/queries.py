@@ -29,7 +29,7 @@ from core.planning.advisors.partitions import (
     expected_worst,
     partition_hashes,
 )
-from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.planning.advisors.split_plan import SplitPlan, plan_cuts
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import CachedSnapshot
@@ -141,7 +141,7 @@ class SpreadAnswer:
 
     Attributes:
         bundles: In all.
-        surgery: The spread now, the cuts, and the spread after them.
+        split_plan: The spread now, the cuts, and the spread after them.
         expected: Partitions in the fullest bundle for random names.
         counts: Some numbers of partitions in these bundles.
         curve: Many numbers of partitions in these bundles.
@@ -149,7 +149,7 @@ class SpreadAnswer:
     """
 
     bundles: int
-    surgery: Surgery
+    split_plan: SplitPlan
     expected: float
     counts: Sequence[CountAdvice]
     curve: Sequence[CountAdvice]
@@ -159,7 +159,7 @@ class SpreadAnswer:
 def _spread(request: SpreadRequest) -> SpreadAnswer:
     hashes = partition_hashes(request.topic, request.partitions)
     bounds = even_boundaries(request.even) if request.even else request.boundaries
-    surgery = plan_cuts(bounds, hashes, wanted=request.wanted, max_bundles=request.max_bundles)
+    split_plan = plan_cuts(bounds, hashes, wanted=request.wanted, max_bundles=request.max_bundles)
     bundles, own = len(bounds) - 1, request.partitions
     top = min(max(4 * own, 2 * bundles, 120), MAX_COUNTED)
     many = np.unique(np.append(np.geomspace(1, max(top, own), MAX_CURVE).astype(int), own))
@@ -167,7 +167,7 @@ def _spread(request: SpreadRequest) -> SpreadAnswer:
     sizes = sorted({4, 8, 16, 32, 64, 128, 180, 256, 512, bundles})
     return SpreadAnswer(
         bundles=bundles,
-        surgery=surgery,
+        split_plan=split_plan,
         expected=expected_worst(own, bundles),
         counts=by_partition_count(request.topic, bounds, few),
         curve=by_partition_count(request.topic, bounds, many.tolist()),
@@ -221,10 +221,10 @@ def _cut(key: tuple[CutsRequest, int]) -> tuple[Plan, Preview]:
 _cuts = cached(_cut, max_entries=16)
 
 
-def owners_of(found: NamespaceFacts, surgery: Surgery) -> dict[str, int]:
+def owners_of(found: NamespaceFacts, split_plan: SplitPlan) -> dict[str, int]:
     """Return how many partitions each broker serves now, most first; the bundles are its own."""
     counts: dict[str, int] = {}
-    for owner, held in zip(found.owners, surgery.before.per_bundle.tolist(), strict=True):
+    for owner, held in zip(found.owners, split_plan.before.per_bundle.tolist(), strict=True):
         if held:
             name = owner or "no owner known"
             counts[name] = counts.get(name, 0) + held

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.planning.drill.broker_failure import BrokerDeath, Moment
+from core.planning.drill.broker_failure import BrokerFailure, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words
@@ -247,7 +247,7 @@ def when(moment: Moment) -> str:
     return f"{moment.from_s:g} to {moment.to_s:g} s"
 
 
-def landing_table(death: BrokerDeath) -> pd.DataFrame:
+def landing_table(death: BrokerFailure) -> pd.DataFrame:
     """Return where its bundles land, summed by broker, the most traffic first."""
     table = death.landing
     if not table.num_rows:
@@ -267,7 +267,7 @@ def landing_table(death: BrokerDeath) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def bundles_of(death: BrokerDeath) -> pd.DataFrame:
+def bundles_of(death: BrokerFailure) -> pd.DataFrame:
     """Return its bundles one by one, with where each lands; at most :data:`MOST`."""
     rows = [
         {
@@ -281,7 +281,7 @@ def bundles_of(death: BrokerDeath) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["bundle", "to", "clients", "traffic"])
 
 
-def groups_table(death: BrokerDeath) -> pd.DataFrame:
+def groups_table(death: BrokerFailure) -> pd.DataFrame:
     """Return the isolation groups that the loss touches, those without room first."""
     return pd.DataFrame(
         [
@@ -298,7 +298,7 @@ def groups_table(death: BrokerDeath) -> pd.DataFrame:
     )
 
 
-def hot_table(death: BrokerDeath) -> pd.DataFrame:
+def hot_table(death: BrokerFailure) -> pd.DataFrame:
     """Return the brokers over the line afterwards."""
     return pd.DataFrame(
         [
@@ -314,7 +314,7 @@ def hot_table(death: BrokerDeath) -> pd.DataFrame:
     )
 
 
-def to_drain(death: BrokerDeath) -> tuple[list[str], str]:
+def to_drain(death: BrokerFailure) -> tuple[list[str], str]:
     """Return the bundles to unload before the broker is stopped, and what the button says."""
     names = death.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.history.queries.sql import Period
-from core.planning.drill.broker_failure import BrokerDeath, broker_death
+from core.planning.drill.broker_failure import BrokerFailure, broker_failure_effects
 from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
 from core.pulsar.owner_spread import spread_of
 from core.pulsar.owners import Ownership, ownership_of
@@ -44,10 +44,10 @@ spread = cached(_spread, max_entries=4)
 """How wide the namespaces of a saved snapshot are spread."""
 
 
-def _died(key: tuple[CachedSnapshot, str]) -> BrokerDeath:
+def _died(key: tuple[CachedSnapshot, str]) -> BrokerFailure:
     stored, broker = key
     one = reading(stored)
-    return broker_death(one.snapshot, one.settings, broker)
+    return broker_failure_effects(one.snapshot, one.settings, broker)
 
 
 death = cached(_died, max_entries=32)

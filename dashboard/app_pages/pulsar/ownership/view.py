@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.planning.drill.broker_failure import BrokerDeath
+from core.planning.drill.broker_failure import BrokerFailure
 from core.planning.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.measures import BundleCounts
@@ -236,13 +236,13 @@ def failure(page: PulsarPage) -> None:
             _each(page, death)
 
 
-def _moments(death: BrokerDeath) -> None:
+def _moments(death: BrokerFailure) -> None:
     for moment in death.moments:
         when, title = words.plain(model.when(moment)), words.plain(moment.title)
         st.markdown(f":gray-badge[{when}] **{title}**  \n{words.plain(moment.detail)}")
 
 
-def _landing(death: BrokerDeath) -> None:
+def _landing(death: BrokerFailure) -> None:
     words.section("Destinations")
     rows = model.landing_table(death)
     if not len(rows):
@@ -274,7 +274,7 @@ def _landing(death: BrokerDeath) -> None:
     )
 
 
-def _hot(death: BrokerDeath) -> None:
+def _hot(death: BrokerFailure) -> None:
     rows = model.hot_table(death)
     line = format_ratio(HOT_THRESHOLD)
     if not len(rows):
@@ -296,7 +296,7 @@ def _hot(death: BrokerDeath) -> None:
     )
 
 
-def _groups(death: BrokerDeath) -> None:
+def _groups(death: BrokerFailure) -> None:
     rows = model.groups_table(death)
     if not len(rows):
         return
@@ -317,7 +317,7 @@ def _groups(death: BrokerDeath) -> None:
     )
 
 
-def _each(page: PulsarPage, death: BrokerDeath) -> None:
+def _each(page: PulsarPage, death: BrokerFailure) -> None:
     rows = model.bundles_of(death)
     tables.table(
         rows,
@@ -331,4 +331,4 @@ def _each(page: PulsarPage, death: BrokerDeath) -> None:
         alt="Bundles of the broker with destinations",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(rows, cluster=page.name, what="broker_death", moment=page.stored.taken_at)
+    tables.downloads(rows, cluster=page.name, what="broker_failure", moment=page.stored.taken_at)

@@ -140,7 +140,7 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
 def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
-    now = rebalance_plan.farthest(choice.page.reading.measures.throughput)
+    now = rebalance_plan.worst_deviation(choice.page.reading.measures.throughput)
     rows["bar"] = tables.deviation_bars(
         rows["after"].astype(float) / 100, target_ratio, end_ratio=now[0] if now else None
     )

@@ -6,7 +6,7 @@ from core.simulation import RoundResult
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario
 from dashboard.presenters.naming import listed
-from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, farthest
+from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation
 
 _NAMED = 3
 
@@ -27,7 +27,7 @@ def supposition(fleet: Fleet) -> str:
 
 def beginning(origin: Scenario) -> str:
     """Return how the changed fleet stands before anything is shed."""
-    before, after = farthest(origin.before), farthest(origin.after)
+    before, after = worst_deviation(origin.before), worst_deviation(origin.after)
     reached = (
         "Balance unknown."
         if before is None or after is None

@@ -22,7 +22,7 @@ from core.planning.advisors.partitions import (
     even_boundaries,
     partition_hashes,
 )
-from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.planning.advisors.split_plan import SplitPlan, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.plan.split import build_cuts_plan
 from core.pulsar.settings import EffectiveSettings
@@ -217,7 +217,7 @@ def partitions(
     topic = str(parse_topic_name(name))
     boundaries = _boundaries(name, bundle_count, directory)
     advice = by_partition_count(topic, boundaries, counts)
-    surgery = plan_cuts(
+    split_plan = plan_cuts(
         boundaries,
         partition_hashes(topic, counts[0]),
         wanted=wanted,
@@ -227,10 +227,10 @@ def partitions(
         "topic": topic,
         "bundles": len(boundaries) - 1,
         "counts": [dataclasses.asdict(one) for one in advice],
-        "splits": _splits(surgery),
-        "verdict": surgery.verdict,
+        "splits": _splits(split_plan),
+        "verdict": split_plan.verdict,
     }
-    plan = _plan(topic, surgery, directory, plan_file, reason)
+    plan = _plan(topic, split_plan, directory, plan_file, reason)
     if plan is not None:
         body |= {"plan": plan_answers.plan(plan), "path": str(plan_file)}
 
@@ -247,10 +247,13 @@ def partitions(
                 for one in advice
             ],
         )
-        say(f"For {counts[0]} partitions: {surgery.verdict}")
+        say(f"For {counts[0]} partitions: {split_plan.verdict}")
         table(
             ("split", "at"),
-            [(range_text(cut.lower, cut.upper), f"0x{cut.position:08x}") for cut in surgery.cuts],
+            [
+                (range_text(cut.lower, cut.upper), f"0x{cut.position:08x}")
+                for cut in split_plan.cuts
+            ],
         )
         if plan is not None:
             for item in plan.diagnostics:
@@ -261,7 +264,7 @@ def partitions(
 
 
 def _plan(
-    topic: str, surgery: Surgery, directory: str | None, plan_file: Path | None, reason: str
+    topic: str, split_plan: SplitPlan, directory: str | None, plan_file: Path | None, reason: str
 ) -> Plan | None:
     """Make the plan of the cuts, and write it: only for a topic that is on the cluster.
 
@@ -287,10 +290,10 @@ def _plan(
             hint="Capture with --topics-of for its bundles, or fetch the topics on the "
             "Calculators page.",
         )
-    if not surgery.cuts:
-        raise InputError(f"Nothing to plan: {surgery.verdict}")
+    if not split_plan.cuts:
+        raise InputError(f"Nothing to plan: {split_plan.verdict}")
     namespace = parse_topic_name(topic).namespace
-    cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
+    cuts = {f"{namespace}/{name}": where for name, where in split_plan.positions.items()}
     options = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
     plan = build_cuts_plan(snapshot, cuts, options)
     if errors := plan.by_severity("error"):
@@ -299,10 +302,10 @@ def _plan(
     return plan
 
 
-def _splits(surgery: Surgery) -> list[dict[str, object]]:
+def _splits(split_plan: SplitPlan) -> list[dict[str, object]]:
     return [
         {"range": range_text(cut.lower, cut.upper), "position": cut.position}
-        for cut in surgery.cuts
+        for cut in split_plan.cuts
     ]
 
 

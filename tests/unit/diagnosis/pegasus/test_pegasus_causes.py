@@ -45,7 +45,7 @@ def test_the_guardian_waits_for_the_node_that_held_a_replica():
     assert cause.objects == (GONE,)
     assert (cause.effect.before.missing, cause.effect.after.missing) == (1, 0)
     assert "up to 10 min for db6:34801" in cause.summary
-    assert found.problem == "1 of 40 partitions lacks replicas."
+    assert found.problem == "1 of 40 partitions under-replicated."
 
 
 def test_the_guardian_repairs_what_no_dead_node_held():
@@ -137,7 +137,7 @@ def test_a_node_without_space_gets_nothing_and_the_balancer_does_not_converge():
     assert (cause.measured, cause.threshold) == (0.05, 0.1)
     assert not cause.effect.before.converges
     assert cause.effect.after.converges
-    assert "none of them is executed" in found.problem
+    assert "none is executed" in found.problem
 
 
 def test_a_full_node_is_chosen_for_a_lost_replica_in_vain():
@@ -162,7 +162,7 @@ def test_the_black_list_does_not_hold_the_balancer():
     settings = {**LIVELY, "assign_secondary_black_list": NODES[4]}
     found = diagnose(cluster(JOINED, settings=settings), node=NODES[4])
     assert found.causes == ()
-    assert "the balancer does not read the list" in found.notes[0]
+    assert "the balancer ignores the list" in found.notes[0]
 
 
 def test_a_dead_node_gets_nothing():
@@ -171,7 +171,7 @@ def test_a_dead_node_gets_nothing():
     )
     [cause] = found.causes
     assert cause.code == "node_dead"
-    assert found.problem == "db6:34801 is dead: it gets nothing."
+    assert found.problem == "db6:34801 is dead: it receives no replicas."
     assert (cause.effect.before.deviation, cause.effect.after.deviation <= 0.2) == (1.0, True)
 
 

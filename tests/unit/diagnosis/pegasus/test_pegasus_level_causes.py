@@ -41,7 +41,7 @@ def test_an_even_cluster_has_no_cause(level):
 def test_at_level_lively_the_balancer_is_at_work_and_nothing_is_named():
     found = diagnose(cluster(JOINED, settings=LIVELY))
     assert (found.causes, found.problem) == ((), "")
-    assert found.notes[0].startswith("The balancer is at work: ")
+    assert found.notes[0].startswith("The balancer is active: ")
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,13 @@ def test_a_partition_that_the_balancer_moves():
     found = diagnose(cluster(JOINED, settings=LIVELY), partition=MOVED)
     assert (found.causes, found.problem) == ((), "")
     assert found.notes[0].startswith(f"{MOVED} is on db")
-    assert "it ends on" in found.notes[1]
+    assert "moves it to" in found.notes[1]
 
 
 def test_a_partition_that_no_round_moves():
     found = diagnose(cluster(JOINED, settings=LIVELY), partition=LEFT)
     assert found.causes == ()
-    assert "no round of the balancer at level lively moves this partition" in found.notes[-1]
+    assert "No balancer round at level lively moves this partition" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_partition_without_all_of_its_replicas():
     snapshot = cluster(parts, nodes=6, dead=["db6:34801"], settings=LIVELY)
     lost, lacking, whole = (diagnose(snapshot, partition=gpid) for gpid in ("1.3", "1.7", "1.9"))
     assert [cause.code for cause in lost.causes] == ["partitions_lost"]
-    assert lost.problem == "1.3 has no replica, 3 are wanted."
+    assert lost.problem == "1.3 has no replica; its target is 3."
     assert [cause.code for cause in lacking.causes] == ["partitions_wait_for_node"]
     assert lacking.problem == "1.7 has 2 of 3 replicas."
     assert whole.problem == ""

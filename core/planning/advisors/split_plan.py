@@ -38,7 +38,7 @@ class Cut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surgery:
+class SplitPlan:
     """Splits that spread a topic's partitions, and what stays.
 
     Attributes:
@@ -63,12 +63,12 @@ class Surgery:
 
     @property
     def is_enough(self) -> bool:
-        """Whether no bundle holds more than wanted afterwards."""
+        """Whether no bundle exceeds the requested number afterwards."""
         return self.after.worst <= self.wanted
 
     @property
     def positions(self) -> dict[str, tuple[int, ...]]:
-        """Range of each bundle that is cut, as it is now, to where: one request of a split each."""
+        """Split position by range of each bundle: one split request each."""
         bounds = self.before.boundaries
         found: dict[str, tuple[int, ...]] = {}
         for cut in self.cuts:
@@ -84,7 +84,7 @@ def plan_cuts(
     *,
     wanted: int = 1,
     max_bundles: int = 128,
-) -> Surgery:
+) -> SplitPlan:
     """Return the fewest splits that leave at most ``wanted`` partitions in every bundle.
 
     A bundle of k partitions needs ``ceil(k / wanted) - 1`` cuts, no more and no fewer; each falls
@@ -101,7 +101,7 @@ def plan_cuts(
         InputError: ``wanted`` below 1, or boundaries that do not tile the ring.
     """
     if wanted < 1:
-        raise InputError(f"A bundle cannot hold {wanted} partitions at the most.")
+        raise InputError(f"{wanted} is not a valid max number of partitions per bundle.")
     before = spread_of(boundaries, hashes)
     room = max(max_bundles - (before.boundaries.size - 1), 0)
     needed = _needed(before.per_bundle, wanted)
@@ -119,7 +119,7 @@ def plan_cuts(
     bounds = np.unique(np.concatenate([before.boundaries, [cut.position for cut in cuts]]))
     after = spread_of(bounds.astype(np.int64), hashes)
     twins = int(hashes.size - np.unique(hashes).size)
-    return Surgery(
+    return SplitPlan(
         cuts=cuts,
         before=before,
         after=after,
@@ -157,39 +157,37 @@ def _cuts_of(spread: PartitionSpread, bundle: int, limit: int) -> list[Cut]:
 def _verdict(
     before: PartitionSpread, after: PartitionSpread, wanted: int, counts: tuple[int, int, int]
 ) -> str:
-    """What the cuts come to; ``counts``: cuts made, cuts needed, bundles that may be added."""
+    """Return the sentence about the splits; ``counts``: made, needed, allowed."""
     cuts, needed, room = counts
     bundles = before.boundaries.size - 1
     if before.worst <= wanted:
         return (
-            f"No bundle holds more than {pluralize(before.worst, 'partition')}: there is nothing "
-            "to cut."
+            f"No bundle has more than {pluralize(before.worst, 'partition')}; no split is needed."
         )
     spent = f"{pluralize(cuts, 'split')} ({bundles} to {bundles + cuts} bundles)"
-    verb = "leaves" if cuts == 1 else "leave"
     if after.worst <= wanted:
         worst = pluralize(after.worst, "partition")
-        return f"{spent} {verb} at most {worst} in a bundle, from {before.worst}."
+        return f"{spent}: max {worst} in a bundle, now {before.worst}."
     if needed <= room:
         return (
-            f"{spent} {verb} {after.worst} partitions in the fullest bundle: some share one place "
-            "on the ring, and no split parts those."
+            f"{spent}: max {after.worst} partitions in a bundle; some "
+            "have the same position on the ring, and no split separates them."
         )
-    lacking = f"{needed} splits would be needed for {wanted}, and the namespace may get {room} more"
+    lacking = f"{needed} splits are needed for {wanted}, and the namespace can get {room} more"
     if cuts == 0:
         return (
-            f"No split lowers the {before.worst} partitions of the fullest bundle: {lacking} "
-            "bundles. Only more partitions, or a higher limit of bundles, would help."
+            f"No split reduces the {before.worst} partitions of the fullest bundle: "
+            f"{lacking} bundles. Add partitions, or raise the bundle limit."
         )
     return (
-        f"{spent} {verb} {after.worst} partitions in the fullest bundle, from {before.worst}: "
+        f"{spent}: max {after.worst} partitions in a bundle, now {before.worst}: "
         f"{lacking}. More partitions make each of them smaller."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionNeed:
-    """What one partition carries, and what its bundle may carry.
+    """Load of one partition, and the limit of its bundle.
 
     Attributes:
         bytes_per_s: Of one partition, in and out.
@@ -203,14 +201,14 @@ class PartitionNeed:
 
     @property
     def is_enough(self) -> bool:
-        """Whether a bundle with one partition stays within the limit: then splits can help."""
+        """Whether a bundle with one partition stays below the limit: then splits can help."""
         return self.bytes_per_s <= self.limit_bytes_per_s
 
 
 def partitions_needed(
     topic_bytes_per_s: float, partitions: int, limit_bytes_per_s: float
 ) -> PartitionNeed:
-    """Return how many partitions bring each below the limit of a bundle: no split goes below one.
+    """Return the min partitions that keep each below the bundle limit.
 
     Args:
         topic_bytes_per_s: Of the whole topic, in and out.
@@ -221,8 +219,8 @@ def partitions_needed(
     """
     if topic_bytes_per_s < 0 or partitions < 1 or not limit_bytes_per_s > 0:
         raise InputError(
-            "A rate is negative, or there is no partition or no limit.",
-            hint="Give a rate of 0 or more, 1 partition or more and a limit above 0.",
+            "A rate is negative, or the number of partitions or the limit is 0.",
+            hint="Specify a rate of 0 or more, at least 1 partition and a limit above 0.",
         )
     return PartitionNeed(
         bytes_per_s=topic_bytes_per_s / partitions,
