@@ -38,7 +38,8 @@ class Limits:
         self._current = cluster
         self._access = config.access
         self._report = report
-        self._stamp = self._look()
+        # not the file's of now: it may have changed since the configuration was read
+        self._stamp: tuple[int, int] | None = None
         self._reported = ""
 
     def now(self) -> ClusterConfig:

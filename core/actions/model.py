@@ -39,7 +39,8 @@ LEGAL_MOVES: Final[Mapping[StepState, frozenset[StepState]]] = MappingProxyType(
     {
         "PENDING": frozenset({"RUNNING", "SKIPPED"}),
         "RUNNING": frozenset({"DONE", "FAILED", "UNKNOWN"}),
-        "UNKNOWN": frozenset({"DONE", "FAILED"}),  # by looking at the cluster, never by repeating
+        # by looking at the cluster, never by repeating; unknown again: what is left can be read now
+        "UNKNOWN": frozenset({"DONE", "FAILED", "UNKNOWN"}),
         "DONE": frozenset(),
         "FAILED": frozenset(),
         "SKIPPED": frozenset(),

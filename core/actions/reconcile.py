@@ -149,7 +149,9 @@ def look_again(session: Session) -> None:
         if step.unserved and not session.is_due(step.index, LOOK_UNSERVED_S):
             continue
         result = watch(session, step, spent_s=math.inf)
-        if result.state in FINAL_STEPS:
+        # unknown as before, but read by now: the run pauses for it, and alerts name it
+        is_new_gap = bool(step.step.flags_of(result.code).unserved) and not step.unserved
+        if result.state in FINAL_STEPS or is_new_gap:
             write_result(session, step, with_answer(step, result, _heard(step)), is_reconciled=True)
 
 

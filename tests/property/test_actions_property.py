@@ -339,6 +339,22 @@ def test_every_one_of_very_many_runs_ends_with_nothing_left_open(chaos) -> None:
     _survive(chaos)
 
 
+def test_a_bundle_left_unassigned_while_the_cluster_did_not_answer_is_named_later() -> None:
+    """Its step stays unknown, and says what is left: the cluster can be read by now."""
+    bundle = MOVABLE[0]
+    world = World(faults={bundle: Faults(after_s=0.2, topics=2, is_looked_up=False)})
+    world.at(0.5, lambda: HAPPENINGS["dark"](world))
+    world.ask(
+        bundles=[bundle],
+        destination=BROKERS[3],
+        options=RunOptions(pace_per_min=6.0, max_failures=0, verify_within_s=0.5),
+        lifetime_s=5.0,
+    )
+    view = _settled(world)
+    assert world.owners[bundle] is None
+    assert [step.unserved for step in view.steps] == ["unassigned"]
+
+
 def _survive(chaos: dict[str, Any]) -> None:
     world = World(faults=chaos["faults"], moves_per_day=chaos["moves_per_day"])
     for quarter, name in chaos["happenings"]:

@@ -310,6 +310,20 @@ def test_a_cluster_that_is_made_read_only_is_so_at_once(state: Path, tmp_path: P
     assert limits.now().read_only
 
 
+def test_a_change_between_the_start_of_a_worker_and_its_first_run_is_followed(
+    state: Path, tmp_path: Path
+) -> None:
+    """A worker imports for seconds after it has read its configuration."""
+    file = tmp_path / "trimtab.toml"
+    config = TrimtabConfig.load(file, ())
+    with file.open("a") as more:
+        more.write("[clusters.apply]\nmoves_per_day = 7\n")
+    os.utime(file, (2, 2))  # a while ago
+    said: list[str] = []
+    limits = Limits(config, config.cluster("c"), said.append)
+    assert limits.now().apply.moves_per_day == 7, said
+
+
 def test_an_anchor_after_one_that_was_cut_off_stands_on_its_own_line(
     state: Path, tmp_path: Path
 ) -> None:
