@@ -365,7 +365,6 @@ def _survive(chaos: dict[str, Any]) -> None:
         options=chaos["options"],
         lifetime_s=chaos["lifetime_s"],
     )
-    for faults in chaos["faults"].values():
-        if faults.topics and not faults.is_looked_up:  # it would be paused for ever
-            world.at(900.0, lambda: world.control("stop"))
+    if any(faults.topics for faults in chaos["faults"].values()):  # else it is paused for ever
+        world.at(900.0, lambda: world.control("stop"))
     _settled(world, deaths=tuple(chaos["deaths"]))
