@@ -290,8 +290,7 @@ def _flap_count(events: pa.Table) -> int:
 class _Returned:
     """Returns how many moves since a moment went back to a server that was left before.
 
-    The events are read again when some came, which is seldom: two scans of the history each time
-    were a tenth of what a collector takes.
+    The events are read again when some came, which is seldom: that is two scans of the history.
     """
 
     def __init__(self, config: Config) -> None:
