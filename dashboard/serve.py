@@ -11,7 +11,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.runtime import app_session, memory_session_storage
 
-from dashboard import services, warm_up
+from dashboard import services, theme_message, warm_up
 from dashboard.cli.supervisor import answers, end_with_parent
 from dashboard.host_guard import HostGuard, host_names
 from dashboard.left_sessions import LeftSessions
@@ -45,6 +45,7 @@ def main() -> None:
     warm_up.start()
     # the app makes its storage itself, and takes none
     memory_session_storage.MemorySessionStorage = LeftSessions  # type: ignore[assignment,misc]
+    theme_message.compose_once()
     app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined]
     app = st.App(
         PAGE,

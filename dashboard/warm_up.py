@@ -57,6 +57,7 @@ def _run() -> None:
     tick = threading.Event()
     while not tick.wait(_COLLECT_EVERY_S):
         gc.collect()
+        services.give_memory_back()
 
 
 def _await_configuration() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, SecretStr, field_validator
 
 from connectors.config.credentials import Strict
-from core.snapshot.store import Retention
+
+if TYPE_CHECKING:
+    from core.snapshot.store import Retention
 
 _POLICIES: Final = ("app", "cluster")
 _HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
@@ -48,6 +50,8 @@ class Keep(Strict):
 
     def retention(self) -> Retention:
         """Return it in the form the snapshot store takes."""
+        from core.snapshot.store import Retention  # noqa: PLC0415  # pyarrow: a supervisor needs none
+
         return Retention(
             max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
         )

@@ -61,7 +61,9 @@ from core.pegasus.snapshot import (
     STORED_LEVEL,
 )
 from core.pegasus.stats import (
+    ALL_COLUMNS,
     COUNTERS,
+    FREQUENT_COLUMNS,
     LATENCY,
     NODE_COUNTS,
     NODE_LATENCIES,
@@ -410,11 +412,14 @@ def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Row
         gpid, node = (config.app_id, config.index), config.primary or ""
         entity = entities.get(node, {}).get(gpid)
         samples = nodes[node].samples if node in nodes else None
-        stats = {} if entity is None or samples is None else operation_stats(samples, entity)
         rare = nodes[node].rare if node in nodes else None
+        stats: Mapping[str, float | None] = {}
+        if samples is not None and entity is not None:
+            stats = operation_stats(
+                samples, entity, ALL_COLUMNS if rare is None else FREQUENT_COLUMNS
+            )
         if rare is not None and entity is not None:
-            later = operation_stats(rare, entity)
-            stats |= {name: later[name] for name in RARE_COLUMNS}
+            stats = {**stats, **operation_stats(rare, entity, RARE_COLUMNS)}
         rows.append({"app_id": config.app_id, "index": config.index, **stats})
     return rows
 

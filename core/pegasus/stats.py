@@ -108,6 +108,12 @@ RARE_GAUGES: Final = (*STORAGE.values(), *LOOKUPS.values())
 """What changes slowly and fills most of an answer: read every few minutes."""
 RARE_COLUMNS: Final = (*RARE_RATES, *STORAGE, *LOOKUPS)
 """Columns of ``operations`` that come of it."""
+_RATES: Final = OPERATION_RATES | EVENT_RATES
+_GAUGES: Final = STORAGE | LOOKUPS
+ALL_COLUMNS: Final = (*_RATES, *_GAUGES)
+"""Columns of ``operations`` that come of metrics."""
+FREQUENT_COLUMNS: Final = tuple(name for name in ALL_COLUMNS if name not in RARE_COLUMNS)
+"""Those that every capture reads."""
 RARE_NODE_COLUMNS: Final = (*NODE_SUMS, *NODE_LATENCIES)
 """Columns of ``nodes`` that come of it, and of the profiler."""
 
@@ -146,15 +152,20 @@ def _latencies(sample: MetricsSample) -> Row:
     return {name: None if value is None else value / _NS_IN_MS for name, value in ns.items()}
 
 
-def operation_stats(samples: Samples, entity: Entity) -> Row:
-    """Return one replica's request statistics, by column of ``operations``."""
-    found: Row = {
-        name: rate_per_s(*samples, entity, (metric,))
-        for name, metric in (OPERATION_RATES | EVENT_RATES).items()
-    }
+def operation_stats(samples: Samples, entity: Entity, columns: Iterable[str] = ALL_COLUMNS) -> Row:
+    """Return one replica's request statistics, by column of ``operations``.
+
+    Args:
+        samples: Of its server.
+        entity: The replica.
+        columns: Which columns to compute.
+    """
     values: Mapping[str, float] = samples[1].values.get(entity, {})
-    return found | {
-        name: _in_mb(metric, values.get(metric)) for name, metric in (STORAGE | LOOKUPS).items()
+    return {
+        name: rate_per_s(*samples, entity, (_RATES[name],))
+        if name in _RATES
+        else _in_mb(_GAUGES[name], values.get(_GAUGES[name]))
+        for name in columns
     }
 
 

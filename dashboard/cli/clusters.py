@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.errors import OpsError
-from core.snapshot.store import save_snapshot
 from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured, must_name_clusters, read_config
@@ -44,9 +43,6 @@ from dashboard.cli.supervisor import (
     reachable,
     shutting_down,
 )
-from dashboard.cli.systems import captured
-from dashboard.services import access, alerts
-from dashboard.services.history import check_history, check_journal, record_stored
 
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
@@ -114,6 +110,9 @@ def check(config: Config = None, as_json: Json = False) -> int:
 
     Show the fix for every failure.
     """
+    from dashboard.services import access  # noqa: PLC0415  # the supervisor needs none of it
+    from dashboard.services.history import check_history, check_journal  # noqa: PLC0415  # the same
+
     loaded = configured(config)
     results = {cluster.name: services.check(loaded, cluster) for cluster in loaded.clusters}
     history, journal = check_history(loaded), check_journal(loaded)
@@ -175,6 +174,8 @@ def collect(
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
         return EXIT_DONE if all(outcomes) else EXIT_REFUSED
+    from dashboard.services import alerts  # noqa: PLC0415  # the supervisor needs none of it
+
     with shutting_down(threading.Event()) as stop:
         watching = alerts.run_watch(loaded, stop, note)
         services.run_collector(loaded, chosen, period_s, stop, note)
@@ -197,6 +198,8 @@ def chosen_clusters(
 
 def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     """Save one snapshot; a cluster that cannot be read is named and does not stop the others."""
+    from dashboard.services.history import record_stored  # noqa: PLC0415  # the supervisor needs none of it
+
     try:
         saved = services.keep(config, services.snapshot_of(config, cluster))
         note(f"{cluster.name}: {saved.path}")
@@ -221,6 +224,9 @@ def capture(
     as_json: Json = False,
 ) -> int:
     """Take one snapshot of a cluster."""
+    from core.snapshot.store import save_snapshot  # noqa: PLC0415  # the supervisor needs none of it
+    from dashboard.cli.systems import captured  # noqa: PLC0415  # the same
+
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} already exists.", hint="Specify a new directory.")
     loaded = configured(config)

@@ -61,7 +61,8 @@ def _serve(config_file: Path | None) -> int:
     STATUS.stop()  # it is never done
     end_with_parent()
     config = configured(config_file)
-    _show_pandas()
+    if config.spark.master.startswith("sc://"):
+        _show_pandas()
     with shutting_down(threading.Event()) as stop:
         jobs.serve_jobs(config, stop, note)
     return EXIT_DONE

@@ -287,6 +287,7 @@ class Supervisor:
         self.claim()
         log = self.log_dir / f"{name}.log"
         variables = {
+            **services.child_environment(),
             **os.environ,
             **(environment or {}),
             "TRIMTAB_CHILD": "1",

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from core.units import format_age
@@ -18,6 +19,7 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_FORMS[0])
 
 
+@lru_cache(maxsize=4_096)  # the time selector has hundreds, the same in every run of a page
 def parse_stamp(text: str) -> datetime | None:
     """Return the aware time that a text means (UTC), ``None`` when it means none."""
     plain = text.strip().removesuffix("Z").removesuffix(" UTC")

@@ -47,7 +47,6 @@ from core.errors import (
     SnapshotError,
 )
 from core.plan.model import Plan
-from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable, run_starts
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from connectors.journal.journal import Archivable, SqlJournal
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
+    from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
     from core.systems import KnownSystem
 
     Cluster = ClusterConfig
@@ -97,6 +97,20 @@ def set_up_logging() -> None:
         logs.set_up_logging(page_config().log_format)
     except OpsError:  # the pages say what is wrong with the file
         logs.set_up_logging("text")
+
+
+def child_environment() -> Mapping[str, str]:
+    """Return variables that keep the memory of a process small, for those that are started."""
+    from connectors import memory  # noqa: PLC0415  # commands must start fast
+
+    return memory.POOL_VARIABLES
+
+
+def give_memory_back() -> None:
+    """Return free memory of this process to the system."""
+    from connectors import memory  # noqa: PLC0415  # commands must start fast
+
+    memory.give_back()
 
 
 # -- for the pages ---------------------------------------------------------------------------------
@@ -142,6 +156,8 @@ def _loaded(path: str | None, stamp: tuple[int, int] | None) -> TrimtabConfig:  
 
 def snapshot_store(config: TrimtabConfig) -> SnapshotStore:
     """Return the store in which the collectors keep the recent snapshots."""
+    from core.snapshot.store import SnapshotStore  # noqa: PLC0415  # pyarrow: a supervisor needs none
+
     return SnapshotStore(config.state_dir / "snapshots")
 
 
@@ -656,6 +672,8 @@ def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
         config: The configuration.
         view: The run.
     """
+    from core.snapshot.store import run_starts  # noqa: PLC0415  # commands must start fast
+
     moment = began_at(view) + timedelta(milliseconds=1)  # names of snapshots are cut to that
     own = run_starts(config.state_dir).before(view.cluster, moment, 1)
     own = [one for one in own if one.taken_at > view.requested_at]
@@ -730,6 +748,7 @@ def run_collector(
     from connectors.recording import collector as loops  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
+    memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
     report = logs.reporter("collector", config.log_format, tell)
@@ -770,6 +789,7 @@ def run_worker(
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
     memory.use_few_pools()
+    memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
     worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))

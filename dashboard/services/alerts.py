@@ -7,19 +7,27 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 from core.access import Identity, Role
 from core.alerts.model import Alert, AlertChange, Limits, Silence
 from core.alerts.thresholds import ThresholdChange, effective
 from core.errors import ConfigError, UnknownNameError
+from core.units import datetime_to_ms
 from dashboard import services
 from dashboard.services import history
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from connectors.alerts.store import AlertStore
     from connectors.journal.journal import SqlJournal
     from dashboard.services import Config
+
+
+_SETTLED_S: Final = 60.0
+"""So long after a commit of events they are read again each time."""
 
 
 def store(config: Config) -> AlertStore:
@@ -256,27 +264,55 @@ def run_watch(
     """Start looking at the clusters and telling people, until ``stop`` is set."""
     from connectors.alerts.watch import watch  # noqa: PLC0415  # commands must start fast
 
-    def returned_since(cluster: str, since: datetime) -> int:
-        return returned(config, cluster, since)
-
     thread = threading.Thread(
-        target=watch, args=(config, returned_since, stop, report), name="alerts"
+        target=watch, args=(config, _Returned(config), stop, report), name="alerts"
     )
     thread.start()
     return thread
 
 
-def returned(config: Config, cluster: str, since: datetime) -> int:
-    """Return the number of returned moves since a moment.
+def _events(config: Config, cluster: str, since: datetime) -> pa.Table:
+    from core.history.analysis.flaps.flaps import EVENT_COLUMNS  # noqa: PLC0415  # heavy: not at start
 
-    Raises:
-        OpsError: The history cannot be read.
-    """
-    from core.history.analysis.flaps.flaps import EVENT_COLUMNS, flaps_of  # noqa: PLC0415  # heavy: not at start
+    return history.history(config).rows(
+        "events", cluster, since, services.now(), columns=EVENT_COLUMNS
+    )
+
+
+def _flap_count(events: pa.Table) -> int:
+    from core.history.analysis.flaps.flaps import flaps_of  # noqa: PLC0415  # heavy: not at start
     from core.history.analysis.requests import FlapsRequest  # noqa: PLC0415  # the same
     from core.history.analysis.trends.trends import NO_MINUTES  # noqa: PLC0415  # the same
 
-    rows = history.history(config).rows(
-        "events", cluster, since, services.now(), columns=EVENT_COLUMNS
-    )
-    return int(flaps_of(rows, NO_MINUTES, FlapsRequest())["flaps"].num_rows)
+    return int(flaps_of(events, NO_MINUTES, FlapsRequest())["flaps"].num_rows)
+
+
+class _Returned:
+    """Returns how many moves since a moment went back to a server that was left before.
+
+    The events are read again when some came, which is seldom: that is two scans of the history.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._known: dict[str, tuple[int, float, pa.Table]] = {}
+
+    def __call__(self, cluster: str, since: datetime) -> int:
+        """Return the count.
+
+        Raises:
+            OpsError: The history cannot be read.
+        """
+        import pyarrow.compute as pc  # noqa: PLC0415  # heavy: not at start
+
+        table = history.history(self._config).tables.table("events")
+        version, now_s = -1 if table is None else table.version(), monotonic()
+        known = self._known.get(cluster)
+        # events count from the commit of their minute on, which comes a moment after their own
+        if known is None or known[0] != version or now_s - known[1] < _SETTLED_S:
+            first_s = now_s if known is None or known[0] != version else known[1]
+            self._known.pop(cluster, None)
+            known = version, first_s, _events(self._config, cluster, since)
+            self._known[cluster] = known
+        rows = known[2]
+        return _flap_count(rows.filter(pc.greater_equal(rows["taken_at"], datetime_to_ms(since))))

@@ -251,12 +251,14 @@ def serve_jobs(config: Config, stop: threading.Event, report: Callable[[str], No
     Raises:
         ComputeError: The state directory cannot be written.
     """
-    from connectors import logs  # noqa: PLC0415  # commands must start fast
+    from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.jobs import catalogue, server, warm  # noqa: PLC0415  # the same
 
     logs.set_up_logging(config.log_format)
     if config.log_format == "json":
         report = logging.getLogger("trimtab.jobs").info
+    memory.use_few_pools()
+    memory.keep_giving_back()
     session = warm.Warm(lambda: spark.session(config))
     tools = server.Tools(spark=session, history=lambda: history.history(config))
     try:

@@ -17,14 +17,16 @@ from fleet_builder import NOON, make_history
 from fleet_edit import edited, with_settings
 from pegasus_snapshots import generated
 
+from core.history.store import tables
 from core.history.store.layout import (
     EVENTS,
     MINUTES,
     HistoryError,
     segment_begun_ms,
 )
+from core.history.store.lease import Lease
 from core.history.store.store import KINDS, HistoryLocation, HistoryStore
-from core.history.store.tables import ConflictingCommitError, booked
+from core.history.store.tables import ConflictingCommitError, Tables, booked
 from core.history.store.writer import Recorder
 from core.pulsar.snapshot.zkdump import import_zk_dump
 from core.snapshot.record import SEGMENT, TAKEN_AT
@@ -405,3 +407,31 @@ def test_an_object_store_serves_several_writers(tmp_path) -> None:
         for snapshot in fleet(3, cluster=name):
             again = store.snapshot_at(name, snapshot.manifest.taken_at)
             assert again.snapshot_id == snapshot.snapshot_id
+
+
+def test_a_recorder_that_goes_on_does_not_read_its_minutes_again(tmp_path, monkeypatch) -> None:
+    store = store_at(tmp_path)
+    first, *later = fleet(4)
+    recorder = Recorder(store, "fleet", lease=Lease(60.0))
+    assert recorder.record(first).is_new
+    scanned: list[str] = []
+    scan = Tables.scan
+    monkeypatch.setattr(
+        Tables,
+        "scan",
+        lambda self, kind, *rest: scanned.append(kind.name) or scan(self, kind, *rest),
+    )
+    assert all(recorder.record(one).is_new for one in later)
+    assert scanned == []
+    assert not recorder.record(later[-1]).is_new
+    assert store.minutes("fleet").num_rows == 4
+
+
+def test_a_followed_table_is_opened_again_after_many_commits(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "_FOLLOWED_FOR", 2)
+    store, snapshots = store_at(tmp_path), fleet(7)
+    recorder = Recorder(store, "fleet")
+    found = [store.tables.table("minutes") for one in snapshots if recorder.record(one).is_new]
+    assert len({id(one) for one in found}) > 1
+    assert store.minutes("fleet").num_rows == 7
+    assert store.snapshot_at("fleet", NOW).snapshot_id == snapshots[-1].snapshot_id

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.pulsar.metrics.scrape import exposed
+from connectors.pulsar.metrics.scrape import _parsed, _plain_sample, exposed
 from connectors.sandbox.pulsar.engine import Engine
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.rest.metrics import Exposition
@@ -104,3 +104,35 @@ def counted(total: float | None, started: int = 5) -> pa.Table:
 )
 def test_the_balancers_count_is_set_beside_what_was_seen(before, after, moves, expected) -> None:
     assert expected in counters_sentence(before, after, moves, 10.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'a{b="c"} 1',
+        'a{b="c", d="e",} 1.5e3 1700000000000',
+        'a{b="}, x=\\"{"} +Inf',
+        'a{b="with space # and hash"} NaN',
+        'a{b=""} -3',
+        "a 12",
+        "a{} 7",
+        'a  { b = "c" }  2',
+        'a{b="c"} 1 # {trace="t"} 1 2',
+    ],
+)
+def test_quick_parser_agrees_with_the_library(line: str) -> None:
+    expected = [one for family in text_string_to_metric_families(line) for one in family.samples]
+    found = list(_parsed([line]))
+    assert [(one.name, one.labels) for one in found] == [(one.name, one.labels) for one in expected]
+    assert [repr(one.value) for one in found] == [repr(one.value) for one in expected]
+
+
+@pytest.mark.parametrize("line", ['a{b="c",b="d"} 1', 'a{__b="c"} 1', 'a{b="c} 1', "a 1_0", "a x"])
+def test_damaged_lines_are_refused_as_the_library_does(line: str) -> None:
+    with pytest.raises(ValueError):
+        list(_parsed([line]))
+
+
+def test_what_a_real_broker_exposes_needs_the_quick_parser_only() -> None:
+    lines = [one for one in REAL.read_text().splitlines() if one and not one.startswith("#")]
+    assert all(_plain_sample(one) for one in lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import Final
@@ -46,6 +47,12 @@ _NAMES: Final = sorted(
     {series.metric for each in (*_MEASURES, *OF_BUNDLES) for series in each.series}
 )
 _LINE: Final = re.compile(rf"^({'|'.join(_NAMES)})(?=[{{ ])[^\n]*$".encode(), re.MULTILINE)
+_LABEL: Final = r'[a-zA-Z_][a-zA-Z0-9_]*="[^"\\\n]*"'
+_PLAIN: Final = re.compile(
+    rf"(\w+)(?:\{{({_LABEL}(?:, ?{_LABEL})*),?\}})? ([^\s_]+)(?: -?[0-9]+)?", re.ASCII
+)
+"""A line as brokers write nearly all of theirs: without escapes, exemplars and extra spaces."""
+_PLAIN_LABEL: Final = re.compile(r'(\w+)="([^"]*)"', re.ASCII)
 _IS_EXPOSITION: Final = re.compile(
     rb"^(?:# (?:TYPE|HELP) \S|[a-zA-Z_:][\w:]*(?:\{| \S))", re.MULTILINE
 )
@@ -115,15 +122,37 @@ def _bounded(
 
 
 def _samples(series: Series, lines: Mapping[str, Sequence[bytes]]) -> list[Sample]:
-    text = b"\n".join(lines.get(series.metric, ())).decode("utf-8") + "\n"
-    families = text_string_to_metric_families(text)
     unique = {
         tuple(sorted(sample.labels.items())): sample
-        for family in families
-        for sample in family.samples
+        for sample in _parsed([line.decode() for line in lines.get(series.metric, ())])
         if all(_fits(sample, where) for where in series.where)
     }
     return list(unique.values())
+
+
+def _parsed(lines: Sequence[str]) -> Iterable[Sample]:
+    """Parse lines of one metric; the library takes 5 times as long, and gets the unusual ones."""
+    plain = [_plain_sample(line) for line in lines]
+    if None not in plain:
+        return [sample for sample in plain if sample is not None]
+    families = text_string_to_metric_families("\n".join(lines) + "\n")
+    return [sample for family in families for sample in family.samples]
+
+
+def _plain_sample(line: str) -> Sample | None:
+    """Return what the library makes of a line; ``None``: it is unusual or damaged."""
+    match = _PLAIN.fullmatch(line)
+    if match is None:
+        return None
+    pairs = _PLAIN_LABEL.findall(match[2] or "")
+    labels = dict(pairs)
+    # a name twice is an error, and one of the reserved names is not a label
+    if len(labels) < len(pairs) or any(name.startswith("__") for name in labels):
+        return None
+    for kind in (int, float):  # as the library: sums of whole numbers stay exact
+        with suppress(ValueError):
+            return Sample(match[1], labels, kind(match[3]))
+    return None
 
 
 def _fits(sample: Sample, where: Where) -> bool:

@@ -36,7 +36,13 @@ class BatchRecorder(Recorder):
         """Return False: :meth:`commit` checks the whole time."""
         return False
 
-    def _commit(self, snapshot: Storable, taken_at: int, number: int) -> bool:
+    def _commit(
+        self,
+        snapshot: Storable,
+        taken_at: int,
+        number: int,
+        last: int | None,  # noqa: ARG002 - the signature of the base
+    ) -> bool:
         self._collected.append(MINUTES, self._minute(snapshot, taken_at, number))
         return True
 

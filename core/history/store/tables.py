@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -52,6 +53,12 @@ _CONFIGURATION: Final = {
     "delta.deletedFileRetentionDuration": "interval 24 hours",
     _VERSION_KEY: str(SCHEMA_VERSION),
 }
+_FOLLOWED_FOR: Final = 120
+"""Commits after which a table is opened again instead of followed.
+
+A followed table keeps what each commit added apart, and every scan and commit goes through all of
+it: after 1,500 commits an append took 112 ms of processor, on a table just opened 15 ms.
+"""
 SUMS: Final = "_sums"
 """Folder of the files' SHA-256, by kind; that a kind is in it says that rows were recorded."""
 
@@ -63,6 +70,24 @@ class ConflictingCommitError(HistoryError):
     """Another process committed meanwhile what this commit depends on."""
 
     code = "history_conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A table that one caller follows alone.
+
+    Attributes:
+        table: The table.
+        since: Its version when it was opened.
+    """
+
+    table: DeltaTable
+    since: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has followed so many commits that opening it again is cheaper."""
+        return self.table.version() - self.since >= _FOLLOWED_FOR
 
 
 class Tables:
@@ -81,7 +106,7 @@ class Tables:
         self.uri = uri.rstrip("/")
         self.kinds = kinds
         self._options = dict(options)
-        self._open: dict[str, DeltaTable] = {}
+        self._open: dict[str, Followed] = {}
         self._lock = threading.Lock()
 
     def table(self, kind: str) -> DeltaTable | None:
@@ -89,23 +114,35 @@ class Tables:
         self.kinds.of(kind)
         check_scheme(self.uri)
         with self._lock, translated(self.address(kind)):
-            table = self._open.get(kind)
+            held = self._open.get(kind)
             try:
-                if table is None:
-                    table = self._opened(kind)
-                else:
-                    _check_commits(self.address(kind), table.version() + 1)
-                    table.update_incremental()
+                if held is None or held.is_long:
+                    return self._opened(kind)
+                _check_commits(self.address(kind), held.table.version() + 1)
+                held.table.update_incremental()
             except TableNotFoundError:
                 self._open.pop(kind, None)
                 return None
-            return table
+            return held.table
 
     def fresh(self, kind: Kind) -> DeltaTable:
         """Return the current table, not updated by other processes; created if missing."""
         self.table(kind.name) or self._created(kind)
         with translated(self.address(kind.name)):
             return DeltaTable(self.address(kind.name), storage_options=self._options)
+
+    def followed(self, kind: Kind, own: Followed | None) -> Followed:
+        """Return :meth:`fresh`, or what an earlier call returned, brought to the newest version.
+
+        To open a table reads up to 60 commits of its log; to follow it reads the newest ones.
+        """
+        if own is not None and not own.is_long:
+            with suppress(TableNotFoundError), translated(self.address(kind.name)):
+                _check_commits(self.address(kind.name), own.table.version() + 1)
+                own.table.update_incremental()
+                return own
+        table = self.fresh(kind)
+        return Followed(table, table.version())
 
     def address(self, kind: str) -> str:
         """Location of a kind's table."""
@@ -138,7 +175,8 @@ class Tables:
             table = basis if basis is not None else self.table(kind.name)
             attempts -= 1
             try:
-                self._commit(kind, table or self._created(kind), rows, marks)
+                table = table or self._created(kind)
+                self._commit(kind, table, rows, marks)
             except ConflictingCommitError:
                 # compaction took files away meanwhile; rows that are added depend on none of them
                 if not attempts:
@@ -159,7 +197,7 @@ class Tables:
                 writer_properties=writing(kind),
                 commit_properties=commit,
             )
-        self._sum_up(kind)
+        self._sum_up(kind, table.version())
 
     def replace(self, kind: Kind, rows: pa.Table, predicate: str, basis: DeltaTable) -> None:
         """Put ``rows`` in the place of all that fits ``predicate``.
@@ -184,7 +222,7 @@ class Tables:
                 writer_properties=writing(kind),
                 commit_properties=CommitProperties(max_commit_retries=_RETRIES),
             )
-        self._sum_up(kind)
+        self._sum_up(kind, basis.version())
 
     def forget(self, kind: str) -> None:
         """Reopen a kind's table on the next access, after it was replaced."""
@@ -200,8 +238,14 @@ class Tables:
             with suppress(OSError):
                 sum_file(root, kind, name).unlink()
 
-    def _sum_up(self, kind: Kind) -> None:
-        """Write the checksums of new files next to a local history; see :mod:`.integrity`."""
+    def _sum_up(self, kind: Kind, version: int) -> None:
+        """Write the checksums of new files next to a local history; see :mod:`.integrity`.
+
+        Args:
+            kind: Of the table.
+            version: After the commit; the folder of the log, with thousands of entries, is not
+                listed for it.
+        """
         root = local_folder(self.uri)
         if root is None:
             return
@@ -209,8 +253,9 @@ class Tables:
         # rows are there whether or not their checksums are: a full disk is named by the next commit
         with suppress(OSError, ValueError):
             make_private(root / SUMS / kind.name)
-            for entry in sorted(log.glob("[0-9]*.json"))[-_LATEST:]:
-                for path in _added_by(entry):
+            for number in range(max(0, version + 1 - _LATEST), version + 1):
+                entry = log / f"{number:020}.json"
+                for path in _added_by(entry) if entry.exists() else ():
                     expected = sum_file(root, kind.name, Path(path).name)
                     if not expected.exists():
                         content = (root / kind.name / path).read_bytes()
@@ -289,7 +334,7 @@ class Tables:
                 f"reads {SCHEMA_VERSION}.",
                 hint="Read it with the version of Trimtab that wrote it.",
             )
-        self._open[kind] = table
+        self._open[kind] = Followed(table, table.version())
         return table
 
     def _created(self, kind: Kind) -> DeltaTable:

@@ -22,12 +22,14 @@ from core.history.store.layout import (
 )
 from core.history.store.lease import Lease
 from core.history.store.reading import TimeRange, last_minute, rebuilt, where
-from core.history.store.tables import ConflictingCommitError, booked
+from core.history.store.tables import ConflictingCommitError, Followed, booked, translated
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import Storable
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
     from core.history.store.store import HistoryStore
 
 RECENT_MS: Final = HOUR_MS
@@ -100,6 +102,7 @@ class Recorder:
         self._seen: Storable | None = None  # what the next one is compared with for events
         self._is_started = False
         self._last_number = 0
+        self._minutes: Followed | None = None
 
     def record(self, snapshot: Storable) -> RecordResult:
         """Record a snapshot; once this returns, the minute is there for good.
@@ -112,7 +115,7 @@ class Recorder:
                 next minute begins a new segment.
         """
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
-        if self.has(snapshot):
+        if not self._is_next(taken_at) and self.has(snapshot):
             return RecordResult(taken_at, is_new=False)
         segment, self._segment = self._segment, None  # until all of it is written
         if segment is not None and not _goes_on(segment, taken_at, snapshot):
@@ -123,7 +126,8 @@ class Recorder:
         events = self._events(snapshot, taken_at)
         number = segment.number if segment is not None else self._next_number()
         held, written = self._write(snapshot, taken_at, number, segment, events)
-        is_new = self._commit(snapshot, taken_at, number)
+        last = None if segment is None else segment.taken_at
+        is_new = self._commit(snapshot, taken_at, number, last)
         if not is_new:
             return RecordResult(taken_at, is_new=False)
         self._segment = _Segment(number, taken_at, snapshot, held)
@@ -156,20 +160,48 @@ class Recorder:
             self._tables.append(EVENTS, booked(EVENTS, self.cluster, events, segment=number))
         return held, written
 
-    def _commit(self, snapshot: Storable, taken_at: int, number: int) -> bool:
-        """Write the minute itself; return False when another recorder has recorded it meanwhile."""
+    def _is_next(self, taken_at: int) -> bool:
+        """Return whether the newest minute of the cluster is this recorder's own, and older.
+
+        Then the history cannot have the minute, and no other recorder records the cluster: the
+        minutes themselves need not be read.
+        """
+        if self._minutes is None or self._segment is None:
+            return False
+        followed, self._minutes = self._minutes, None
+        self._minutes = self._tables.followed(MINUTES, followed)
+        return self._is_newest(self._minutes.table, self._segment.taken_at, taken_at)
+
+    def _is_newest(self, minutes: DeltaTable, last: int | None, taken_at: int) -> bool:
+        """Return whether ``last`` was the latest minute committed of the cluster, and is older."""
+        if last is None or last >= taken_at:
+            return False
+        with translated(self._tables.address(MINUTES.name)):
+            return minutes.transaction_version(self.cluster) == last
+
+    def _commit(self, snapshot: Storable, taken_at: int, number: int, last: int | None) -> bool:
+        """Write the minute itself; return False when another recorder has recorded it meanwhile.
+
+        Args:
+            snapshot: What was taken.
+            taken_at: When, ms.
+            number: Of the segment.
+            last: The minute of this recorder before it, ms; ``None``: there is none.
+        """
         whole = self._minute(snapshot, taken_at, number)
         for _ in range(_ATTEMPTS):
-            basis = self._tables.fresh(MINUTES)
-            if self.has(snapshot):
+            followed, self._minutes = self._minutes, None  # not after a failure
+            minutes = self._tables.followed(MINUTES, followed)
+            if not self._is_newest(minutes.table, last, taken_at) and self.has(snapshot):
                 return False
             try:
                 # of two writers that looked at once, the second finds that it has to look again
                 self._tables.append(
-                    MINUTES, whole, only_one=self.cluster, basis=basis, version=taken_at
+                    MINUTES, whole, only_one=self.cluster, basis=minutes.table, version=taken_at
                 )
             except ConflictingCommitError:
                 continue
+            self._minutes = minutes
             return True
         raise HistoryError(
             f"Too many processes write minutes of {self.cluster!r} at the same time.",

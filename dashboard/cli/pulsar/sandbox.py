@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import UnknownNameError
-from core.pulsar.settings import find_release
 from dashboard import services
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, print_json, say
 from dashboard.cli.sandbox_config import SECTION, write_sandbox_config
@@ -48,6 +47,8 @@ def run(
         UsageFaultError: No such release.
     """
     if request.release is not None:
+        from core.pulsar.settings import find_release  # noqa: PLC0415  # a demo takes only the words
+
         try:
             find_release(request.release)
         except UnknownNameError as exc:
