@@ -760,6 +760,8 @@ class _Action(Port):
         assert name not in [sent for _, _, sent in world.sends], f"{name} is sent twice"
 
     def result(self, before: Observation, now: Observation) -> StepResult | None:
+        if not now.exists:
+            return StepResult(state="FAILED", code="gone", sentence=now.detail, after=now)
         if now.token == before.token or now.holder is None:
             return None
         name, wanted = self.step.bundle, self.step.destination
