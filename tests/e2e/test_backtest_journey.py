@@ -47,7 +47,9 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     page.get_by_text("Actual and replayed").click()
     expect(page.get_by_text("Actual:")).to_be_visible()
     page.get_by_role("tab", name="Earlier back-tests").click()
-    first = page.get_by_test_id("stDataFrame").bounding_box()
+    table = page.get_by_test_id("stDataFrame").locator("visible=true").first
+    expect(table).to_be_visible(timeout=WAIT_S)
+    first = table.bounding_box()
     assert first is not None
     page.mouse.click(first["x"] + 80, first["y"] + 48)
     expect(page.get_by_text("Within target")).to_be_visible(timeout=OPENS_S * 1000)

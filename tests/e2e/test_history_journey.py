@@ -11,7 +11,7 @@ PATIENCE_MS = 120_000
 
 def test_a_past_minute_is_found_and_every_page_opens_at_it(tab):
     page = tab.open("history?cluster=sandbox")
-    expect(page.get_by_text("Minutes over target").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Time over target").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("tab", name="Events")).to_have_attribute(
         "aria-selected", "true", timeout=PATIENCE_MS
     )

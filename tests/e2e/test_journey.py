@@ -49,11 +49,11 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     expect(page.get_by_text("12 brokers, ").first).to_be_visible()
 
     go(tab, "Brokers")
-    page.get_by_role("radio", name="Throughput").click()
+    page.get_by_role("radio", name="CPU").click()
     tab.settle()
     expect(page).to_have_url(re.compile("measure="))
     expect(
-        page.get_by_label(re.compile("^Throughput of each broker over the last"))
+        page.get_by_label(re.compile("^CPU of each broker over the last"))
     ).to_be_visible()
 
     bundle = owned_bundle(tab)
