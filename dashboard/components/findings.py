@@ -196,7 +196,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         ),
         "finding": tables.words("Finding", width_px=222),
         "measured": st.column_config.TextColumn(
-            "Measured", alignment="right", width=width_px("measured", 78, 130)
+            "Measured", alignment="right", width=width_px("measured", 96, 130)
         ),
         "limit": st.column_config.TextColumn(
             "Limit", alignment="right", width=width_px("limit", 64, 84)

@@ -33,9 +33,11 @@ STYLE = """<style>
 }
 [class*="st-key-figures_"] > * { min-width: 0; width: 100%; }
 [class*="st-key-figure_"] [data-testid="stMetric"] {
-  height: 82px; padding: 0; overflow: hidden;
+  min-height: 82px; height: 100%; padding: 0; overflow: hidden;
   background-repeat: no-repeat; background-position: right 0.4rem top 0.45rem;
 }
+[class*="st-key-figures_"] > *, [class*="st-key-figure_"] > [data-testid="stElementContainer"],
+[class*="st-key-figures_"] > * > [class*="st-key-figure_"] { height: 100%; }
 [class*="st-key-figure_"] [data-testid="stMetric"] > div:first-child {
   padding: 0.35rem 0.6rem 0.4rem;
 }
@@ -90,7 +92,8 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
 }
 [data-testid="stMetricValue"], [data-testid="stMetricValue"] *,
 [data-testid="stMetricDelta"], [data-testid="stMetricDelta"] * {
-  white-space: normal; overflow: visible; text-overflow: clip; overflow-wrap: anywhere;
+  white-space: normal !important; overflow: visible; text-overflow: clip;
+  overflow-wrap: anywhere;
 }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.75; }
 [data-testid="stCaptionContainer"] :is(p, li, span) { color: inherit; }
