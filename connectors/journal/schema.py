@@ -60,7 +60,9 @@ REVISION: Final = sa.Table(
 )
 """One row: the revision of these tables, as Alembic writes it."""
 
-_REFUSAL: Final = "journal entries can only be added"
+_REFUSAL: Final = "a journal is only ever added to"
+"""Part of the triggers stored in every journal: verifying one compares them with these texts."""
+
 _SQLITE_SEAL: Final = (
     "CREATE TRIGGER IF NOT EXISTS trimtab_no_{} BEFORE {} ON trimtab_entries "
     f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"

@@ -163,7 +163,7 @@ def _enough(proposal: Proposal, relief: float | None) -> str:
     is_useless = math.isclose(proposal.curve[0].deviation, after, abs_tol=SAME)
     if is_useless and proposal.moves:
         measure = "max deviation" if relief is None else "max usage"
-        return f" None of them lowers the {measure}; they balance the other brokers."
+        return f" No move lowers the {measure}; the moves balance the other brokers."
     if not proposal.rest_gain:
         return ""
     value = after if relief is None else relief * (1 + after)

@@ -79,14 +79,14 @@ def propose_move(
         raise _refusal(config, "it has no primary", "Wait until the guardian has chosen one.")
     if kind is PlanKind.COPY_SECONDARY:
         if source not in config.secondaries:
-            raise _refusal(config, f"{source} has no secondary of it", _holders(config))
+            raise _refusal(config, f"{source} has no secondary", _holders(config))
     elif source != config.primary:
         raise _refusal(config, f"{source} is not its primary", f"Its primary is {config.primary}.")
     if kind is PlanKind.MOVE_PRIMARY:
         if target not in config.secondaries:
             raise _refusal(
                 config,
-                f"{target} has no secondary of it: the primary would step down and another "
+                f"{target} has no secondary: the primary would step down and another "
                 "node would be chosen",
                 _holders(config),
             )

@@ -428,7 +428,7 @@ class BundleTrail:
             sentence=f"It {verb} shed in the next round: {conditions[-2].sentence}",
             conditions=tuple(conditions),
             destinations=dict(landing.distribution) if landing else {},
-            otherwise=f"It stays when the load of {self.holder} drops far enough, or its own does.",
+            otherwise=f"It stays if the load of {self.holder} or of the bundle drops far enough.",
         )
 
     def _conditions(self) -> Iterator[Condition]:

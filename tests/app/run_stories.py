@@ -123,7 +123,7 @@ class Story:
             )
         )
         self.skip_from(2)
-        self.tell(RunEnded(state="FAILED", sentence="Stopped by itself after 1 failed step."))
+        self.tell(RunEnded(state="FAILED", sentence="Stopped after 1 failed step."))
         return self
 
     def unknown(self) -> Story:

@@ -257,7 +257,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert f"grid_{KEY}" in app.session_state
     assert "candidates on" in texts(app)
     app.multiselect(key=f"grid_{KEY}").set_value(["5", "many"]).run()
-    assert "takes" in texts(app)
+    assert "must be a whole number, not 'many'" in texts(app)
     assert app.button(key="_start_backtest").disabled
     app.multiselect(key=f"grid_{KEY}").set_value(["5", "25"]).run()
     assert not app.button(key="_start_backtest").disabled

@@ -43,7 +43,7 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
     assert "0x1000" in said[presenter.SESSIONS]
     assert "● as expected" in said[presenter.SPREAD]
     assert "Cost of a leader change" in said[presenter.LEADER]
-    assert "down for 30" in said[presenter.DEATH]
+    assert "down for at least 30" in said[presenter.DEATH]
     assert "metadataStoreSessionTimeoutMillis" in said[presenter.DEATH]
 
 

@@ -78,7 +78,7 @@ def test_balanced_cluster_says_why_there_is_nothing_to_do(site):
     app = opened(site, snapshot_of(whole(even_rows()), taken_at=now()))
     said = texts(app)
     assert "no changes" in said
-    assert "fair share" in tab(app, "Why")
+    assert "balanced within ±1 replica" in tab(app, "Why")
     assert not [one for one in app.button if one.key == "_apply"]
 
 
@@ -124,7 +124,7 @@ def test_move_by_hand_names_who_may_take_it_and_why_the_others_may_not(site):
     rows = frame_with(app, "verdict").set_index("node")
     assert rows.loc[NODES[2], "verdict"] == "allowed"
     assert "is the primary" in rows.loc[NODES[0], "verdict"]
-    assert "holds no secondary" in rows.loc[NODES[1], "verdict"]
+    assert "has no secondary" in rows.loc[NODES[1], "verdict"]
     lines = frame_with(app, "by_hand")["by_hand"].tolist()
     assert lines[-1].startswith("balance -g 2.1 -p move_pri -f db1:34801 -t ")
 

@@ -270,7 +270,7 @@ def test_run_page_names_unsigned_entries(site, snapshot):
     story.is_signed = False
     story.tell(ControlRequested(control="pause"), "eve")
     said = texts(site.open("run", run=story.run_id))
-    assert "Entry 3 does not have this installation's signature" in said
+    assert "Not genuine: 1 entry (3)" in said
 
 
 @pytest.mark.parametrize(

@@ -285,8 +285,7 @@ def test_partitions_of_a_table_that_is_dropped_have_left_the_node(
     acted = site.act(step)
     assert code_of(acted) == ("DONE", "moved")
     assert acted.result.sentence == (
-        f"{count + 1} of {count + 1} moved off {node}, {count} of them because the table was "
-        "dropped."
+        f"{count + 1} of {count + 1} moved off {node}, {count} because the table was dropped."
     )
     only = msgspec.structs.replace(step, items=step.items[:count])
     refusal = site.act(only).refusal
@@ -309,7 +308,7 @@ def test_a_table_that_is_dropped_while_its_proposals_are_queued_has_left_the_nod
     sandbox.change(lambda state: drop_table(state, "short"))
     result = site.settled(step, before)
     assert (result.state, result.code) == ("DONE", "moved")
-    assert f", {count} of them because the table was dropped." in result.sentence
+    assert f", {count} because the table was dropped." in result.sentence
 
 
 def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(

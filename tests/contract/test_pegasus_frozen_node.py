@@ -72,7 +72,7 @@ def test_the_page_shows_it_first_without_the_sign_of_a_healthy_one(frozen, facts
     assert shown["node"][0] == frozen
     assert shown["status"][0] == "▲ not answering"
     assert set(shown["status"][1:]) == {"● alive"}
-    assert f"{frozen} is not answering" in headline.answer(facts, facts.verdict())
+    assert f"not answering: {frozen}" in headline.answer(facts, facts.verdict())
 
 
 def test_health_names_it(frozen, facts):

@@ -183,5 +183,5 @@ def test_a_batch_that_is_executed_again_counts_what_has_left_to_another_node(
     assert result is not None
     assert (result.state, result.sentence) == (
         "DONE",
-        f"1 of 1 moved off {node}, 1 of them to another node than requested.",
+        f"1 of 1 moved off {node}, 1 to a node other than requested.",
     )

@@ -117,7 +117,7 @@ def test_a_group_is_attached_in_use_detached_and_deleted(fleet: Fleet, capsys, t
         ("resource_group", "g", '{"publishRateInMsgs": -5}', "the range is -1"),
         ("resource_group", "g", '{"publishRateInMsgs": 99999999999}', "the range is -1"),
         ("resource_group", "g", '{"publishRateInBytes": 1.5}', "whole number"),
-        ("resource_group", "g", "not json", "is JSON"),
+        ("resource_group", "g", "not json", "must be JSON"),
         ("namespace_resource_group", "SPACE", "nobody", "no resource group"),
         ("publish_rate", "acme/nowhere", "{}", "does not exist"),
         ("anti_affinity", "SPACE", '"quoted"', "is not a valid anti-affinity group"),

@@ -70,7 +70,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     undo = apply(tab, "Apply undo…", "1 bundle", "taken back by the tests")
     assert undo != run
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible(timeout=RUN_S)
-    page.get_by_role("button", name=f"Undoes run {run}").click()
+    page.get_by_role("button", name=f"Undo of run {run}").click()
     expect(page.get_by_role("button", name=f"Undone by run {undo}")).to_be_visible()
 
     page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()

@@ -113,7 +113,7 @@ def test_an_address_that_leads_nowhere_is_named(broker, text, manager):
 def test_brokers_with_the_same_mistake_are_one_finding():
     found = only(fleet(*[{"listeners": {"out": "pulsar://0.0.0.0:6650"}}] * 40), CODES[0])
     assert len(found.servers) == 40
-    assert "39 other brokers likewise" in found.sentence
+    assert "39 other brokers have the same problem" in found.sentence
 
 
 @BOTH

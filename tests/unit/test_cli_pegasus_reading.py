@@ -186,7 +186,7 @@ def test_health_without_the_word_pegasus_reads_a_pegasus_snapshot(capsys, tmp_pa
     assert run(["health", str(tmp_path / "snapshot"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == told
     assert told["state"] == "bad"
-    assert "3 of 4 nodes alive (db4:34801 is down)" in told["answer"]
+    assert "3 of 4 nodes alive (down: db4:34801)" in told["answer"]
     assert "node_dead" in {one["code"] for one in told["findings"]}
     assert run(["health", str(tmp_path / "snapshot")]) == 0
     assert "db4:34801" in capsys.readouterr().out

@@ -140,10 +140,10 @@ def test_unsigned_entries_of_a_run_are_named(site, trimtab) -> None:
     assert body["unsigned"] == [seq]
     assert body["run"]["control"] is None
     said = " ".join(trimtab("runs", LATER)[1].split())
-    assert f"Entry {seq} does not have this installation's signature" in said
+    assert f"Not genuine: 1 entry ({seq})" in said
     code, _, err = trimtab("runs")
     assert code == 3
-    assert f"Run {LATER}: Entry {seq} does not have" in " ".join(err.split())
+    assert f"Run {LATER}: Not genuine: 1 entry ({seq})" in " ".join(err.split())
 
 
 def test_one_run_is_told_whole(trimtab) -> None:
@@ -197,7 +197,7 @@ def test_steps_skipped_for_one_reason_are_told_together(trimtab, site) -> None:
     assert code == 0
     reason = ended(1, "SKIPPED", "too_many_failures", None).result.sentence
     assert out.count(f"Step 2: {reason}") == 1
-    assert "Step 3 was" in out
+    assert "same reason as step 2: step 3." in out
 
 
 def test_a_setting_that_was_set_again_is_told_once_more(capsys) -> None:

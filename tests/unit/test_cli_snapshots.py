@@ -153,7 +153,7 @@ def test_import_zk_names_what_it_wrote(trimtab, tmp_path) -> None:
 def test_health_answers_first(trimtab, three) -> None:
     code, out, _ = trimtab("health", three)
     assert code == 0
-    assert out.startswith("1 of 3 brokers carries 80.9% of the traffic")
+    assert out.startswith("80.9% of the traffic on 1 broker of 3")
     _, out, _ = trimtab("health", three, "--json")
     body = one_object(out)
     assert body["state"] == "attention"

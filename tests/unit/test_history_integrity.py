@@ -49,14 +49,21 @@ def flipped(file: Path) -> None:
     file.write_bytes(content)
 
 
+def altered(file: Path) -> None:
+    """Change one byte that every reader accepts: the name of the writer."""
+    content = bytearray(file.read_bytes())
+    content[content.index(b"parquet-rs")] ^= 1
+    file.write_bytes(content)
+
+
 def halved(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
 SILENT: dict[str, Damage] = {
-    "minutes flipped": lambda root: flipped(files(root, "minutes")[0]),
+    "minutes altered": lambda root: altered(files(root, "minutes")[0]),
     "minutes last entry gone": lambda root: log(root, "minutes")[-1].unlink(),
-    "events flipped": lambda root: flipped(files(root, "events")[0]),
+    "events altered": lambda root: altered(files(root, "events")[0]),
     "events last entry gone": lambda root: log(root, "events")[-1].unlink(),
     "events log gone": lambda root: shutil.rmtree(root / "events" / "_delta_log"),
     "events gone": lambda root: shutil.rmtree(root / "events"),

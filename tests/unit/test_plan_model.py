@@ -144,5 +144,5 @@ def test_a_name_that_stands_twice_in_an_object_is_refused(name) -> None:
     raw = dump_plan(a_plan()).decode()
     at = raw.index(f'"{name}":')
     again = f'{raw[:at]}"{name}": "something else", {raw[at:]}'
-    with pytest.raises(UnusablePlanError, match=f"names '{name}' twice"):
+    with pytest.raises(UnusablePlanError, match=f"the key '{name}' twice"):
         load_plan(again.encode(), STEPS)

@@ -47,7 +47,7 @@ def test_a_plan_cuts_several_bundles_each_at_its_own_positions(snapshot):
     (final,) = [one for one in plan.diagnostics if one.code == "split_is_final"]
     namespace = bundles[0].rpartition("/")[0]
     held = snapshot.bundles["namespace"].to_pylist().count(namespace)
-    assert f"{namespace} goes from {held} bundles to {held + 4}" in final.sentence
+    assert f"{namespace} changes from {held} bundles to {held + 4}" in final.sentence
     about = [one for one in plan.diagnostics if one.subject in cuts]
     assert {one.subject for one in about} == set(cuts)
     assert all(one.subject in one.sentence for one in about)

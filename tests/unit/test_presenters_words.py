@@ -173,7 +173,7 @@ def test_unload_answer_says_cost_effect_and_taker(count):
     told = unload.answer(plan, preview)
     assert told.startswith(f"Unloading {pluralize(count, 'bundle')} (")
     assert "clients" in told
-    assert "mean traffic" in told
+    assert "max traffic deviation" in told
 
 
 def test_unload_with_a_destination_names_it():

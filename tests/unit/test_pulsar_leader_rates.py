@@ -84,7 +84,7 @@ def test_a_bundle_without_a_stored_average_puts_its_broker_in_doubt() -> None:
     assert distribution(found) == {"a:1": 0.5, "b:1": 0.5}
     settings = effective_settings(found)
     placement = place_bundle(LoadView.of(found, settings), MOVING, settings)
-    assert any("have equal probability" in note for note in placement.notes)
+    assert any("has the same probability" in note for note in placement.notes)
 
 
 def test_a_dump_is_judged_as_it_is() -> None:

@@ -130,7 +130,7 @@ def test_an_owner_that_left_is_named_as_such() -> None:
     snapshot = _snapshot(boundaries=QUARTERS, bundles=RANGES, owner="gone:1")
     found = lookup_topic(snapshot, "acme/orders/t0")
     assert found.owner_service_url is None
-    assert any("not among the" in note for note in found.notes)
+    assert any("not a registered broker" in note for note in found.notes)
 
 
 def test_the_topics_of_a_generated_fleet_are_found_in_their_own_bundles() -> None:

@@ -235,7 +235,7 @@ def test_an_expression_with_a_port_leaves_nobody_and_says_so() -> None:
     )
     placement = _place(snapshot, ONE)
     assert placement.distribution == {}
-    assert "policies allow none" in placement.why
+    assert "policies exclude all brokers" in placement.why
     assert _place(snapshot, ONE, release="5.0", strategy=LEAST_RATE).distribution == {"a:1": 1.0}
 
 

@@ -80,7 +80,7 @@ def test_halving_takes_the_middle_of_the_range(lower: int, upper: int, middle: i
         ([0, FULL_UPPER], None),
         ([0, 5, FULL_UPPER], None),
         ([0], "fewer"),
-        ([1, FULL_UPPER], "begin"),
+        ([1, FULL_UPPER], "start"),
         ([0, 5], "end"),
         ([0, 9, 9, FULL_UPPER], "after"),
         ([0, 9, 5, FULL_UPPER], "after"),

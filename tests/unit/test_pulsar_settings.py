@@ -193,7 +193,7 @@ def test_a_strategy_that_the_release_lacks_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["6.0", "2.7", "custom-build", ""])
 def test_a_wrong_release_is_refused_with_the_lines(text: str) -> None:
-    with pytest.raises(UnknownNameError, match="release line") as caught:
+    with pytest.raises(UnknownNameError, match="Release line") as caught:
         EffectiveSettings.defaults(text)
     assert "2.8, 2.9, 2.10" in str(caught.value.hint)
 
@@ -313,7 +313,7 @@ def test_the_leaders_value_decides_where_brokers_differ() -> None:
 def test_the_release_follows_the_brokers_unless_named() -> None:
     assert effective_settings(_snapshot([], release="5.0.1")).release == "5.0"
     assert effective_settings(_snapshot([], release="5.0.1"), release="4.0").release == "4.0"
-    with pytest.raises(UnknownNameError, match="release line"):
+    with pytest.raises(UnknownNameError, match="Release line"):
         effective_settings(_snapshot([]), release="9.9")
 
 

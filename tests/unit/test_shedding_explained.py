@@ -192,10 +192,10 @@ def test_a_cluster_without_any_load_report_is_said_to_be_unknown() -> None:
 @pytest.mark.parametrize(
     ("measured", "said"),
     [
-        (1.0, "amount 1 B/s is far under 10.5 MB/s"),
-        (0.0, "amount 0 B/s is far under 10.5 MB/s"),
-        (10e6, "amount 10 MB/s is 486 kB/s under 10.5 MB/s"),
-        (20_971_520.0, "amount 21 MB/s is 10.5 MB/s over 10.5 MB/s"),
+        (1.0, "amount 1 B/s is far below 10.5 MB/s"),
+        (0.0, "amount 0 B/s is far below 10.5 MB/s"),
+        (10e6, "amount 10 MB/s is 486 kB/s below 10.5 MB/s"),
+        (20_971_520.0, "amount 21 MB/s is 10.5 MB/s above 10.5 MB/s"),
     ],
 )
 def test_a_distance_as_large_as_its_bound_is_not_told_twice(measured: float, said: str) -> None:

@@ -277,12 +277,12 @@ class BatchAction:
         if self._step.verb != "move_pri":
             return f"{self._many(states.count('done'))} left {self._step.node}{self._gone()}"
         moved = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
-        where = f", {elsewhere} of them to another node than requested" if elsewhere else ""
+        where = f", {elsewhere} to a node other than requested" if elsewhere else ""
         return f"{moved}{where}{self._gone()}"
 
     def _gone(self) -> str:
         gone = sum(item.partition.gpid not in self._configs for item in self._step.items)
-        return f", {gone} of them because the table was dropped" if gone else ""
+        return f", {gone} because the table was dropped" if gone else ""
 
     def _many(self, count: int) -> str:
         return f"{count:,} of {len(self._step.items):,}"

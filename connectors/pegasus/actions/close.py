@@ -119,8 +119,8 @@ class CloseAction:
             some = ", ".join(sorted(self._served)[:6])
             return Refusal(
                 code="still_member",
-                sentence=f"{step.node} still serves {len(self._served)} of them ({some}): closing "
-                "a member would fail reads and writes.",
+                sentence=f"{step.node} still serves {len(self._served)} of these partitions "
+                f"({some}): closing a member would fail reads and writes.",
                 hint="Remove the node from these partitions first.",
             )
         return None

@@ -253,7 +253,7 @@ def _problem(context: DiagnosisContext) -> str:
             )
         return (
             f"{context.strategy.name} does not converge: {pluralize(end.moves, 'move')} in "
-            f"{pluralize(end.rounds, 'round')}, {end.returned:,} of them returned."
+            f"{pluralize(end.rounds, 'round')}, {end.returned:,} returned."
         )
     harm = _harm_of_moves(context)
     if harm:

@@ -84,7 +84,7 @@ class OverTime:
     def answer(self) -> str:
         """Events, cause and prevention, one line."""
         length = format_minutes((self.end - self.start).total_seconds() / 60)
-        back = f", {self.returned:,} of them returned" if self.returned else ""
+        back = f", {self.returned:,} returned" if self.returned else ""
         found = f"Last {length}: {pluralize(self.moves, 'move')}{back}."
         if self.worst.causes:
             found += f" Cause: {self.worst.causes[0].code.replace('_', ' ')}."

@@ -393,7 +393,7 @@ def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> Non
             "error",
             "too_few_nodes",
             f"No node can take a replica of {unassigned[0]}"
-            + (f" and {len(unassigned) - 1} others." if len(unassigned) > 1 else "."),
+            + (f" and {len(unassigned) - 1:,} more." if len(unassigned) > 1 else "."),
             hint="Specify fewer nodes, or add some first.",
         )
 

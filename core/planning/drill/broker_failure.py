@@ -167,7 +167,7 @@ def _moments(
     yield Moment(
         0,
         0,
-        "The broker dies",
+        "The broker fails",
         f"{clients} lose their connection: at once if the process ends, within "
         f"{2 * _KEEP_ALIVE_S} s if the machine fails (twice "
         "keepAliveIntervalSeconds).",

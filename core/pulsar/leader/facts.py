@@ -291,9 +291,9 @@ def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
         return (_NO_SNAPSHOTS,)
     notes = ["Inferred from snapshots: the leader does not publish this."]
     if count:
-        rests = "rests" if count == 1 else "rest"
         notes.append(
-            f"{pluralize(count, 'bundle')} {rests} if shedding moved it: a bundle that an "
-            "administrator unloaded, or whose broker ended, may be shed at once."
+            f"{pluralize(count, 'recently moved bundle')}: in the grace period only if shedding "
+            "moved the bundle. After an unload by an administrator or a broker failure, it can be "
+            "shed at once."
         )
     return tuple(notes)

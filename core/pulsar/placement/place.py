@@ -446,9 +446,9 @@ def _finite_scores(names: list[str], scores: Floats) -> dict[str, float]:
 def _why(context: PlacementContext, selector: Selector, winners: int, candidates: int) -> str:
     if not winners:
         return "No broker is eligible: " + (
-            "the policies allow none of them."
+            "the policies exclude all brokers."
             if context.usable.any()
-            else "none has a known load report."
+            else "no broker has a known load report."
         )
     if candidates == winners == 1:
         return "Only one candidate."

@@ -154,8 +154,8 @@ class LeastLongTermMessageRate(StatelessSelector):
         if not context.long_doubt.any():
             return ""
         return (
-            "Bundles moved after the leader's last write of averages: brokers that "
-            "may have the min long-term rate have equal probability."
+            "Long-term rates are uncertain: bundles moved after the leader last wrote its "
+            "averages. Each broker that could have the lowest rate has the same probability."
         )
 
 

@@ -396,7 +396,8 @@ def leader_by_url(context: HealthContext) -> Iterator[Finding]:
         keys=(ADVERTISED, LISTENERS, "internalListenerName"),
         sentence=f"The leader is recorded as {leader}, the web address of {broker}; none "
         f"of the {pluralize(brokers, 'broker')} has that id.",
-        consequence="The others treat the leader as inactive, and each places bundles by itself.",
+        consequence="The others treat the leader as inactive, and each broker places bundles "
+        "independently.",
         hint=f"Set the host of the internal listener to {ADVERTISED} on each broker, "
         "or upgrade to a release whose leader uses its broker id.",
         evidence={"leader": leader, "broker": broker},

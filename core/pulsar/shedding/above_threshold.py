@@ -135,7 +135,7 @@ class ThresholdTrial:
         which = f"{pluralize(over, 'broker')} above {self.threshold_label}"
         head = f"Nothing to unload: {which};"
         if self._reason() == "no_bundles":
-            return f"{head} none of them has a bundle to shed."
+            return f"{head} they have no bundle to shed."
         largest = format_bytes_per_s(float(self.needed[self.is_over].max()))
         least = format_bytes_per_s(self.minimum)
         return f"{head} their max amount is {largest}, the minimum is {least}."

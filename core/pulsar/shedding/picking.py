@@ -76,7 +76,7 @@ class Turn:
         for position in picked:
             room = spend(room, float(self.ordered[position]))
         if len(picked) >= limit:
-            sentence = f"a round unloads at most {limit:,} bundles, and that many are larger"
+            sentence = f"a round unloads at most {limit:,} bundles, and at least as many are larger"
             return _gate(0.0, 1.0, "bundles", sentence, is_open=False)
         left, own = in_words(room, self.unit), in_words(self.key, self.unit)
         return _gate(

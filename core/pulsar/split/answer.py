@@ -319,9 +319,8 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
         bundles_after=after,
         maximum_bundles=maximum,
         znodes_added=znodes,
-        sentence=f"{namespace} changes from {pluralize(before, 'bundle')} to {after:,}, "
-        f"with {pluralize(znodes, 'ZooKeeper node')} more{over}. Bundles cannot "
-        "be merged again.",
+        sentence=f"{namespace} changes from {pluralize(before, 'bundle')} to {after:,} and adds "
+        f"{pluralize(znodes, 'ZooKeeper node')}{over}. Bundles cannot be merged again.",
     )
 
 

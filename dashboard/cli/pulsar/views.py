@@ -131,8 +131,8 @@ def show_health(
         say(body["answer"])
         if target.code != measures.target.code:
             say(
-                f"Judged for this question by target {target.code} ({target.label}); "
-                f"the cluster's own target is {measures.target.label}."
+                f"Target of this request: {target.code} ({target.label}); "
+                f"configured target of the cluster: {measures.target.label}."
             )
         say(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
         say()

@@ -367,7 +367,7 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     if not moves:
         return "Nothing moved."
     flaps = tables["flaps"]
-    words = [f"{pluralize(moves, 'move')}, {flaps.num_rows:,} of them returned"]
+    words = [f"{pluralize(moves, 'move')}, {flaps.num_rows:,} returned"]
     if flaps.num_rows:
         median = float(np.median(flaps["dwell_ms"].to_numpy())) / 1000.0
         words[0] += f" (median time away {format_age(median)})"

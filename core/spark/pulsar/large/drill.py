@@ -85,9 +85,8 @@ def _size(loss: Loss, owned: Floats) -> float:
 def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
     what = "Failure domain" if loss.kind == "domain" else "Broker"
     return InputError(
-        f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the "
-        "leader places one after the other: a failure with more than "
-        f"{MAX_PLACED:,} is not simulated on Spark.",
+        f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles. After a failure the "
+        f"leader places them one after the other; Spark simulates at most {MAX_PLACED:,}.",
         hint=f"`trimtab drill --engine local --only {loss.name}` simulates it if one process can "
         "hold the whole cluster.",
     )

@@ -448,10 +448,9 @@ def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
     bundles = sum(counts.get(name, 0.0) for name in gone)
     if bundles > MAX_PLACED:
         raise InputError(
-            f"{pluralize(len(gone), 'broker')} of {origin.manifest.cluster} would "
-            f"leave {bundles:,.0f} bundles, which the leader places one after the "
-            f"other: a failure with more than {MAX_PLACED:,} is not simulated on "
-            "Spark.",
+            f"A failure of {pluralize(len(gone), 'broker')} of {origin.manifest.cluster} makes "
+            f"{bundles:,.0f} bundles unassigned. The leader places them one after the other; "
+            f"Spark simulates at most {MAX_PLACED:,}.",
             hint="`trimtab simulate --engine local` simulates it if one process can "
             "hold the whole cluster.",
         )

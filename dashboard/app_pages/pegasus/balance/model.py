@@ -143,8 +143,8 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
     uneven = uneven_tables(view)
     if not uneven:
         found.append(
-            "Every node has its fair share of each table (±1), which the app policy considers "
-            "balanced, regardless of traffic and size."
+            "Every table is balanced within ±1 replica per node, which is enough for the app "
+            "policy: it ignores traffic and size."
         )
     elif options.only_move_primary or options.only_primary_balancer:
         switches = " and ".join(

@@ -150,7 +150,9 @@ def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool
             "Destination count", "Primaries or replicas before the change."
         ),
         "share": st.column_config.TextColumn(
-            "Fair share", help="Primaries of the table per node, if balanced.", alignment="right"
+            "Mean per node",
+            help="Mean number of primaries of the table per node.",
+            alignment="right",
         ),
         "because": tables.words("Reason"),
     }

@@ -146,7 +146,7 @@ def _tables(page: PegasusPage, node: str) -> None:
             "table": tables.opener("Table", "_table_of_node", _open_table),
             "primaries": tables.whole("Primaries"),
             "even": st.column_config.NumberColumn(
-                "Fair share", format="%.1f", help="Primaries per alive node, if balanced."
+                "Mean per node", format="%.1f", help="Mean number of primaries per alive node."
             ),
             "secondaries": tables.whole("Secondaries"),
             "size_mb": tables.size("Size", "Size of all replicas."),
