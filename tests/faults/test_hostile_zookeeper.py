@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from time import monotonic
 
 import pytest
@@ -140,12 +140,13 @@ def test_fifty_captures_leave_nothing_behind(name: str) -> None:
     timeouts = {"zookeeper_s": 0.02, "session_s": 2.0, "capture_s": 0.1}
     with HostileServer(ZOOKEEPER[name]) as server:
         config = ClusterConfig(name="x", zookeeper=server.address, timeouts=timeouts)
-        collector = PulsarCollector(config)
-        for _ in range(3):  # whatever is made once
-            with suppress(RemoteError):
-                collector.collect()
+
+        def capture(times: int) -> None:
+            with closing(PulsarCollector(config)) as collector:
+                for _ in range(times):
+                    with suppress(RemoteError):
+                        collector.collect()
+
+        capture(3)  # whatever a process makes once
         with left_as_it_was():
-            for _ in range(CYCLES):
-                with suppress(RemoteError):
-                    collector.collect()
-        collector.close()
+            capture(CYCLES)
