@@ -64,6 +64,18 @@ def labeled(text: str, *, is_full: bool = False) -> str:
     return _labeled(text, _labels_of(), is_full=is_full)
 
 
+def searchable(text: str) -> str:
+    """Return a text with its labels behind it: a filter finds a server by either of its names."""
+    shown = labeled(text)
+    return text if shown == text else f"{text} {shown}"
+
+
+def addresses_labeled(part: str) -> list[str]:
+    """Return the addresses of the servers whose label contains ``part``, in any case."""
+    needle = part.casefold()
+    return [address for address, label in _labels_of().items() if needle in label.casefold()]
+
+
 def _labeled(text: str, labels: Mapping[str, str], *, is_full: bool = False) -> str:
     if not labels or ":" not in text:
         return text

@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.findings.finding import SEVERITIES, Finding, Severity
 from core.units import format_age
+from dashboard.legible import searchable
 
 SEVERITY_WORDS: Final[Mapping[Severity, str]] = {
     "error": "✖ Error",
@@ -145,7 +146,7 @@ def matching(
 def _haystack(one: FindingRow) -> str:
     found = one.finding
     parts = (one.cluster, one.object, found.title, found.sentence, found.code, *found.keys)
-    return " ".join(parts).casefold()
+    return searchable(" ".join(parts)).casefold()
 
 
 def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:

@@ -7,13 +7,19 @@ import json
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from fleet_builder import make_snapshot
 
 from connectors.config.model import ClusterConfig
+from core.findings.finding import Finding
 from core.labels import label_fault, labels_of
+from core.pulsar.owners import ownership_of
+from core.pulsar.settings import effective_settings
 from dashboard import legible
+from dashboard.app_pages.pulsar.ownership.model import owned_table
 from dashboard.charts.readable import readable
 from dashboard.cli import output
 from dashboard.components import words
+from dashboard.presenters.findings import listed, matching
 
 SERVERS = {"10.0.0.1:8080": "zone-a", "10.0.0.2:8080": None, "b-3.svc.local:8080": "zone-b"}
 LABELS = {"10.0.0.1:8080": "one zone-a", "10.0.0.2:8080": "two"}
@@ -77,6 +83,30 @@ def test_tables_charts_and_sentences_have_labels_and_clicks_have_addresses() -> 
     assert "10.0.0.11" in words.plain("10.0.0.11:8080")
     assert words.coded("run `x --to 10.0.0.1:8080`") == "run `x --to 10.0.0.1:8080`"
     assert legible.labeled("Broker 10.0.0.2:8080", is_full=True) == "Broker two (10.0.0.2:8080)"
+
+
+@pytest.mark.usefixtures("shown")
+def test_filters_find_a_server_by_its_label_too() -> None:
+    finding = Finding(
+        code="broker_overloaded",
+        severity="error",
+        subject_kind="broker",
+        subject="10.0.0.1:8080",
+        title="CPU over the limit",
+        sentence="10.0.0.1:8080 is at 93%.",
+    )
+    rows = listed("c", (finding,), {})
+    assert matching(rows, (), "ZONE-A") == matching(rows, (), "10.0.0.1") == rows
+    assert matching(rows, (), "two") == []
+
+    snapshot = make_snapshot(brokers=2, bundles=4)
+    owners = ownership_of(snapshot, effective_settings(snapshot))
+    broker = snapshot.bundles["owner"][0].as_py()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(legible, "_labels_of", lambda: {broker: "pod-seven"})
+        _, count = owned_table(owners, "held", "POD-seven", snapshot.manifest.taken_at)
+        _, named = owned_table(owners, "held", broker, snapshot.manifest.taken_at)
+    assert count == named > 0
 
 
 def test_commands_have_a_column_of_labels(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.actions import describe
 from core.actions.views import RunView
+from dashboard.legible import searchable
 from dashboard.presenters.figures import KeyFigure
 
 RUNS, JOURNAL = "Runs", "Journal"
@@ -64,7 +65,8 @@ def matching_runs(views: Sequence[RunView], wanted: JournalFilter) -> list[RunVi
 
 def _run_text(view: RunView) -> str:
     names = " ".join(f"{step.step.subject} {step.step.owner}" for step in view.steps)
-    return f"{view.run_id} {view.plan.plan_id} {view.reason} {view.sentence} {names}".casefold()
+    text = f"{view.run_id} {view.plan.plan_id} {view.reason} {view.sentence} {names}"
+    return searchable(text).casefold()
 
 
 def matching_rows(frame: pd.DataFrame, wanted: JournalFilter) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from core.pulsar.plan.preview import Preview, overloaded
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.units import format_ratio, is_whole, pluralize
+from dashboard.legible import searchable
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.isolation_words import ROLE_WORDS, Violation, row_name
@@ -108,7 +109,7 @@ def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
     columns = [
         at
         for at, brokers in enumerate(classes)
-        if any(contains in serving.view.brokers[row] for row in brokers.tolist())
+        if any(contains in searchable(serving.view.brokers[row]) for row in brokers.tolist())
     ] or list(range(len(classes)))
     names = class_names(serving)
     table = pd.DataFrame(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import reduce
 from typing import Final
 
 import pandas as pd
@@ -24,6 +25,7 @@ from core.pulsar.owners import (
 )
 from core.units import UNKNOWN as UNKNOWN_TEXT
 from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
+from dashboard.legible import addresses_labeled
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.moments import stamp
 
@@ -129,7 +131,7 @@ def owned_table(
     Args:
         found: Who owns what.
         chosen: :data:`WRONG_ONLY`, or a state.
-        contains: Part of the name of a bundle or of its owner; empty: all.
+        contains: Part of the name of a bundle, of its owner or of the owner's label; empty: all.
         taken_at: Of the snapshot.
     """
     states = WRONG if chosen == WRONG_ONLY else (chosen,)
@@ -139,7 +141,9 @@ def owned_table(
             pc.fill_null(pc.match_substring(rows[name], contains), fill_value=False)
             for name in ("bundle", "owner", "claimant")
         ]
-        rows = rows.filter(pc.or_(pc.or_(named[0], named[1]), named[2]))
+        addresses = pa.array(addresses_labeled(contains), pa.string())
+        named += [pc.is_in(rows[name], value_set=addresses) for name in ("owner", "claimant")]
+        rows = rows.filter(reduce(pc.or_, named))
     shown = rows.slice(0, MOST).to_pylist()
     table = [
         {
