@@ -48,6 +48,15 @@ def asked(monkeypatch):
     return found
 
 
+def test_the_first_screen_lists_namespaces_with_the_busiest_first(site, fleet):
+    app = site.open("lookup")
+    assert_calm(app)
+    (frame,) = [one.value for one in app.dataframe if "throughput" in one.value.columns]
+    own = [name for name in fleet.bundles["namespace"].to_pylist() if name in set(frame.namespace)]
+    assert frame["bundles"].sum() == len(own) > 0
+    assert frame["throughput"].is_monotonic_decreasing
+
+
 def test_the_field_completes_what_is_known(site, fleet, asked):
     namespace = fleet.bundles["namespace"][0].as_py()
     app = site.open("lookup")

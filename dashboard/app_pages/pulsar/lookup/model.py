@@ -106,6 +106,35 @@ def from_tables(found: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
     return TopicState("not checked", "not in the snapshot", "unknown")
 
 
+def namespaces_table(bundles: pa.Table) -> pd.DataFrame:
+    """Return one row a namespace that topics are looked up in, the busiest first.
+
+    Args:
+        bundles: Of a snapshot, :data:`core.schemas.pulsar.BUNDLES`.
+    Returns:
+        ``namespace``, ``topics``, ``bundles``, ``throughput`` (MB/s); at most
+        :data:`MAX_LISTED` rows.
+    """
+    own = bundles.filter(pc.invert(bundles["is_broker_bound"]))
+    traffic = pc.add(*(pc.fill_null(own[f"msg_throughput_{side}"], 0.0) for side in ("in", "out")))
+    grouped = (
+        own.select(["namespace", "topic_count"])
+        .append_column("throughput", traffic)
+        .group_by("namespace")
+        .aggregate([("topic_count", "sum"), ("namespace", "count"), ("throughput", "sum")])
+        .sort_by([("throughput_sum", "descending"), ("namespace", "ascending")])
+    )
+    table: pd.DataFrame = grouped.slice(0, MAX_LISTED).to_pandas()
+    names = {
+        "topic_count_sum": "topics",
+        "namespace_count": "bundles",
+        "throughput_sum": "throughput",
+    }
+    table = table.rename(columns=names)[["namespace", *names.values()]]
+    table["throughput"] /= 1e6
+    return table.astype({"topics": "Int64"})
+
+
 def names_table(names: TopicNames) -> pd.DataFrame:
     """Return one row a topic of a namespace, by name; a partitioned one with its partitions."""
     parts: dict[str, int] = dict.fromkeys(names.partitioned, 0)

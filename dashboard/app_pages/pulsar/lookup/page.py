@@ -62,6 +62,25 @@ def draw_topics(namespace: str) -> None:
     )
 
 
+def draw_namespaces() -> None:
+    """Draw the namespaces, the busiest first; a click lists the topics of one."""
+    rows = model.namespaces_table(reading.snapshot.bundles)
+    words.section("Namespaces", "Click one to list its topics.")
+    tables.table(
+        rows,
+        {
+            "namespace": tables.opener("Namespace", "_lookup_namespace", choose_topic),
+            "topics": tables.whole("Topics"),
+            "bundles": tables.whole("Bundles"),
+            "throughput": tables.megabytes("Traffic"),
+        },
+        key="lookup_namespaces",
+        alt="Namespaces by traffic; click a namespace to list its topics",
+        height=min(560, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+
+
 def draw_placement(bundle: str) -> None:
     """Draw where a bundle would be placed."""
     try:
@@ -117,6 +136,7 @@ elif found is None:
             "Enter a topic to show its bundle and owner, or a bundle to show its placement."
         )
         st.caption("Results are from the snapshot; no bundle is assigned.")
+        draw_namespaces()
     if bundle:
         draw_placement(bundle)
 else:
