@@ -297,7 +297,7 @@ def _describe_run(
 
 
 def describe_purpose(checked: PurposeChecked) -> str:
-    """Return ``Purpose: n1:34801 holds no replicas. Holds: no. 13 replicas are still on n1``."""
+    """Return ``Purpose: n1:34801 holds no replicas. Achieved: no. 13 replicas are still on n1``."""
     word = {True: "yes", False: "no", None: "unknown"}[checked.holds]
     return f"Purpose: {checked.purpose}. Achieved: {word}. {checked.sentence}".rstrip()
 

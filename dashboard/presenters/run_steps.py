@@ -118,7 +118,7 @@ def _named(indices: Sequence[int]) -> str:
 
 
 def purpose_words(view: RunView) -> str:
-    """Return ``Purpose: n1:34801 holds no replicas. Holds: yes.``; empty: it has no purpose."""
+    """Return ``Purpose: n1:34801 holds no replicas. Achieved: yes.``; empty: it has no purpose."""
     if view.purpose is not None:
         return describe_purpose(view.purpose)
     purpose = purpose_of(view.plan)
