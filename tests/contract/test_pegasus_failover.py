@@ -154,7 +154,7 @@ def test_an_offline_run_that_empties_nothing_is_not_done(ground: Ground, tmp_pat
     plan = offline_plan(ground.site.cluster.snapshot(), [node], terms())
     with Run(ground.site, tmp_path, plan) as run:
         ground.freeze(other)
-        run.wait(lambda: run.view.is_ended or run.waits("stop its process now"), "the end", 600)
+        run.wait(lambda: run.view.is_ended or run.waits("Stop its process now"), "the end", 600)
         is_asked = not run.view.is_ended
         if is_asked:  # the guardian has replaced the frozen one, and the node is empty
             assert held(ground, node) == 0

@@ -53,7 +53,7 @@ def test_a_node_goes_offline_to_the_end(ground: Ground, tmp_path: Path) -> None:
     )
     with Run(ground.site, tmp_path, plan) as run:
         run.wait(
-            lambda: run.waits("stop its process now") or run.view.is_ended, "the operator", 600
+            lambda: run.waits("Stop its process now") or run.view.is_ended, "the operator", 600
         )
         assert not run.view.is_ended, run.view.sentence
         ground.kill(node)
