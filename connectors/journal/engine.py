@@ -5,11 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final, NamedTuple
+from time import monotonic
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -29,6 +30,8 @@ CONNECT_S: Final = 10
 """How long a server may take for a connection, handshake included."""
 ANSWER_S: Final = 60.0
 """How long a server may take for all that one statement answers."""
+RECENT_S: Final = 1.0
+"""How long what was read of an unchanged file is used again."""
 _WRITES: Final = "trimtab_writes"
 _MAX_FAULTS: Final = 20
 _TRIGGERS: Final = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
@@ -46,6 +49,9 @@ _AMCHECK: Final = (
     "SELECT bt_index_check(indexrelid, true) FROM pg_index "
     "WHERE indrelid = 'trimtab_entries'::regclass AND indisvalid"
 )
+
+
+V = TypeVar("V")
 
 
 class OwnCheck(NamedTuple):
@@ -88,12 +94,49 @@ class Database:
         self.engine = _engine(self.url)
         self._file = file
         self._inode: tuple[int, int] | None = None
+        self._recent: dict[Hashable, tuple[Hashable, float, Any]] = {}
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             with _alone(file, self.place) if file else nullcontext():
                 self._make_tables()
             self._inode = _inode_of(file) if file else None
             on_failure.pop_all()
+
+    def recent(self, key: Hashable, read: Callable[[], V]) -> V:
+        """Return what was read within :data:`RECENT_S` while the file stayed as it is, else read.
+
+        Readers of every session share it; a database that is no file is always read.
+
+        Args:
+            key: Of what is read; there are few.
+            read: Reads it.
+        """
+        stamp = self._stamp()
+        if stamp is None:
+            return read()
+        known, now_s = self._recent.get(key), monotonic()
+        if known is not None and known[0] == stamp and now_s - known[1] < RECENT_S:
+            value: V = known[2]
+            return value
+        value = read()
+        self._recent[key] = (stamp, now_s, value)
+        return value
+
+    def _stamp(self) -> Hashable | None:
+        """Return what changes with every commit to the file; ``None`` if there is no file."""
+        if self._file is None:
+            return None
+        found: list[tuple[int, int, int] | None] = []
+        for suffix in ("", "-wal"):
+            try:
+                one = os.stat(f"{self._file}{suffix}")  # noqa: PTH116  # for each page: it is quick
+            except OSError:
+                if not suffix:
+                    return None
+                found.append(None)
+            else:
+                found.append((one.st_ino, one.st_mtime_ns, one.st_size))
+        return tuple(found)
 
     @contextmanager
     def reading(self, operation: str) -> Iterator[sa.Connection]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.errors import OpsError, SnapshotError
 from dashboard import services, state
@@ -21,6 +24,7 @@ from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from core.alerts.model import Severity
     from core.snapshot.store import CachedSnapshot
@@ -41,6 +45,8 @@ _SEVERITY_TONES: Final[Mapping[Severity, str]] = {
 }
 
 _FIRST: Final = next(iter(ENTRIES.values()))
+_SECOND_FIRST: Final = replace(_FIRST, answers="", parent=_FIRST.name)
+"""The first page under its own name, which is not in the navigation."""
 _RECOUNT: Final = timedelta(minutes=5)
 """Findings of clusters that are not looked at are counted that seldom."""
 
@@ -77,8 +83,7 @@ def pages() -> dict[str, list[st.Page]]:
         ]
         for head, entries in SECTIONS.items()
     }
-    hidden = st.Page(_FIRST.file, title=_FIRST.title, url_path=_FIRST.name, visibility="hidden")
-    next(iter(offered.values())).append(hidden)
+    next(iter(offered.values())).append(_page(_SECOND_FIRST, kinds, ("", "")))
     return offered
 
 
@@ -95,8 +100,7 @@ def _state_of_fleet() -> tuple[Counts, tuple[str, ...], Mapping[str, _Badge]]:
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
     badges = {}
     try:
-        journal = services.journal(config)
-        running = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
+        running = sum(len(services.open_views(config, one.name)) for one in config.clusters)
         if running:
             badges[RUNS] = f" :blue-badge[{running}]", f"{running} in progress"
         badges[ALERTS] = firing_badge(Counter(one.severity for one in alerts.firing(config)))
@@ -172,8 +176,24 @@ def _count_of(entry: Entry, counts: Counts) -> Counter[str]:
 
 
 def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
-    """Return a page of the navigation, or one that only links open."""
-    is_hidden = bool(entry.parent) or (entry.kind and entry.kind not in kinds)
+    """Return a page of the navigation, or one that only links open.
+
+    Streamlit finds the file and the icon of each page again; every run needs its own, as it notes
+    in it which one is open.
+    """
+    is_hidden = bool(entry.parent) or bool(entry.kind and entry.kind not in kinds)
+    if (context := get_script_run_ctx(suppress_warning=True)) is None:
+        return _new_page(entry, counted, is_hidden=is_hidden)
+    folder = context.pages_manager.main_script_parent
+    return copy(_known_page(entry, counted, folder, is_hidden=is_hidden))
+
+
+@lru_cache(maxsize=512)
+def _known_page(entry: Entry, counted: _Badge, folder: Path, *, is_hidden: bool) -> st.Page:  # noqa: ARG001  # key of the cache
+    return _new_page(entry, counted, is_hidden=is_hidden)
+
+
+def _new_page(entry: Entry, counted: _Badge, *, is_hidden: bool) -> st.Page:
     if is_hidden:
         return st.Page(
             entry.file,

@@ -33,6 +33,7 @@ MAX_OTHERS: Final = 8
 """Clusters that are searched where the chosen one has nothing of the name."""
 _KEY: Final = "palette"
 _OPENED: Final = "_palette_opened"
+_ITEMS: Final = "_palette_items"
 _ICONS: Final = {
     "cluster": "hub",
     "view": "bookmarks",
@@ -129,7 +130,7 @@ def _draw(config: Config, cluster: Cluster, stored: CachedSnapshot | None) -> No
     _mount(
         key=_KEY,
         data={
-            "items": [_item(hit) for hit in standing(config)],
+            "items": _standing_items(config),
             "query": query,
             "pages": list(ENTRIES),
             "opened": st.session_state.get(_OPENED, 0),
@@ -159,6 +160,17 @@ def _item(hit: Hit) -> dict[str, Any]:
         "kind": hit.kind,
         "icon": icon,
     }
+
+
+def _standing_items(config: Config) -> list[dict[str, Any]]:
+    """Return the entries without a snapshot as the browser gets them, made once for a session."""
+    views, shown = tuple(fleet_views.of_person(config)), labels.current()
+    known = st.session_state.get(_ITEMS)
+    if known is None or known[0] is not config or known[1:3] != (views, shown):
+        items = [_item(hit) for hit in standing(config)]
+        known = st.session_state[_ITEMS] = (config, views, shown, items)
+    found: list[dict[str, Any]] = known[3]
+    return found
 
 
 def standing(config: Config) -> list[Hit]:

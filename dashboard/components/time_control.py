@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
@@ -62,13 +63,13 @@ def pick_time(
     offered = list(reversed(by_text))[:MAX_TIMES]
     chosen_text = state.text(state.AT)
     more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
-    now = services.now()
+    midnight = services.now().replace(hour=0, minute=0, second=0, microsecond=0)
     is_past = chosen_text in by_text
     with st.container(key="time_past" if is_past else "time_live", width=_WIDTH_PX):
         text = st.selectbox(
             "Time (UTC)",
             [LIVE, *AGO, *more, *offered],
-            format_func=lambda one: _label(str(one), now),
+            format_func=lambda one: _label(str(one), midnight),
             key=state.AT,
             accept_new_options=True,
             label_visibility="collapsed",
@@ -83,11 +84,13 @@ def pick_time(
     return (saved, chosen, True) if chosen is not None else (saved, saved.latest, False)
 
 
-def _label(value: str, now: datetime) -> str:
+@lru_cache(maxsize=4_096)  # hundreds of options, the same in every run of a page
+def _label(value: str, midnight: datetime) -> str:
+    """Return what an option is called on the day that begins at ``midnight``, UTC."""
     if value == LIVE:
         return "Live"
     moment = parse_stamp(value)
-    return AGO.get(value, value) if moment is None else short_stamp(moment, now)
+    return AGO.get(value, value) if moment is None else short_stamp(moment, midnight)
 
 
 def _recorded(

@@ -14,6 +14,7 @@ from core.units import format_age
 _FORMS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
 
 
+@lru_cache(maxsize=4_096)  # as parse_stamp below
 def stamp(moment: datetime) -> str:
     """Return ``2026-11-21 14:03:05``, UTC."""
     return moment.astimezone(UTC).strftime(_FORMS[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -103,7 +104,10 @@ def of_cluster(config: Config, cluster: str) -> Sequence[RunView]:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return services.runs(config, cluster, limit=MAX_OF_CLUSTER)
+    database = services.journal(config).database
+    return database.recent(
+        ("runs", cluster), partial(services.runs, config, cluster, limit=MAX_OF_CLUSTER)
+    )
 
 
 def every(config: Config) -> Sequence[RunView]:
@@ -112,7 +116,9 @@ def every(config: Config) -> Sequence[RunView]:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return services.runs(config, limit=MAX_RUNS)
+    names = tuple(one.name for one in config.clusters)
+    database = services.journal(config).database
+    return database.recent(("every run", names), partial(services.runs, config, limit=MAX_RUNS))
 
 
 def open_run(config: Config, cluster: str) -> RunView | None:

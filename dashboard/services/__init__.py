@@ -374,6 +374,20 @@ def journal_bytes(config: TrimtabConfig) -> int | None:
     return path.stat().st_size if is_file else None
 
 
+def open_views(config: TrimtabConfig, cluster: str) -> tuple[RunView, ...]:
+    """Return the runs of a cluster that have not ended, oldest first, as pages show them.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    entries = journal(config)
+
+    def read() -> tuple[RunView, ...]:
+        return tuple(run_view(config, run_id) for run_id in entries.open_runs(cluster))
+
+    return entries.database.recent(("open", cluster), read)
+
+
 def run_view(config: TrimtabConfig, run_id: str) -> RunView:
     """Return a run as it stands; only what is new is read.
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -55,10 +55,16 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
         RemoteError: The database cannot be read.
     """
     names = {cluster.name for cluster in config.clusters}
-    found = [one for one in store(config).alerts().values() if one.key.cluster in names]
-    silences = store(config).silences(services.now())
-    kept = [one for one in silences if _fits(one, names) or not _is_hidden(config, one)]
+    now = services.now()
+    alerts, silences = services.journal(config).database.recent("alerts", partial(_read, config))
+    found = [one for one in alerts if one.key.cluster in names]
+    in_force = [one for one in silences if now < one.until]
+    kept = [one for one in in_force if _fits(one, names) or not _is_hidden(config, one)]
     return sorted(found, key=_place), kept
+
+
+def _read(config: Config) -> tuple[list[Alert], list[Silence]]:
+    return list(store(config).alerts().values()), store(config).silences(services.now())
 
 
 def _is_hidden(config: Config, silence: Silence) -> bool:

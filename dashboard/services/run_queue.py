@@ -31,8 +31,7 @@ def next_run(config: Config, cluster: str) -> RunView | None:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    for run_id in services.journal(config).open_runs(cluster):
-        view = services.run_view(config, run_id)
+    for view in services.open_views(config, cluster):
         if not services.awaits_approval(config, view):
             return view
     return None

@@ -100,7 +100,7 @@ class Reading:
         """:attr:`bundles` without those that belong to one broker (heartbeat, SLA)."""
         return self.bundles.filter(pc.invert(self.bundles["is_broker_bound"]))
 
-    @property
+    @cached_property
     def uncounted(self) -> Mapping[str, int]:
         """How many bundles no count of a cluster's bundles has, by why."""
         return uncounted_bundles(self.snapshot)

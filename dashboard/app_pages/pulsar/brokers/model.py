@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from typing import Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from core.arrays import column_values
@@ -484,6 +486,26 @@ def _per_table(
     measure: BrokerMeasure,
     settings: EffectiveSettings,
 ) -> list[Floats]:
-    """Return the known values of every broker at each time."""
-    values = [measure.values(table, settings) for _, table in history]
-    return [one[np.isfinite(one)] for one in values]
+    """Return the known values of every broker at each time; do not change them."""
+    return [_known_values(table, measure, settings) for _, table in history]
+
+
+_MAX_VALUES: Final = 800
+_values: Final[LRUCache[tuple[int, str], tuple[pa.Table, EffectiveSettings, Floats]]] = LRUCache(
+    _MAX_VALUES
+)
+_lock: Final = Lock()
+
+
+def _known_values(table: pa.Table, measure: BrokerMeasure, settings: EffectiveSettings) -> Floats:
+    """Return the known values of one time, computed once for the tables that pages share."""
+    key = (id(table), measure.key)
+    with _lock:
+        found = _values.get(key)
+    if found is not None and found[0] is table and found[1] is settings:
+        return found[2]
+    values = measure.values(table, settings)
+    known = values[np.isfinite(values)]
+    with _lock:
+        _values[key] = (table, settings, known)
+    return known
