@@ -118,6 +118,8 @@ class Tables:
             try:
                 if held is None or held.is_long:
                     return self._opened(kind)
+                if self._is_newest(kind, held.table.version()):
+                    return held.table
                 _check_commits(self.address(kind), held.table.version() + 1)
                 held.table.update_incremental()
             except TableNotFoundError:
@@ -137,12 +139,25 @@ class Tables:
         To open a table reads up to 60 commits of its log; to follow it reads the newest ones.
         """
         if own is not None and not own.is_long:
+            if self._is_newest(kind.name, own.table.version()):
+                return own
             with suppress(TableNotFoundError), translated(self.address(kind.name)):
                 _check_commits(self.address(kind.name), own.table.version() + 1)
                 own.table.update_incremental()
                 return own
         table = self.fresh(kind)
         return Followed(table, table.version())
+
+    def _is_newest(self, kind: str, version: int) -> bool:
+        """Return whether a local table has no later commit; its log, which is long, is not listed.
+
+        Versions have no gaps. Where the log of this version was removed, later ones may be, too.
+        """
+        root = local_folder(self.uri)
+        if root is None:
+            return False
+        log = root / kind / "_delta_log"
+        return _commit_file(log, version).exists() and not _commit_file(log, version + 1).exists()
 
     def address(self, kind: str) -> str:
         """Location of a kind's table."""
@@ -254,7 +269,7 @@ class Tables:
         with suppress(OSError, ValueError):
             make_private(root / SUMS / kind.name)
             for number in range(max(0, version + 1 - _LATEST), version + 1):
-                entry = log / f"{number:020}.json"
+                entry = _commit_file(log, number)
                 for path in _added_by(entry) if entry.exists() else ():
                     expected = sum_file(root, kind.name, Path(path).name)
                     if not expected.exists():
@@ -374,6 +389,10 @@ def sum_file(root: Path, kind: str, name: str) -> Path:
     return root / SUMS / kind / f"{name}.sha256"
 
 
+def _commit_file(log: Path, version: int) -> Path:
+    return log / f"{version:020}.json"
+
+
 def _added_by(entry: Path) -> list[str]:
     lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines() if line]
     return [unquote(line["add"]["path"]) for line in lines if "add" in line]
@@ -476,7 +495,7 @@ def _check_commits(address: str, first: int) -> None:
 
 
 def _commits_from(log: Path, first: int) -> Iterator[Path]:
-    while (file := log / f"{first:020}.json").exists():
+    while (file := _commit_file(log, first)).exists():
         yield file
         first += 1
 
