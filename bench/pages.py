@@ -104,12 +104,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def serve(site: Site) -> tuple[subprocess.Popen[bytes], str]:
+def serve(site: Site, root: Path = ROOT) -> tuple[subprocess.Popen[bytes], str]:
+    """Serve a site with the program of a checkout."""
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "dashboard.serve", "127.0.0.1", str(port)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TRIMTAB_CONFIG": str(site.config)},
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root), "TRIMTAB_CONFIG": str(site.config)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -6,7 +6,8 @@ keeps, and does nothing with it; a switch lasts from the request until the page'
 and all of its elements are received. On Rebalance a session also moves the slider of the target
 band three times. Printed next to it: processor seconds of the servers for each answer, their
 memory, and their open files, also after everybody has left. ``--processes`` serves from several
-processes; a session stays at one, as behind the proxy of ``docs/deploy``.
+processes; a session stays at one, as behind the proxy of ``docs/deploy``. ``--against`` compares
+with another checkout: the same sessions visit both in turns, on the same snapshots.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import psutil
-from pages import SIZES, Site, serve, wait
+from pages import ROOT, SIZES, Site, serve, wait
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
@@ -186,6 +187,38 @@ def measure(size: str, sessions: list[int], seconds: float, processes: int) -> N
             )
 
 
+def compare(size: str, sessions: list[int], seconds: float, other: Path, rounds: int) -> None:
+    """Print processor seconds an answer of another checkout and of this one, and their ratio."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        site, served = Site(Path(folder), SIZES[size], 1), []
+        for root in (other, ROOT):
+            server, url = serve(site, root)
+            stack.callback(server.wait)
+            stack.callback(server.terminate)
+            served.append((url, psutil.Process(server.pid)))
+        for url, _ in served:
+            asyncio.run(visits([url], 1, 15))
+        for number in sessions:
+            found: list[list[Tally]] = [[], []]
+            used = [0.0, 0.0]
+            for _ in range(rounds):
+                for place, (url, process) in enumerate(served):
+                    began = Used.by([process])
+                    found[place].append(asyncio.run(visits([url], number, seconds)))
+                    used[place] += Used.by([process]).cpu_s - began.cpu_s
+            each = []
+            for tallies, cpu_s, name in zip(found, used, ("other", "this"), strict=True):
+                switches = [one for tally in tallies for one in tally.switches]
+                answers = len(switches) + sum(len(tally.slides) for tally in tallies)
+                each.append(cpu_s / max(1, answers))
+                print(
+                    f"{number:3} sessions, {name}: {answers:5,} answers, {spread(switches)}, "
+                    f"{each[-1]:.4f} processor s each, "
+                    f"{sum(tally.failures for tally in tallies)} failed"
+                )
+            print(f"    ratio {each[1] / each[0]:.2f}; load {os.getloadavg()[0]:.1f}", flush=True)
+
+
 @dataclass(frozen=True)
 class Used:
     """What the servers have used so far."""
@@ -220,7 +253,13 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, nargs="+", default=[10, 30, 50])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--against", type=Path, help="another checkout to compare with")
+    parser.add_argument("--rounds", type=int, default=2, help="turns with --against")
     chosen = parser.parse_args()
+    if chosen.against is not None:
+        other = chosen.against.resolve()
+        compare(chosen.size, chosen.sessions, chosen.seconds, other, chosen.rounds)
+        return
     measure(chosen.size, chosen.sessions, chosen.seconds, chosen.processes)
 
 
