@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from report_cluster import Report
+from report_cluster import NOW, Report
 
 from core.findings.finding import Fix
+from core.pulsar.rules.doctor.of_config import examine_config
 from core.pulsar.rules.registry import assess
+from core.pulsar.settings import effective_settings
+from core.pulsar.snapshot.config_files import read_broker_conf, snapshot_of_config
 from core.units import same_problem
 
 GROUP = {"bundles": 4, "in": 100, "mb_in": 1, "mb_out": 1}
@@ -52,3 +55,14 @@ def test_only_the_broker_with_the_address_of_another_is_named() -> None:
     found = findings(brokers)["shared_address"]
     assert found.servers == ("b-0:8080",)
     assert found.sentence == "b-0:8080 advertises b-1:6650 (broker), an address of b-1:8080."
+
+
+def test_a_class_of_another_package_is_not_examined(tmp_path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("loadBalancerLoadSheddingStrategy=com.acme.Shedder\n", encoding="utf-8")
+    config = read_broker_conf(path)
+    snapshot = snapshot_of_config(config, NOW, "3.0.4")
+    found = examine_config(config, snapshot, effective_settings(snapshot))
+    (one,) = (one for one in found.diagnoses if one.code == "foreign_class")
+    assert one.severity == "unknown"
+    assert not found.warnings

@@ -59,7 +59,21 @@ def unknown_classes(context: HealthContext) -> Iterator[Finding]:
     for key, known in _CLASSES.items():
         value = values.get(key, "").strip()
         is_own = "." in value and not value.startswith("org.apache.pulsar.")
-        if not value or value in known or is_own or (is_extensible and key != _MANAGER):
+        if not value or value in known or (is_extensible and key != _MANAGER):
+            continue
+        if is_own:
+            yield Finding(
+                code="foreign_class",
+                title="Class is not of Pulsar",
+                severity="unknown",
+                subject_kind="setting",
+                subject=key,
+                measured=Quantity(value),
+                area="settings",
+                keys=(key,),
+                sentence=f"{key} is {value}, which is not a class of Pulsar.",
+                consequence="Its decisions are unknown: they were not examined.",
+            )
             continue
         simple = {name.rpartition(".")[2]: name for name in known}
         near = get_close_matches(value.rpartition(".")[2], simple, n=1)
