@@ -155,6 +155,16 @@ def pluralize(number: int, noun: str) -> str:
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
+def same_problem(count: int, noun: str) -> str:
+    """Return ``39 other brokers have the same problem``.
+
+    Args:
+        count: How many.
+        noun: Singular, for example ``other broker``.
+    """
+    return f"{pluralize(count, noun)} {'has' if count == 1 else 'have'} the same problem"
+
+
 def by_name(names: Iterable[str]) -> list[str]:
     """Return names in order, numbers in them compared as numbers: ``b-2`` before ``b-10``."""
     return sorted(names, key=number_parts)

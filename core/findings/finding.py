@@ -15,6 +15,8 @@ State = Literal["bad", "attention", "unknown", "ok"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "unknown", "info")
 """Worst first. ``unknown``: it could not be judged, so it is not green."""
 
+_OPTIONS: Final = ("PULSAR_MEM=", "PULSAR_EXTRA_OPTS=")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
@@ -29,6 +31,15 @@ class Fix:
     wanted: Mapping[str, Any] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
     restart: bool = False
+
+    def file(self, servers_file: str) -> str:
+        """Return the file of the lines: options of the process have one of their own.
+
+        Args:
+            servers_file: The servers' configuration file.
+        """
+        is_of_process = any(line.startswith(_OPTIONS) for line in self.lines)
+        return "conf/pulsar_env.sh" if is_of_process else servers_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,8 +121,9 @@ def _now_ms(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
 def rounds_missed(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
     """Return the min number of missed rounds that would have shed.
 
-    Counted since an owner changed last: none of the rounds since then unloaded anything. 0 where
-    the load manager would unload nothing on this snapshot, or the times are unknown.
+    Counted since an owner changed last, and since a leader wrote last: none of the rounds since
+    then unloaded anything, or ran. 0 where the load manager would unload nothing on this snapshot,
+    or the times are unknown.
 
     Args:
         snapshot: Any.
@@ -133,7 +134,8 @@ def rounds_missed(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> int:
     changed = pc.max(of_bundles["created_at"]).as_py()
     if changed is None or not _would_shed(snapshot, settings):
         return 0
-    idle_s = (_now_ms(snapshot, settings) - changed) / 1000
+    written = pc.max(claims.filter(pc.equal(claims["source"], "written"))["modified_at"]).as_py()
+    idle_s = (_now_ms(snapshot, settings) - max(changed, written or 0)) / 1000
     return max(int(idle_s // (max(settings.number(SHED_INTERVAL), 1.0) * 60)), 0)
 
 

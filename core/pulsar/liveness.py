@@ -30,7 +30,7 @@ from core.pulsar.owner_sessions import session_text
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import Problem, PulsarSnapshot
-from core.units import datetime_to_ms, format_age, pluralize
+from core.units import datetime_to_ms, format_age, same_problem
 
 State = Literal[
     "alive", "alive, not registered", "alive, reports stopped", "suspected dead", "dead", "unknown"
@@ -192,11 +192,7 @@ class Liveness:
             for row in dead[:_NAMED]
         ]
         more = len(stopped) + len(dead) - len(notes)
-        return (
-            (*notes, f"{pluralize(more, 'more broker')} have the same problem.")
-            if more
-            else tuple(notes)
-        )
+        return (*notes, f"{same_problem(more, 'more broker')}.") if more else tuple(notes)
 
     def state_of(self, broker: str) -> State:
         """Return the state of a broker; ``unknown`` for one that nothing names."""
@@ -422,8 +418,10 @@ class _Facts:
         entry = self.entries.get(broker)
         is_sign = state == UNREGISTERED or (state == STOPPED and not signs.is_gone)
         if entry is not None and is_sign:
+            leads_only = broker == self.leader and broker not in self.owned
             took = format_age(max(self.taken_ms - entry, 0) / 1000)
-            yield f"its session took a bundle {took} ago"
+            event = "became the leader" if leads_only else "took a bundle"
+            yield f"its session {event} {took} ago"
         if signs.probe:
             yield f"it {signs.probe}"
         if state == UNKNOWN:

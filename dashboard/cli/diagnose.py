@@ -262,7 +262,7 @@ def _last_line(found: Diagnosis, hidden: int) -> str:
 
 def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
     """Return a fix, each command and setting on a line of its own: they are copied."""
-    ways = [*command.splitlines(), *(f"broker.conf: {line}" for line in fix.lines)]
+    ways = [*command.splitlines(), *(f"{fix.file('broker.conf')}: {line}" for line in fix.lines)]
     restart = "then a rolling restart"
     if not ways:
         return [f"{title}: {hint}{f', {restart}' if fix.restart else ''}"]

@@ -196,6 +196,8 @@ def test_a_duplication_has_state_and_lag(sandbox, collector, changes, code, seve
     snapshot = collector.collect()
     finding = found(snapshot)[code]
     assert finding.severity == severity
+    if code == "duplication_paused":
+        assert "`start_dup temp " in finding.hint
     row = snapshot.tables["duplications"].to_pylist()[0]
     lags = duplication(**changes).lags
     assert (row["max_lag"], row["total_lag"]) == (max(lags.values()), sum(lags.values()))

@@ -65,6 +65,13 @@ def test_a_lost_partition_tells_the_reason_of_the_meta_server():
     assert finding.sentence.endswith("come back.")
 
 
+def test_the_guardian_is_not_said_to_repair_partitions_that_lost_every_replica():
+    content = whole(parts((None, [])), settings=BALANCED)
+    assert found(content)["partitions_dead"].hint.startswith("The guardian repairs it")
+    content["partitions"][0]["last_drops"] = [NODES[0], NODES[1]]
+    assert "does not repair" in found(content)["partitions_dead"].hint
+
+
 def test_a_surplus_replica_is_told_because_balancing_waits_for_it():
     findings = found(whole(parts((NODES[0], list(NODES[1:]))), settings=BALANCED))
     assert findings["surplus_replicas"].severity == "info"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 
@@ -61,6 +62,16 @@ def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance
         "Level steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the "
         "balancer counts 3 balance operations in one check; each round at lively counts again."
     )
+
+
+def test_partitions_that_refuse_writes_are_not_called_healthy():
+    envs = json.dumps({"replica.deny_client_request": "timeout*write"})
+    content = whole()
+    content["tables"][0]["envs"] = envs
+    text = answer(facts_of(content))
+    assert " partitions fully replicated, " in text
+    assert " unwritable; " in text
+    assert "healthy" not in text
 
 
 def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():

@@ -177,7 +177,9 @@ def _problem(context: PegasusDiagnosisContext, *, has_causes: bool) -> str:
         return f"{context.node} is dead: it receives no replicas."
     unhealthy, total = len(context.unhealthy), context.view.partition_count
     if unhealthy:
-        return f"{unhealthy:,} of {pluralize(total, 'partition')} under-replicated."
+        is_lost = len(context.lost) == unhealthy
+        word = "without any replica" if is_lost else "under-replicated"
+        return f"{unhealthy:,} of {pluralize(total, 'partition')} {word}."
     baseline = context.baseline
     if not baseline.converges and not baseline.moves:
         return "The balancer plans the same copies in every round, and none is executed."

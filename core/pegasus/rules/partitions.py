@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.findings.finding import Finding, Severity
@@ -36,18 +38,17 @@ _HEADLESS: Final = (
 _WHY_ILL: Final = (
     "The guardian repairs it at level steady or lively; balancing is blocked until then."
 )
+_WHY_DEAD: Final = (
+    "The guardian does not repair a partition that lost every replica: its last nodes are named "
+    "with it. Balancing is blocked until then."
+)
 
 
 def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
     """Partitions without any replica that a person has to decide about (DDD)."""
     names = {app_id: table.name for app_id, table in context.facts.tables.items()}
-    rows = context.snapshot.tables["partitions"]
     alive = {node.name for node in context.facts.nodes if node.is_alive}
-    is_empty = pc.and_(
-        pc.and_(rows["primary"].is_null(), pc.equal(pc.list_value_length(rows["secondaries"]), 0)),
-        pc.greater(pc.list_value_length(rows["last_drops"]), 0),
-    )
-    for row in rows.filter(pc.or_(is_empty, rows["ddd_reason"].is_valid())).to_pylist():
+    for row in _lost(context).to_pylist():
         gpid, table = gpid_text(row["app_id"], row["index"]), names.get(row["app_id"], "")
         copies = parse_copies(row["copies"])
         config = partition_of(row)
@@ -73,6 +74,16 @@ def lost_partitions(context: PegasusContext) -> Iterator[Finding]:
         )
 
 
+def _lost(context: PegasusContext) -> pa.Table:
+    """Return the rows of the partitions that lost every replica."""
+    rows = context.snapshot.tables["partitions"]
+    is_empty = pc.and_(
+        pc.and_(rows["primary"].is_null(), pc.equal(pc.list_value_length(rows["secondaries"]), 0)),
+        pc.greater(pc.list_value_length(rows["last_drops"]), 0),
+    )
+    return rows.filter(pc.or_(is_empty, rows["ddd_reason"].is_valid()))
+
+
 def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
     """Tables with partitions that are not healthy, by their worst state."""
     columns = context.facts.columns
@@ -80,6 +91,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
     # which lack nothing but a setting: `writes_refused` names them
     is_whole = context.lacks_by_setting & columns.is_guardian_healthy
     states[is_whole & (states == HealthState.UNWRITABLE)] = HealthState.HEALTHY
+    lost = Counter(_lost(context)["app_id"].to_pylist())
     counts = state_counts(states, columns.part_table, columns.table_count)
     for place in np.flatnonzero(counts[:, : HealthState.HEALTHY].sum(axis=1) > 0).tolist():
         of_table = {state: int(counts[place, state]) for state in HealthState}
@@ -104,9 +116,16 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             f"{worst.sentence}{lasting}",
             since=since,
             evidence={state.name.lower(): number for state, number in of_table.items()},
-            hint=_HEADLESS if of_table[HealthState.UNREADABLE] else _WHY_ILL,
+            hint=_hint(of_table, lost[int(columns.app_ids[place])]),
             cost=partitions_cost(sum(of_table[state] for state in _USELESS)),
         )
+
+
+def _hint(of_table: Mapping[HealthState, int], lost: int) -> str:
+    if of_table[HealthState.UNREADABLE]:
+        return _HEADLESS
+    ill = sum(of_table[state] for state in _BY_WORST)
+    return _WHY_DEAD if lost == ill else _WHY_ILL
 
 
 def _lasting(context: PegasusContext, app_id: int) -> tuple[datetime | None, str]:

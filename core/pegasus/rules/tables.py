@@ -255,7 +255,12 @@ def _duplication_verdict(
     """Return severity, code, what more there is to say, and what to do."""
     if row["status"] == "pause":
         why = "; the other cluster receives no writes, and logs are kept here until it resumes"
-        hint = f"Resume it in the Pegasus shell: `start_dup <table> {row['dup_id']}`, or remove it."
+        name = (
+            context.facts.tables[row["app_id"]].name
+            if row["app_id"] in context.facts.tables
+            else "<table>"
+        )
+        hint = f"Resume it in the Pegasus shell: `start_dup {name} {row['dup_id']}`, or remove it."
         return "warning", "duplication_paused", why, hint
     age_ms = datetime_to_ms(context.snapshot.manifest.taken_at) - (row["created_at"] or 0)
     if (

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from core.findings.finding import Cost, Finding, Fix
 from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
-from core.units import pluralize
+from core.units import pluralize, same_problem
 
 ADVERTISED: Final = "advertisedAddress"
 LISTENERS: Final = "advertisedListeners"
@@ -214,7 +214,7 @@ def _unusable(context: HealthContext, found: list[Address], code: str) -> Iterat
                 if is_nowhere
                 else "which directs every client to its own host"
             )
-            + (f"; {pluralize(others, 'other broker')} have the same problem." if others else "."),
+            + (f"; {same_problem(others, 'other broker')}." if others else "."),
             consequence="It is the only broker: others with the same address replace its "
             "registration or wait for it, and serve nothing."
             if is_alone
@@ -262,10 +262,14 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             text = host if port is None else f"{host}:{port}"
             groups.setdefault(tuple(sorted(kinds_of)), []).append((text, kinds_of))
     for brokers, found in groups.items():
-        kinds = sorted({kind for _, by in found for held in by.values() for kind in held})
+        wrong = _elsewhere(found)
+        kinds = sorted({kind for held in wrong.values() for kind in held})
         key = _key_of(kinds)
         texts = [text for text, _ in found]
         is_of_pulsar = key in (ADVERTISED, LISTENERS)
+        named = tuple(name for name in brokers if name in wrong)
+        others = tuple(name for name in brokers if name not in wrong)
+        found_words = f"{', '.join(texts[:_SHOWN])} ({', '.join(kinds)})"
         yield Finding(
             code="shared_address",
             title="Several brokers advertise one address",
@@ -273,11 +277,13 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             limit=Quantity(1, "brokers"),
             severity="error" if is_of_pulsar else "warning",
             subject_kind="broker",
-            subject=brokers[0],
-            servers=brokers,
+            subject=named[0],
+            servers=named,
             keys=(key,),
-            sentence=f"{pluralize(len(brokers), 'broker')} ({_some(brokers)}) advertise "
-            f"{', '.join(texts[:_SHOWN])} ({', '.join(kinds)}).",
+            sentence=f"{_some(named)} {'advertise' if named[1:] else 'advertises'} "
+            f"{found_words}, an address of {_some(others)}."
+            if others
+            else f"{pluralize(len(named), 'broker')} ({_some(named)}) advertise {found_words}.",
             consequence="Clients reach one of them by chance, and the others refuse its "
             "bundles (not served by this instance).",
             hint=f"Set {key} to a unique address on each broker (on Kubernetes one "
@@ -286,6 +292,21 @@ def shared_addresses(context: HealthContext) -> Iterator[Finding]:
             evidence={"addresses": texts, "kinds": kinds, "rows": list(brokers)},
             cost=_cost(context, brokers),
         )
+
+
+def _elsewhere(found: Sequence[tuple[str, dict[str, list[str]]]]) -> dict[str, list[str]]:
+    """Return the brokers with shared addresses that are not their own, and the kinds of those.
+
+    An address with the host of one broker's id is that broker's: only the others are wrong.
+    """
+    wrong: dict[str, list[str]] = {}
+    for text, kinds_of in found:
+        host = Address.of("", "", text).host
+        own = [broker for broker in kinds_of if Address.of("", "", broker).host == host]
+        for broker, kinds in kinds_of.items():
+            if len(own) != 1 or broker not in own:
+                wrong.setdefault(broker, []).extend(kinds)
+    return wrong
 
 
 def lacking_addresses(context: HealthContext) -> Iterator[Finding]:

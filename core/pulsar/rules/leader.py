@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.defects import LEADER_FOLLOWS, defect_words
 from core.pulsar.leader_activity import leader_activity, rounds_missed
+from core.pulsar.liveness import DEAD
 from core.pulsar.rules.context import HealthContext
 from core.units import format_age, ms_to_datetime, pluralize
+
+_LEADER_PATH: Final = "/loadbalance/leader"
 
 
 def leader_inactive(context: HealthContext) -> Iterator[Finding]:
@@ -44,9 +48,21 @@ def leader_inactive(context: HealthContext) -> Iterator[Finding]:
             "elected_at": found.elected_at,
             "written_at": found.written_at,
         },
-        hint=f"Restart {found.leader}, so that another broker becomes the leader. "
+        hint=_hint(context, found.leader),
+    )
+
+
+def _hint(context: HealthContext, leader: str) -> str:
+    row = context.liveness.by_broker.get(leader)
+    if row is not None and row.state == DEAD:
+        return (
+            f"{leader} is dead. Once its process is confirmed dead, delete the leader's znode, "
+            f"{_LEADER_PATH}, if it still has this broker: another broker then becomes the leader."
+        )
+    return (
+        f"Restart {leader}, so that another broker becomes the leader. "
         "Known defect, an elected leader that acts as a follower: "
-        f"{defect_words(LEADER_FOLLOWS, context.settings.target)}.",
+        f"{defect_words(LEADER_FOLLOWS, context.settings.target)}."
     )
 
 

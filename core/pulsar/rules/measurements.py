@@ -75,7 +75,10 @@ def impossible_cpu(context: HealthContext) -> Iterator[Finding]:
             "bundles without need.",
             hint="Do not unload its bundles because of this. Start the brokers with "
             f"{PROCESSORS}=<CPUs of the host>, as many as usage counts.",
-            fix=Fix(lines=(f"PULSAR_EXTRA_OPTS={PROCESSORS}=<CPUs of the host>",), restart=True),
+            fix=Fix(
+                lines=(f"PULSAR_EXTRA_OPTS=<other options> {PROCESSORS}=<CPUs of the host>",),
+                restart=True,
+            ),
             evidence={
                 "resource": "cpu",
                 "usage_ratio": ratio,
@@ -111,7 +114,7 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
                 consequence="Its usage does not represent its load.",
                 hint=f"Do not unload its bundles because of this. Set {flag} to the memory "
                 "that the broker can use, and restart it.",
-                fix=Fix(lines=(f"PULSAR_MEM={flag}=<size>",), restart=True),
+                fix=Fix(lines=(f"PULSAR_MEM=<other options> {flag}=<size>",), restart=True),
                 evidence={"resource": resource, "usage_ratio": ratio, "flag": flag},
             )
 

@@ -15,7 +15,12 @@ from core.pulsar.load import weighted_max_usage
 from core.pulsar.plausibility import plausible_brokers
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.split.algorithms import MIB_BYTES, SplitLimits
-from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
+from core.units import (
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_ratio,
+    same_problem,
+)
 
 NEAR_LIMIT_RATIO: Final = 0.9
 ONE_TOPIC_RATIO: Final = 0.8
@@ -94,9 +99,7 @@ def _crowded(
         f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the limit of "
         f"automatic splits ({limit})"
     )
-    more = (
-        f" {pluralize(len(due) - 1, 'more bundle')} have the same problem." if len(due) > 1 else ""
-    )
+    more = f" {same_problem(len(due) - 1, 'more bundle')}." if len(due) > 1 else ""
     raised = max(2 * limit, 2 * count)
     return Finding(
         code=code,

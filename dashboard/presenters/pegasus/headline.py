@@ -41,7 +41,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     parts = (
         f"{unhealthy:,} of {pluralize(total, 'partition')} unhealthy"
         if unhealthy
-        else _healthy_words(read, children)
+        else _healthy_words(facts, read, children)
     )
     rest = "".join(f", {one}" for one in service_words(facts))
     unread = f" ({total - read:,} not read)" if total > read else ""
@@ -58,10 +58,11 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     )
 
 
-def _healthy_words(read: int, children: int) -> str:
+def _healthy_words(facts: PegasusFacts, read: int, children: int) -> str:
     if children:
         return f"{read - children:,} of {pluralize(read, 'partition')} healthy"
-    return f"all {pluralize(read, 'partition')} healthy"
+    word = "fully replicated" if unwritable_partitions(facts).any() else "healthy"
+    return f"all {pluralize(read, 'partition')} {word}"
 
 
 def service_words(facts: PegasusFacts) -> list[str]:

@@ -26,6 +26,7 @@ _HALVED: Final = (
 )
 _COUNTED: Final = ("topic_count", "producer_count", "consumer_count", "cache_size_bytes")
 _MAX_SHOWN: Final = 2
+_SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
 _MAX_PARTS: Final = 16
 
 
@@ -42,6 +43,7 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
     movable = ~np.asarray(bundles["is_broker_bound"].to_numpy(zero_copy_only=False), bool)
     ceiling = spread.mean * (1 + context.target_ratio)
     heavy = np.flatnonzero((traffic > ceiling) & movable)
+    is_off = () if context.settings.flag(_SPLIT) else (_SPLIT,)
     for row in heavy[np.argsort(-traffic[heavy])][:_MAX_SHOWN].tolist():
         bundle = bundles["bundle"][row].as_py()
         topics = bundles["topic_count"][row].as_py()
@@ -50,7 +52,7 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
         parts = int(min(max(np.ceil(traffic[row] / (spread.mean / 2)), 2), _MAX_PARTS))
         yield Candidate(
             code="topic_too_heavy" if is_single else "bundle_too_heavy",
-            keys=("loadBalancerNamespaceBundleMaxMsgRate",) if not is_single else (),
+            keys=() if is_single else ("loadBalancerNamespaceBundleMaxMsgRate", *is_off),
             objects=(bundle,),
             summary=f"{bundle} carries "
             f"{form(float(traffic[row]))}{' in one topic' if is_single else ''}, more "
@@ -64,7 +66,8 @@ def heavy_bundles(context: DiagnosisContext) -> Iterator[Candidate]:
             hint=f"Use at least {parts} partitions for the topic: a split cannot divide one topic."
             if is_single
             else f"Split it (trimtab split {context.snapshot.manifest.cluster} --bundle "
-            f"{bundle}). If one topic carries the load, add partitions to that topic.",
+            f"{bundle}). If one topic carries the load, add partitions to that topic."
+            + (f" Automatic splits are off: {_SPLIT}=false." if is_off else ""),
             measured=float(traffic[row]),
             threshold=float(ceiling),
             unit="bytes/s" if spread.name == "throughput" else "msg/s",

@@ -12,14 +12,14 @@ from core.findings.engine import Rule
 from core.findings.finding import Finding, Fix
 from core.findings.quantity import Quantity
 from core.pulsar.load import resource_weights
-from core.pulsar.plausibility import BEYOND_RATIO, carried_kbit
+from core.pulsar.plausibility import BEYOND_RATIO, carried_kbit, impossible_usage
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
 from core.pulsar.rules.doctor.model import some
 from core.pulsar.rules.reports import NIC_OUTLIER_FACTOR
 from core.pulsar.shedding import known_shedding_strategy, strategies_run_by
 from core.pulsar.shedding.model import RATE, USAGE
-from core.units import format_ratio
+from core.units import format_ratio, same_problem
 
 NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 SLOWEST_KBIT: Final = 100_000.0
@@ -155,7 +155,7 @@ def override_not_in_force(context: HealthContext) -> Iterator[Finding]:
             servers=tuple(off),
             sentence=f"{NIC_SPEED} is {by_broker.get(off[0], common)}, but {off[0]} reports "
             f"a limit of {speed_words(first)}, not a multiple of it"
-            + (f"; {len(off) - 1} others have the same problem." if len(off) > 1 else "."),
+            + (f"; {same_problem(len(off) - 1, 'other')}." if len(off) > 1 else "."),
             consequence="The effective limit differs from the configured one.",
             hint="It is read when a broker starts: restart these brokers.",
             fix=Fix(restart=True),
@@ -184,9 +184,7 @@ def traffic_beyond_cards(context: HealthContext) -> Iterator[Finding]:
             servers=named,
             sentence=f"{named[0]} carries {flow_words(float(carried[row]))} of messages "
             f"({side}), but its cards report {flow_words(float(used[row]))}"
-            + (
-                f"; {len(named) - 1} more brokers have the same problem." if len(named) > 1 else "."
-            ),
+            + (f"; {same_problem(len(named) - 1, 'more broker')}." if len(named) > 1 else "."),
             consequence="Bandwidth usage excludes this traffic: strategies with a bandwidth "
             "weight treat the broker as idle.",
             hint="Messages use a card that is not counted (a virtual one, a bond, the "
@@ -214,9 +212,10 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
     if placement == "LeastLongTermMessageRate" and not is_extensible:
         by_amount.append(placement)
     by_usage = next(one for one in strategies_run_by("modular") if one.measure == USAGE)
+    wrong = impossible_usage(context.snapshot.brokers)  # such a limit is no size of a broker
     for column, label, words in _SIZES:
         limits = _values(context, column)
-        known = np.isfinite(limits) & (limits > 0)
+        known = np.isfinite(limits) & (limits > 0) & ~wrong[column.removesuffix("_limit")]
         if not known.any():
             continue
         median = float(np.median(limits[known]))

@@ -17,6 +17,7 @@ from core.pulsar.rules.doctor import (
     capacity,
     contradictions,
     file_keys,
+    file_values,
     host_load,
     policies,
     recorded,
@@ -31,6 +32,7 @@ from core.units import pluralize
 DOCTOR_RULES: Final[tuple[Rule[HealthContext], ...]] = (
     *contradictions.RULES,
     *file_keys.RULES,
+    *file_values.RULES,
     *alike.RULES,
     *capacity.RULES,
     *host_load.RULES,

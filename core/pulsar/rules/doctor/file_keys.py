@@ -42,7 +42,7 @@ _OTHER_RULES: Final = (
 _MAX_NAMED: Final = 6
 
 
-def _file_values(context: HealthContext) -> list[tuple[str, str]]:
+def file_values(context: HealthContext) -> list[tuple[str, str]]:
     """Return the keys of configuration files with their values, each once, by name."""
     table = context.snapshot.settings
     origins = table["origin"].to_pylist()
@@ -57,7 +57,7 @@ def unknown_keys(context: HealthContext) -> Iterator[Finding]:
     """Keys that no release has: slips of a known one, and others."""
     known = broker_keys()
     others: list[str] = []
-    for key, _ in _file_values(context):
+    for key, _ in file_values(context):
         if key in known or key in SETTING_BY_KEY:
             continue
         near = near_keys(key)
@@ -103,7 +103,7 @@ def dead_keys(context: HealthContext) -> Iterator[Finding]:
     known = broker_keys()
     gone: list[str] = []
     early: list[str] = []
-    for key, _ in _file_values(context):
+    for key, _ in file_values(context):
         if key in SETTING_BY_KEY or key not in known or known[key].exists_in(target.line):
             continue
         (gone if known[key].until else early).append(key)
@@ -135,7 +135,7 @@ def misfit_values(context: HealthContext) -> Iterator[Finding]:
         Pulsar ``FieldParser#update`` (a value that does not parse ends the start; every text but
         ``true`` is false), ``PulsarConfigurationLoader#isComplete`` (least and greatest values).
     """
-    for key, value in _file_values(context):
+    for key, value in file_values(context):
         field = broker_keys().get(key)
         if field is None or not value.strip():
             continue

@@ -14,7 +14,7 @@ from core.findings.finding import Finding, Fix
 from core.findings.quantity import Quantity
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.groups import flow_words, speed_words
-from core.units import format_age, pluralize
+from core.units import format_age, pluralize, same_problem
 
 NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 _BYTES_PER_KBIT: Final = 125.0
@@ -50,7 +50,7 @@ def limit_below_peak(context: HealthContext) -> Iterator[Finding]:
             sentence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
             f"{peaks[row] / 1e6:,.3g} Gbit/s) "
             f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
-            + (f"; {pluralize(others, 'more broker')} have the same problem." if others else "."),
+            + (f"; {same_problem(others, 'more broker')}." if others else "."),
             consequence="Either the limit is not the real speed of its cards, and usage is "
             "wrong; or the cards are full at the peak, and clients wait.",
             hint="Measure the real speed of a card, and set it (Gbit/s of one card); if "

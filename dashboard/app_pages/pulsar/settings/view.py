@@ -69,7 +69,7 @@ def _fix(one: Finding) -> None:
             args=(options,),
         )
     if fix.lines:
-        st.caption("Change broker.conf, then restart the brokers one by one:")
+        st.caption(f"Change {fix.file('broker.conf')}, then restart the brokers one by one:")
         st.code("\n".join(fix.lines), language="properties", wrap_lines=True)
     elif fix.restart:
         st.caption("Read at broker start. Restart the brokers one by one.")

@@ -207,7 +207,7 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
 def _show(found: Examination, manifest: Manifest, more: str) -> None:
     say(answer(found))
     for one in found.diagnoses:
-        _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf: ")
+        _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf")
     _show_brokers(found.comparison)
     _show_unjudged(found)
 
@@ -217,7 +217,7 @@ def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSet
     say(f"{config.name}: {read}, release {effective.target.name}.")
     say(answer_of_file(found))
     for one in found.diagnoses:
-        _show_finding(one, "", f"{config.name}: ")
+        _show_finding(one, "", config.name)
         places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
         if places:
             more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
@@ -225,7 +225,7 @@ def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSet
     _show_unjudged(found)
 
 
-def _show_finding(one: Finding, command: str, prefix: str) -> None:
+def _show_finding(one: Finding, command: str, file: str) -> None:
     say()
     say(f"{one.severity}: {one.sentence}", is_prose=True)
     say(f"  Consequence: {one.consequence}")
@@ -234,7 +234,7 @@ def _show_finding(one: Finding, command: str, prefix: str) -> None:
     if command:
         say(f"  {command}")
     for line in one.fix.lines:
-        say(f"  {prefix}{line}")
+        say(f"  {one.fix.file(file)}: {line}")
     if one.fix.restart:
         say("  A broker reads it at its start: restart the brokers one by one.")
 
