@@ -300,6 +300,20 @@ class Broken(io.RawIOBase):
         raise BrokenPipeError
 
 
+def test_a_folder_of_logs_that_was_removed_is_made_again(tmp_path, monkeypatch, capsys) -> None:
+    logs = tmp_path / "logs"
+    monkeypatch.setattr(supervisor_module, "HEARTBEAT_S", 0.0)
+    with Supervisor(logs) as supervisor:
+        child = start(supervisor, STAY, is_restarted=True)
+        shutil.rmtree(logs)
+        supervisor.look()
+        supervisor.look()
+        state = msgspec.json.decode((logs / "supervisor.json").read_bytes(), type=Supervision)
+        assert [one.pid for one in state.processes] == [child.process.pid]
+    assert f"The log folder {logs} was removed" in (said := capsys.readouterr().err)
+    assert (said.count("was removed"), "cannot be written" in said) == (1, False)
+
+
 def test_a_terminal_that_is_gone_does_not_end_the_children(tmp_path, monkeypatch) -> None:
     gone = io.TextIOWrapper(Broken(), write_through=True)
     monkeypatch.setattr(sys, "stderr", gone)
