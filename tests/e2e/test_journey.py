@@ -52,9 +52,7 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     page.get_by_role("radio", name="CPU").click()
     tab.settle()
     expect(page).to_have_url(re.compile("measure="))
-    expect(
-        page.get_by_label(re.compile("^CPU of each broker over the last"))
-    ).to_be_visible()
+    expect(page.get_by_label(re.compile("^CPU of each broker over the last"))).to_be_visible()
 
     bundle = owned_bundle(tab)
     expect(page.get_by_text(re.compile(r"Unloading 1 bundle \(.*clients\)"))).to_be_visible()
