@@ -322,7 +322,7 @@ def test_the_database_refuses_deletes_again_and_after_a_failure(database, journa
 def refuses_deletes(database: Path) -> None:
     with (
         sqlite3.connect(database) as raw,
-        pytest.raises(sqlite3.IntegrityError, match="only be added"),
+        pytest.raises(sqlite3.IntegrityError, match="only ever added to"),
     ):
         raw.execute("DELETE FROM trimtab_entries")
 
