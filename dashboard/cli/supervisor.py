@@ -565,7 +565,7 @@ def end_with_parent(is_well: Callable[[], bool] = lambda: True) -> None:
 
 
 def free_port(wanted: int) -> int:
-    """Return ``wanted``, or the next port that is free on loopback.
+    """Return ``wanted``, or the next port that is free on loopback; that one is named.
 
     Raises:
         ConfigError: None of the next hundred is free.
@@ -577,7 +577,9 @@ def free_port(wanted: int) -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        if port != wanted:
+            note(f"Port {wanted} is in use; the pages use port {port}.")
+        return port
     raise ConfigError(
         f"No port from {wanted} to {wanted + _PORTS_TRIED - 1} is free.",
         hint="Specify a port with --port.",

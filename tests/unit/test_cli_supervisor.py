@@ -401,12 +401,15 @@ def wait_for_words(log: Path) -> None:
     pytest.fail(f"nothing in {log}")
 
 
-def test_a_taken_port_is_passed_over() -> None:
+def test_a_taken_port_is_passed_over_and_named(capsys) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert port < free_port(port) <= port + 100
+        assert port < (found := free_port(port)) <= port + 100
+    assert capsys.readouterr().err == f"Port {port} is in use; the pages use port {found}.\n"
+    assert free_port(found) == found
+    assert not capsys.readouterr().err
 
 
 def test_no_port_at_all_is_an_error() -> None:
