@@ -35,7 +35,7 @@ def whole_file(path: Path, *, is_new: bool = False, is_durable: bool = True) -> 
         with path.open("wb") as out:
             yield out
         return
-    target = path.resolve()  # a link stays one
+    target = resolved(path)  # a link stays one
     if is_new and target.exists():
         raise FileExistsError(f"{path} exists")
     aside = target.with_name(f".{secrets.token_hex(8)}.partial")
@@ -52,6 +52,18 @@ def whole_file(path: Path, *, is_new: bool = False, is_durable: bool = True) -> 
     finally:
         with suppress(OSError):
             aside.unlink()
+
+
+def resolved(path: Path) -> Path:
+    """Return the absolute path of what links lead to.
+
+    Raises:
+        OSError: They lead in a circle, which :meth:`Path.resolve` calls a RuntimeError.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError as exc:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from exc
 
 
 def _linked(aside: Path, target: Path) -> bool:

@@ -22,6 +22,7 @@ import msgspec
 SENT: Final = 0
 NOT_TAKEN: Final = 1
 NO_ADDRESS: Final = 2
+REDIRECTED: Final = 3
 WITHIN_S: Final = 20.0
 """How long one message may take, whatever the target does."""
 _MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -45,7 +46,7 @@ def main() -> int:
     """Send what standard input holds.
 
     Returns:
-        :data:`SENT`, :data:`NOT_TAKEN` or :data:`NO_ADDRESS`.
+        :data:`SENT`, :data:`NOT_TAKEN`, :data:`NO_ADDRESS` or :data:`REDIRECTED`.
     """
     signal.alarm(round(2 * WITHIN_S))  # the process that would end it may be gone
     with contextlib.suppress(ValueError, OSError):  # a process of macOS has more from the start
@@ -59,7 +60,28 @@ def main() -> int:
         sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="Trimtab", async_mode=False))
         if not sender.add(message.url):
             return NO_ADDRESS
-        return SENT if sender.notify(title=message.title, body=message.text) else NOT_TAKEN
+        redirects = _refuse_redirects()
+        is_sent = sender.notify(title=message.title, body=message.text)
+        return REDIRECTED if redirects else SENT if is_sent else NOT_TAKEN
+
+
+def _refuse_redirects() -> list[int]:
+    """Let no request follow a redirect; return a list that gets the status of each one.
+
+    A 301 or 302 makes a request without the message of the one that had it, and its success looks
+    like a delivery; a 307 or 308 hands the message, with the headers of the target, to a host that
+    no one has configured.
+    """
+    import requests  # noqa: PLC0415  # after the limits are set
+
+    found: list[int] = []
+
+    def refuse(_: object, resp: requests.Response) -> None:
+        if resp.is_redirect:
+            found.append(resp.status_code)
+
+    requests.Session.get_redirect_target = refuse  # type: ignore[method-assign,assignment]  # this process only
+    return found
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from connectors.alerts.deliver import NO_ADDRESS, SENT, WITHIN_S, Message
+from connectors.alerts.deliver import NO_ADDRESS, REDIRECTED, SENT, WITHIN_S, Message
 from connectors.config.alerts import TargetConfig
 from connectors.transport import deadline
 from core.errors import GivenUpError, InputError, RemoteTimeoutError, UnreachableError
@@ -23,7 +23,7 @@ def send(target: TargetConfig, title: str, text: str) -> None:
     Raises:
         InputError: Its address is none that Apprise knows; it is not repeated.
         ConfigError: Its file cannot be read.
-        UnreachableError: It did not take the message.
+        UnreachableError: It did not take the message, or redirects it to another address.
         RemoteTimeoutError: It did not take it within :data:`WITHIN_S`.
         GivenUpError: This process ends.
     """
@@ -48,12 +48,14 @@ def send(target: TargetConfig, title: str, text: str) -> None:
             hint="Use an Apprise URL, for example json://host:port/path.",
         )
     if code != SENT:
+        is_redirect = code == REDIRECTED
+        what = "redirects to another address" if is_redirect else "did not accept the message"
         raise UnreachableError(
-            f"Target {target.name} did not accept the message.",
+            f"Target {target.name} {what}.",
             endpoint=place,
             operation=_OPERATION,
             outcome="unknown",
-            hint=hint,
+            hint="Configure the address that it redirects to." if is_redirect else hint,
         )
 
 

@@ -70,8 +70,9 @@ def read_archive(file: Path) -> Iterator[Row]:
     """Yield the entries of an archive as they were stored.
 
     Raises:
-        InputError: It cannot be read, or a line is no entry.
+        InputError: It cannot be read, has no entry, or a line is none.
     """
+    number = 0
     try:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -86,6 +87,8 @@ def read_archive(file: Path) -> Iterator[Row]:
         raise InputError(
             f"The archive {file} cannot be read: {exc.strerror}.", hint="Check the name."
         ) from exc
+    if not number:  # as if it had not been passed, the journal behind it would be intact
+        raise InputError(f"The archive {file} is empty.", hint="Restore it from a copy.")
 
 
 _ROW = msgspec.json.Decoder(Row)

@@ -33,24 +33,25 @@ def dump_plan(plan: Plan, signature: str = "") -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def signature_of(source: bytes | Path) -> str:
-    """Return the signature of a plan file that :func:`load_plan` reads, or ""."""
-    found = msgspec.json.decode(_read(source)).get(_SIGNATURE, "")
+def signature_of(content: bytes) -> str:
+    """Return the signature in the content of a plan file that :func:`load_plan` reads, or ""."""
+    found = msgspec.json.decode(content).get(_SIGNATURE, "")
     return found if isinstance(found, str) and found.isascii() else ""
 
 
-def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
+def load_plan(source: bytes | Path, steps: StepRegistry, place: str = "") -> Plan:
     """Read a plan.
 
     Args:
         source: The file's content, or where it is.
         steps: The kinds of steps that it may hold.
+        place: What messages name; empty: where it is.
     Raises:
         UnusablePlanError: It cannot be read, is damaged, has another format version, or its id is
             not the hash of its content; the message names it.
     """
-    place = str(source) if isinstance(source, Path) else "The plan"
-    raw = _read(source)
+    place = place or (str(source) if isinstance(source, Path) else "The plan")
+    raw = source if isinstance(source, bytes) else read_plan_file(source)
     try:
         content = msgspec.json.decode(checked_json(raw))
         json.loads(raw, object_pairs_hook=_once)
@@ -100,9 +101,12 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
         seen.add(name)
 
 
-def _read(source: bytes | Path) -> bytes:
-    if isinstance(source, bytes):
-        return source
+def read_plan_file(source: Path) -> bytes:
+    """Return the content of a plan file; a pipe has it only once.
+
+    Raises:
+        UnusablePlanError: It cannot be read, or is too large for a plan.
+    """
     try:
         return read_file(source)
     except TooLargeError as exc:

@@ -138,7 +138,9 @@ def _control(
     config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
 ) -> int:
     services.ask_control(config, run, control, access.command_identity(config), reason)
-    sentence = f"{control.capitalize()} of run {run} requested; the worker reacts within about 1 s."
+    sentence = (
+        f"{control.capitalize()} of run {run} requested. A running worker reacts within about 1 s."
+    )
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 

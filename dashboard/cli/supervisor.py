@@ -30,7 +30,7 @@ import filelock
 import msgspec
 
 from core.errors import ConfigError, OpsError
-from core.files import write_whole
+from core.files import make_private, write_whole
 from dashboard import services
 from dashboard.cli.output import note
 from dashboard.services.processes import (
@@ -460,6 +460,7 @@ class Supervisor:
         path = self.log_dir / _STATE
         seen = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
         try:
+            self._keep_folder()
             write_whole(path, msgspec.json.encode(seen), is_durable=False)
         except OSError as exc:
             if self._could_write:
@@ -470,6 +471,19 @@ class Supervisor:
             self._could_write = False
         else:
             self._written, self._could_write = (now_s, states), True
+
+    def _keep_folder(self) -> None:
+        """Make the folder of the logs again if somebody removed it.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        if not self.log_dir.is_dir():
+            make_private(self.log_dir)
+            note(
+                f"The log folder {self.log_dir} was removed and is created again. A process that "
+                "runs logs nothing until its next start."
+            )
 
 
 def _sink(log: Path) -> BinaryIO:
@@ -551,7 +565,7 @@ def end_with_parent(is_well: Callable[[], bool] = lambda: True) -> None:
 
 
 def free_port(wanted: int) -> int:
-    """Return ``wanted``, or the next port that is free on loopback.
+    """Return ``wanted``, or the next port that is free on loopback; that one is named.
 
     Raises:
         ConfigError: None of the next hundred is free.
@@ -563,7 +577,9 @@ def free_port(wanted: int) -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        if port != wanted:
+            note(f"Port {wanted} is in use; the pages use port {port}.")
+        return port
     raise ConfigError(
         f"No port from {wanted} to {wanted + _PORTS_TRIED - 1} is free.",
         hint="Specify a port with --port.",

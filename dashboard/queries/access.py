@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -14,7 +15,7 @@ from dashboard import services
 from dashboard.services import access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from core.plan.model import Plan
     from dashboard.services import Config
@@ -90,7 +91,8 @@ def _is_for_us(claims: Mapping[str, Any]) -> bool:
     Authlib accepts one for others as long as it names this client as ``azp``.
     """
     auth = st.secrets.get("auth", {})
-    client = auth.get(claims.get("provider"), auth).get("client_id")
+    section = auth.get(_text(claims, "provider"), auth)
+    client = section.get("client_id") if isinstance(section, Mapping) else None
     audience = claims.get("aud")
     listed = audience if isinstance(audience, list) else [audience]
     return bool(client) and client in listed

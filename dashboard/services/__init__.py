@@ -604,7 +604,8 @@ def config_path(given: Path | None) -> Path | None:
 
     named = os.environ.get(CONFIG_ENV)
     chosen = given or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
-    return chosen.resolve() if chosen else None
+    # a circle of links stays what it is: whoever reads the file names it
+    return Path(os.path.realpath(chosen)) if chosen else None
 
 
 def config_option(config: TrimtabConfig) -> str:
@@ -614,7 +615,7 @@ def config_option(config: TrimtabConfig) -> str:
         config: The configuration; it names the file that it was read from.
     """
     file = config.file
-    if file is None or file == Path(DEFAULT_NAME).resolve():
+    if file is None or file == Path(os.path.realpath(DEFAULT_NAME)):
         return ""
     return f" --config {shlex.quote(str(file))}"
 

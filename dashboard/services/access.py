@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from core.access import Identity
 from core.actions.authority import plan_signature
 from core.errors import ForbiddenError, UnusablePlanError
-from core.plan.codec import dump_plan, load_plan, signature_of
+from core.plan.codec import dump_plan, load_plan, read_plan_file, signature_of
 from core.systems import steps_of
 from core.units import name_fault
 from dashboard import services
@@ -127,9 +127,12 @@ def is_signed_in(config: Config, claims: Mapping[str, Any]) -> bool:
         claims: Of the ID token, as Streamlit stored them.
     """
     signed_in_at = claims.get("iat")  # every ID token has it, seconds since 1970
-    if not claims.get("is_logged_in", False) or not isinstance(signed_in_at, int | float):
+    if claims.get("is_logged_in") is not True or not isinstance(signed_in_at, int | float):
         return False
-    age_s = services.now().timestamp() - signed_in_at
+    try:
+        age_s = services.now().timestamp() - signed_in_at
+    except OverflowError:  # more digits than any clock has
+        return False
     return -_AHEAD_S <= age_s < config.access.session_hours * 3600
 
 
@@ -221,8 +224,9 @@ def read_plan(config: Config, path: Path) -> Plan:
     """
     from connectors.systems import systems_of  # noqa: PLC0415  # commands must start fast
 
-    plan = load_plan(path, steps_of(systems_of(config)))
-    if not hmac.compare_digest(signature_of(path), plan_signature(plan, _key(config))):
+    content = read_plan_file(path)
+    plan = load_plan(content, steps_of(systems_of(config)), str(path))
+    if not hmac.compare_digest(signature_of(content), plan_signature(plan, _key(config))):
         raise UnusablePlanError(
             f"{path} has an invalid signature: it was created by another installation of "
             "Trimtab or changed afterwards.",

@@ -216,7 +216,7 @@ def test_the_same_journal_opens_again(url) -> None:
 def test_the_database_itself_refuses_changes(journal, change) -> None:
     journal.append(record_of(requested()))
     with (
-        pytest.raises(sa.exc.DBAPIError, match="only be added"),
+        pytest.raises(sa.exc.DBAPIError, match="only ever added to"),
         journal.database.engine.begin() as connection,
     ):
         connection.exec_driver_sql(change)

@@ -25,7 +25,13 @@ from connectors.pulsar.collect import PulsarCollector
 from connectors.pulsar.metrics.scrape import Scraper
 from connectors.pulsar.metrics.server import PrometheusServer
 from connectors.transport import deadline, http, sockets
-from core.errors import GivenUpError, RemoteError, RemoteTimeoutError
+from core.errors import (
+    GivenUpError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    UnreachableError,
+)
 from core.snapshot.problems import ProblemLog
 
 ANSWER_S = 0.4
@@ -224,6 +230,51 @@ def test_interim_answers_before_an_answer_are_passed_over() -> None:
         for _ in range(3):  # on one connection: nothing of an answer is left for the next one
             assert client.get(server.url, PATH, list[str]) == ["b"]
         client.close()
+
+
+def test_what_an_unreadable_answer_says_leaves_it_open_whether_the_request_was_executed() -> None:
+    def answer(one: socket.socket) -> None:
+        digits = b"9" * 5000  # more than Python converts
+        one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: " + digits + b"\r\n\r\n")
+        one.shutdown(socket.SHUT_WR)
+
+    with HostileServer(answer) as server:
+        client = AdminClient(config_for(server.url))
+        with bounded(), pytest.raises(ProtocolError, match="valid HTTP") as caught:
+            client.request("PUT", server.url, PATH)
+        client.close()
+    assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("place", ["http://[::1", "http://h:99999", "http://u:p@127.0.0.1:1"])
+def test_a_redirect_to_an_invalid_address_is_named(place: str) -> None:
+    def elsewhere(one: socket.socket) -> None:
+        head = f"HTTP/1.1 307 Moved\r\nLocation: {place}{PATH}\r\nContent-Length: 0\r\n\r\n"
+        one.sendall(head.encode())
+
+    with HostileServer(elsewhere) as server:
+        client = AdminClient(config_for(server.url))
+        with pytest.raises(ProtocolError, match="to an invalid address"):
+            client.request("GET", server.url, PATH)
+        client.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_target_that_redirects_gets_no_message_elsewhere(status: int) -> None:
+    """Followed, a 302 counts as sent without the message, and a 307 sends it to a stranger."""
+    done = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with HostileServer(lambda one: one.sendall(done)) as other:
+
+        def elsewhere(one: socket.socket) -> None:
+            head = f"HTTP/1.1 {status} x\r\nLocation: {other.url}/y\r\nContent-Length: 0\r\n\r\n"
+            one.sendall(head.encode())
+
+        with HostileServer(elsewhere) as server:
+            url = f"json://user:s3cr3t@{server.name}/x"
+            target = TargetConfig.model_validate({"name": "hook", "url": url})
+            with pytest.raises(UnreachableError, match="Target hook redirects to another address"):
+                targets.send(target, "t", "x")
+            assert (server.requests, other.requests) == (1, 0)
 
 
 def test_many_long_answers_at_once_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

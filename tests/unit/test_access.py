@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -416,6 +417,9 @@ def test_a_grant_names_an_address_or_issuer_and_subject(monkeypatch) -> None:
         {"aud": ["another"], "azp": "trimtab"},
         {"aud": None},
         {"provider": "none", "aud": None},
+        {"provider": ["default"], "aud": None},
+        {"provider": {}, "aud": None},
+        {"provider": "client_id"},
     ],
 )
 def test_claims_that_identify_nobody_let_nobody_in(monkeypatch, claims) -> None:
@@ -564,9 +568,12 @@ def test_a_sign_in_at_a_provider_ends_after_the_hours_of_a_session(monkeypatch) 
     for age in (timedelta(hours=8), timedelta(minutes=-6), timedelta(days=-3650)):
         with pytest.raises(ForbiddenError, match="has expired"):
             provided(monkeypatch, {}, age)
-    for issued in (None, "now", float("inf"), float("nan"), True, [1]):
+    for issued in (None, "now", float("inf"), float("nan"), True, [1], 10**400):
         with pytest.raises(ForbiddenError, match="not signed in"):
             provided(monkeypatch, {"iat": issued})
+    for odd in (None, False, "false", 1):
+        with pytest.raises(ForbiddenError, match="not signed in"):
+            provided(monkeypatch, {"is_logged_in": odd})
 
 
 # -- visitors behind a proxy -----------------------------------------------------------------------
@@ -700,6 +707,11 @@ def test_a_plan_file_of_another_key_or_changed_is_refused(tmp_path) -> None:
     assert access.read_plan(ours, file) == plan_of(1)
     with pytest.raises(UnusablePlanError, match="signature"):
         access.read_plan(theirs, file)
+    receiving, sending = os.pipe()  # as the shell's `<(...)`: its content can be read only once
+    os.write(sending, file.read_bytes())
+    os.close(sending)
+    assert access.read_plan(ours, Path(f"/dev/fd/{receiving}")) == plan_of(1)
+    os.close(receiving)
     other = json.loads(file.read_text()) | json.loads(dump_plan(plan_of(2)))
     file.write_text(json.dumps(other))  # sealed again: its id fits, its signature does not
     with pytest.raises(UnusablePlanError, match="signature"):

@@ -45,6 +45,12 @@ def test_without_a_configuration_it_is_said_how_to_name_one(nowhere, capsys, wor
     assert not any(nowhere.iterdir())
 
 
+def test_a_configuration_whose_links_lead_in_a_circle_is_named(nowhere, capsys) -> None:
+    (nowhere / "circle.toml").symlink_to("circle.toml")
+    assert run(["runs", "--config", "circle.toml"]) == 1
+    assert f"{nowhere / 'circle.toml'} cannot be read." in capsys.readouterr().err
+
+
 def test_a_journal_that_the_environment_names_needs_no_configuration(
     nowhere, monkeypatch, capsys
 ) -> None:

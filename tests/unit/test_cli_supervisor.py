@@ -300,6 +300,20 @@ class Broken(io.RawIOBase):
         raise BrokenPipeError
 
 
+def test_a_folder_of_logs_that_was_removed_is_made_again(tmp_path, monkeypatch, capsys) -> None:
+    logs = tmp_path / "logs"
+    monkeypatch.setattr(supervisor_module, "HEARTBEAT_S", 0.0)
+    with Supervisor(logs) as supervisor:
+        child = start(supervisor, STAY, is_restarted=True)
+        shutil.rmtree(logs)
+        supervisor.look()
+        supervisor.look()
+        state = msgspec.json.decode((logs / "supervisor.json").read_bytes(), type=Supervision)
+        assert [one.pid for one in state.processes] == [child.process.pid]
+    assert f"The log folder {logs} was removed" in (said := capsys.readouterr().err)
+    assert (said.count("was removed"), "cannot be written" in said) == (1, False)
+
+
 def test_a_terminal_that_is_gone_does_not_end_the_children(tmp_path, monkeypatch) -> None:
     gone = io.TextIOWrapper(Broken(), write_through=True)
     monkeypatch.setattr(sys, "stderr", gone)
@@ -387,12 +401,15 @@ def wait_for_words(log: Path) -> None:
     pytest.fail(f"nothing in {log}")
 
 
-def test_a_taken_port_is_passed_over() -> None:
+def test_a_taken_port_is_passed_over_and_named(capsys) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert port < free_port(port) <= port + 100
+        assert port < (found := free_port(port)) <= port + 100
+    assert capsys.readouterr().err == f"Port {port} is in use; the pages use port {found}.\n"
+    assert free_port(found) == found
+    assert not capsys.readouterr().err
 
 
 def test_no_port_at_all_is_an_error() -> None:

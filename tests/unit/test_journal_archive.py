@@ -281,6 +281,9 @@ def test_a_changed_archive_is_named(config, journal, tmp_path, capsys) -> None:
     code, refused = answer(capsys, "runs", "--verify", "--archive", file, "--config", config)
     assert code == 1
     assert "line 1 is not a journal entry" in refused["error"]["message"]
+    file.write_text("")
+    code, refused = answer(capsys, "runs", "--verify", "--archive", file, "--config", config)
+    assert (code, refused["error"]["message"]) == (1, f"The archive {file} is empty.")
 
 
 def test_a_run_that_was_written_meanwhile_stops_the_removal(journal) -> None:
@@ -319,7 +322,7 @@ def test_the_database_refuses_deletes_again_and_after_a_failure(database, journa
 def refuses_deletes(database: Path) -> None:
     with (
         sqlite3.connect(database) as raw,
-        pytest.raises(sqlite3.IntegrityError, match="only be added"),
+        pytest.raises(sqlite3.IntegrityError, match="only ever added to"),
     ):
         raw.execute("DELETE FROM trimtab_entries")
 

@@ -106,3 +106,12 @@ def test_a_long_name_is_written_too(tmp_path: Path) -> None:
     file = tmp_path / ("n" * 250)
     write_whole(file, b"x")
     assert file.read_bytes() == b"x"
+
+
+def test_links_in_a_circle_are_an_error_of_the_file(tmp_path: Path) -> None:
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        write_whole(circle, b"x")
+    assert (caught.value.errno, caught.value.filename) == (errno.ELOOP, str(circle))
+    assert [path.name for path in tmp_path.iterdir()] == ["circle"]

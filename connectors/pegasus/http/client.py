@@ -283,8 +283,10 @@ class HttpClient:
         if isinstance(exc, deadline.TooLongError):
             size = f"the answer has more than {self._max_bytes // 2**20} MiB"
             return self._protocol(path, size, hint=_RAISE)
-        is_cut = isinstance(exc, http.CutOffError)
-        return self._protocol(path, "the answer was cut off" if is_cut else str(exc))
+        if isinstance(exc, http.CutOffError):
+            return self._protocol(path, "the answer was cut off")
+        # Python's own words about a number advise on Python
+        return self._protocol(path, "invalid number" if type(exc) is ValueError else str(exc))
 
     def _lost(self, url: str, path: str) -> UnreachableError:
         return UnreachableError(

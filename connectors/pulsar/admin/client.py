@@ -336,9 +336,9 @@ class AdminClient:
         if status not in (307, 308) or target is None:
             return f"returned {status} to {operation}; check for a login page in between."
         origin = origin_of(target)
-        place = _place(target)
         if origin is None or not (origin in self._known or self._named.allows(origin)):
-            return f"redirects {operation} to {place}, which is not a broker of the cluster."
+            return f"redirects {operation} to {_stranger(origin)}."
+        place = _place(origin)
         if self._has_credentials and not self._named.allows(origin):
             return f"redirects {operation} to {place}; {_NOT_NAMED}."
         if urlsplit(url).scheme == "https" and origin[0] != "https":
@@ -360,10 +360,15 @@ def _fault(exc: Exception) -> str:
     return "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)[:150]
 
 
-def _place(url: str) -> str:
-    """Return scheme, host and port of a stranger, for a person to read; never the rest."""
-    origin = origin_of(url)
-    return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
+def _place(origin: tuple[str, str, int]) -> str:
+    """Return scheme, host and port, for a person to read; never the rest."""
+    return f"{origin[0]}://{origin[1]}:{origin[2]}"
+
+
+def _stranger(origin: tuple[str, str, int] | None) -> str:
+    if origin is None:
+        return "an invalid address"
+    return f"{_place(origin)}, which is not a broker of the cluster"
 
 
 def _error_of(exc: Exception, sent: _Request, endpoint: str) -> RemoteError:

@@ -139,8 +139,14 @@ KINDS: Final[tuple[tuple[type[RemoteError], Outcome, str, tuple[type[Exception],
             wire.URLSchemeUnknown,
             wire.ProxySchemeUnsupported,
             UnicodeError,
-            ValueError,
         ),
+    ),
+    (
+        # a number with thousands of digits, for example: it is read from an answer
+        ProtocolError,
+        "unknown",
+        "did not return valid HTTP, or cut off its answer",
+        (ValueError,),
     ),
     (
         UnreachableError,
