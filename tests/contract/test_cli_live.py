@@ -227,5 +227,5 @@ def test_a_cluster_that_dies_ends_the_demo_with_one_sentence(demo) -> None:
     assert process.wait(DEADLINE_S) == 1
     said = log.read_text().strip().splitlines()[-1]
     assert said.startswith("trimtab: The sandbox")
-    assert "ended unexpectedly" in said
+    assert "exited unexpectedly" in said
     assert ".log" in said

@@ -126,7 +126,7 @@ def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
         loaded = services.load_config(config, ())
         for _ in range(LOOKS):
             views = services.runs(loaded, NAME)
-            if any("restart" in step.waiting for view in views for step in view.steps):
+            if any("Restart" in step.waiting for view in views for step in view.steps):
                 sandbox.restart_node(node)
                 return
             if any(view.is_ended for view in views):
