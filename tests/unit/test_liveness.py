@@ -228,6 +228,21 @@ def test_one_clock_ahead_of_all_others_kills_none(load) -> None:
     assert set(found.values()) == {"unknown"}
 
 
+@pytest.mark.parametrize(("ahead_min", "is_named"), [(0.5, False), (5, True), (600, True)])
+def test_a_report_from_the_future_is_named(load, ahead_min: float, *, is_named: bool) -> None:
+    snapshot = load(fleet(Broker(ODD, age_min=-ahead_min)))
+    found = [one for one in assess(snapshot) if one.code == "reports_ahead"]
+    assert [one.subject for one in found] == [ODD] * is_named
+    assert all(one.severity == "warning" for one in found)
+
+
+def test_reports_of_all_from_the_future_are_one_finding(load) -> None:
+    snapshot = load([Broker(f"b-{at}:8080", age_min=-90) for at in range(3)])
+    (found,) = [one for one in assess(snapshot) if one.code == "reports_ahead"]
+    assert "and of 2 other brokers" in found.sentence
+    assert "90 min after the snapshot" in found.sentence
+
+
 def test_the_time_of_the_znode_comes_before_the_brokers_clock(load) -> None:
     behind = Broker(ODD, session=0, age_min=240)
     assert states(load(fleet(behind), with_mtime=True))[ODD] == "alive"

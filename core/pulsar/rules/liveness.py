@@ -20,7 +20,7 @@ from core.pulsar.liveness import (
 )
 from core.pulsar.releases import Release
 from core.pulsar.rules.context import HealthContext
-from core.units import format_age, ms_to_datetime, pluralize
+from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 
 _CODES: Final[dict[str, tuple[str, Severity, str]]] = {
     DEAD: ("broker_dead", "error", "Broker is dead"),
@@ -32,6 +32,9 @@ _NO_LEADER: Final = (
     " It is the leader: no bundle is placed until another broker becomes the leader."
 )
 _REGISTRY: Final = "/loadbalance/brokers"
+
+CLOCK_TOLERANCE_S: Final = 60.0
+"""How far a report may be dated after the snapshot, s: brokers report while it is taken."""
 
 
 def brokers_not_alive(context: HealthContext) -> Iterator[Finding]:
@@ -169,6 +172,36 @@ def reports_of_all(context: HealthContext) -> Iterator[Finding]:
             evidence={"rows": dict(liveness.silent)},
             hint="If clients still work, check the network path from here to the brokers.",
         )
+
+
+def reports_ahead(context: HealthContext) -> Iterator[Finding]:
+    """Load reports dated after the snapshot: their brokers would look fresh for that long."""
+    taken_at = context.snapshot.manifest.taken_at
+    taken_ms = datetime_to_ms(taken_at)
+    since_s = {
+        row.broker: (row.reported_at - taken_ms) / 1000
+        for row in context.liveness.rows
+        if row.reported_at is not None
+    }
+    ahead_s = {broker: each for broker, each in since_s.items() if each > CLOCK_TOLERANCE_S}
+    if not ahead_s:
+        return
+    worst = max(ahead_s, key=lambda broker: ahead_s[broker])
+    others = f" and of {pluralize(len(ahead_s) - 1, 'other broker')}" if len(ahead_s) > 1 else ""
+    yield Finding(
+        code="reports_ahead",
+        title="Load reports are dated in the future",
+        severity="warning",
+        subject_kind="broker" if len(ahead_s) == 1 else "cluster",
+        subject=worst if len(ahead_s) == 1 else "",
+        sentence=f"The load report of {worst}{others} is dated up to "
+        f"{format_age(ahead_s[worst])} after the snapshot ({taken_at:%H:%M:%S} UTC): a clock is "
+        "wrong. Until that time, the age of reports cannot show that a broker stopped.",
+        measured=Quantity(ahead_s[worst], "s"),
+        limit=Quantity(CLOCK_TOLERANCE_S, "s"),
+        evidence={"rows": ahead_s},
+        hint="Synchronize the clocks of brokers, ZooKeeper servers and the machine that captures.",
+    )
 
 
 def missing_reports(context: HealthContext) -> Iterator[Finding]:

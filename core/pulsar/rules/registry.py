@@ -31,6 +31,7 @@ from core.pulsar.rules.leader import leader_inactive
 from core.pulsar.rules.liveness import (
     brokers_not_alive,
     missing_reports,
+    reports_ahead,
     reports_of_all,
     silent_addresses,
     unjudged_brokers,
@@ -75,6 +76,7 @@ RULES_BY_AREA: Final[Mapping[str, tuple[Rule[HealthContext], ...]]] = {
     "liveness": (
         brokers_not_alive,
         reports_of_all,
+        reports_ahead,
         unjudged_brokers,
         silent_addresses,
         missing_reports,
