@@ -147,7 +147,7 @@ def test_a_page_does_not_take_what_another_page_calls_by_the_same_name(tab) -> N
         page.get_by_text("Over time").first.wait_for()
         page.wait_for_timeout(6_000)  # a tick of the header sends what the page holds
         page.get_by_test_id("stSidebarNavLink").filter(has_text="Back-test").first.click()
-        expect(page.get_by_role("button", name="Start back-test")).to_be_visible()
+        expect(page.get_by_role("tab", name="New back-test")).to_be_visible()
         expect(page.get_by_text("error of ours")).to_have_count(0)
         assert "window" not in page.url
 
