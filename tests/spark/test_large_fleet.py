@@ -144,7 +144,7 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     assert f" {pluralize(len(too_large), 'failure')} excluded: " in words
     assert "not be answered" not in words
     monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)
-    with pytest.raises(InputError, match=r"has .* bundles, which the leader"):
+    with pytest.raises(InputError, match=r"has .* bundles. After a failure the leader"):
         large_answer(
             LargeCluster.of(None, tmp_path, NoProgress()), FleetRequest(DRILL, DrillRequest())
         )

@@ -585,7 +585,7 @@ def test_an_option_that_overrides_the_target_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = Pulsar(fleet_of(target=0.35), tmp_path, capsys)
-    assert "Temporary target" not in one.told("health", str(one.directory))
+    assert "Target of this request" not in one.told("health", str(one.directory))
     said = one.told("health", str(one.directory), "--target", "tight")
-    assert "for this question by target tight" in said
-    assert "own target is traffic within 35% of the mean" in said
+    assert "Target of this request: tight (" in said
+    assert "configured target of the cluster: traffic within 35% of the mean" in said

@@ -367,14 +367,14 @@ def test_a_move_of_a_primary_is_built_and_sent():
 @pytest.mark.parametrize(
     ("kind", "source", "target", "words"),
     [
-        (PlanKind.MOVE_PRIMARY, at(34801), at(34804), "has no secondary of it"),
+        (PlanKind.MOVE_PRIMARY, at(34801), at(34804), "has no secondary"),
         (PlanKind.MOVE_PRIMARY, at(34802), at(34803), "is not its primary"),
         (PlanKind.MOVE_PRIMARY, at(34801), "127.0.0.1:34803", "not the registered name"),
         (PlanKind.MOVE_PRIMARY, at(34801), "", "not the registered name"),
         (PlanKind.MOVE_PRIMARY, at(34801), at(34801), "is both source and target"),
         (PlanKind.COPY_PRIMARY, at(34801), at(34805), "is not alive"),
         (PlanKind.COPY_PRIMARY, at(34801), at(34802), "is already a secondary of it"),
-        (PlanKind.COPY_SECONDARY, at(34804), at(34802), "has no secondary of it"),
+        (PlanKind.COPY_SECONDARY, at(34804), at(34802), "has no secondary"),
         (PlanKind.COPY_SECONDARY, at(34802), at(34801), "is already the primary of it"),
     ],
 )

@@ -52,7 +52,7 @@ _PLAIN: Final = re.compile(
     rf"(\w+)(?:\{{({_LABEL}(?:, ?{_LABEL})*),?\}})? ([^\s_]+)(?: -?[0-9]+)?", re.ASCII
 )
 """A line as brokers write nearly all of theirs: without escapes, exemplars and extra spaces."""
-_PLAIN_LABEL: Final = re.compile(r'(\w+)="([^"]*)"', re.ASCII)
+_PLAIN_LABEL: Final = re.compile(r'\b(\w+)="([^"]*)"', re.ASCII)
 _IS_EXPOSITION: Final = re.compile(
     rb"^(?:# (?:TYPE|HELP) \S|[a-zA-Z_:][\w:]*(?:\{| \S))", re.MULTILINE
 )
