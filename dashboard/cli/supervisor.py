@@ -473,7 +473,7 @@ class Supervisor:
             self._written, self._could_write = (now_s, states), True
 
     def _keep_folder(self) -> None:
-        """Make the folder of the logs again if somebody removed it.
+        """Create the log folder again if it was removed.
 
         Raises:
             OSError: It cannot be made.

@@ -1,4 +1,4 @@
-"""Who owns what: every state, sessions, spread, leaders, and the death of one broker."""
+"""Who owns what: every state, sessions, spread, leaders, and the failure of one broker."""
 
 from __future__ import annotations
 
@@ -247,13 +247,17 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
     settings = effective_settings(fleet())
     leader = fleet().manifest.leader
     assert leader is not None
-    death = broker_failure_effects(fleet(), settings, leader)
-    assert death.session_s == 30.0
-    assert death.landing.num_rows == death.failure["bundles"] == len(owned_by(fleet(), leader))
-    assert leader not in death.landing["to"].to_pylist()
-    titles = [moment.title for moment in death.moments]
+    broker_failure = broker_failure_effects(fleet(), settings, leader)
+    assert broker_failure.session_s == 30.0
+    assert (
+        broker_failure.landing.num_rows
+        == broker_failure.failure["bundles"]
+        == len(owned_by(fleet(), leader))
+    )
+    assert leader not in broker_failure.landing["to"].to_pylist()
+    titles = [moment.title for moment in broker_failure.moments]
     assert titles.index("The session ends") < titles.index("Another leader is elected")
-    starts = [moment.from_s for moment in death.moments]
+    starts = [moment.from_s for moment in broker_failure.moments]
     assert starts == sorted(starts)
     with pytest.raises(UnknownNameError, match="no-such"):
         broker_failure_effects(fleet(), settings, "no-such:8080")
@@ -262,12 +266,12 @@ def test_death_of_the_leader_tells_what_happens_when() -> None:
 def test_session_time_out_in_force_is_taken_by_either_name() -> None:
     key = "zooKeeperSessionTimeoutMillis"
     short = with_settings(fleet(), (None, key, "8000", "file"))
-    death = broker_failure_effects(short, effective_settings(short), brokers()[0])
-    assert (death.session_s, death.session_key) == (8.0, key)
-    assert not any("sendTimeout" in moment.detail for moment in death.moments)
+    broker_failure = broker_failure_effects(short, effective_settings(short), brokers()[0])
+    assert (broker_failure.session_s, broker_failure.session_key) == (8.0, key)
+    assert not any("sendTimeout" in moment.detail for moment in broker_failure.moments)
 
 
 def test_extensible_manager_takes_over_without_lookups() -> None:
     snapshot = extensible_snapshot({"a:1": (0.5, [10.0, 20.0]), "b:1": (0.2, [5.0])})
-    death = broker_failure_effects(snapshot, effective_settings(snapshot), "a:1")
-    assert any("overrides their owner" in moment.detail for moment in death.moments)
+    broker_failure = broker_failure_effects(snapshot, effective_settings(snapshot), "a:1")
+    assert any("overrides their owner" in moment.detail for moment in broker_failure.moments)

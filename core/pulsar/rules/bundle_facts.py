@@ -189,7 +189,7 @@ class BundleFacts(Protocol):
         """
         ...
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
+    def foreign_bundles(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Return the bundles of some namespaces on some brokers."""
         ...
 
@@ -403,7 +403,7 @@ class BundleTable:
             pairs_schema().names
         )
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
+    def foreign_bundles(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs."""
         pairs = self._pairs(namespaces)
         here = pairs.filter(pc.is_in(pairs["owner"], pa.array(owners, pa.string())))

@@ -60,9 +60,9 @@ def isolation_intruders(context: HealthContext) -> Iterator[Finding]:
     if not set(brokers) - reserved.keys():
         yield _nothing_shared(len(brokers), len(free))
         return
-    guests = context.bundles.guests(free, list(reserved))
-    if guests.bundles:
-        yield _intruders(guests, reserved)
+    foreign_bundles = context.bundles.foreign_bundles(free, list(reserved))
+    if foreign_bundles.bundles:
+        yield _intruders(foreign_bundles, reserved)
 
 
 def domains_shape(context: HealthContext) -> Iterator[Finding]:
@@ -176,8 +176,12 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
     )
 
 
-def _intruders(guests: ForeignBundles, reserved: Mapping[str, str]) -> Finding:
-    bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
+def _intruders(foreign_bundles: ForeignBundles, reserved: Mapping[str, str]) -> Finding:
+    bundles, spaces, owners = (
+        foreign_bundles.bundles,
+        foreign_bundles.namespaces,
+        foreign_bundles.owners,
+    )
     policies = sorted({reserved[owner] for owner in owners})
     return Finding(
         code="isolation_intruded",
@@ -194,7 +198,7 @@ def _intruders(guests: ForeignBundles, reserved: Mapping[str, str]) -> Finding:
             f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
         ),
-        evidence={"rows": guests.rows.to_pylist()},
+        evidence={"rows": foreign_bundles.rows.to_pylist()},
         hint="Unload them without a destination: placement excludes these brokers.",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import partial
 from typing import Final
 
 from core.findings.engine import Rule
@@ -58,34 +59,32 @@ def unknown_classes(context: HealthContext) -> Iterator[Finding]:
     is_extensible = context.snapshot.manifest.load_manager == "extensible"
     for key, known in _CLASSES.items():
         value = values.get(key, "").strip()
+        about = partial(
+            Finding,
+            subject_kind="setting",
+            subject=key,
+            measured=Quantity(value),
+            area="settings",
+            keys=(key,),
+        )
         is_own = "." in value and not value.startswith("org.apache.pulsar.")
         if not value or value in known or (is_extensible and key != _MANAGER):
             continue
         if is_own:
-            yield Finding(
+            yield about(
                 code="foreign_class",
                 title="Class is not of Pulsar",
                 severity="unknown",
-                subject_kind="setting",
-                subject=key,
-                measured=Quantity(value),
-                area="settings",
-                keys=(key,),
                 sentence=f"{key} is {value}, which is not a class of Pulsar.",
                 consequence="Its decisions are unknown: they were not examined.",
             )
             continue
         simple = {name.rpartition(".")[2]: name for name in known}
         near = get_close_matches(value.rpartition(".")[2], simple, n=1)
-        yield Finding(
+        yield about(
             code="unknown_class",
             title="Class does not exist",
             severity="error",
-            subject_kind="setting",
-            subject=key,
-            measured=Quantity(value),
-            area="settings",
-            keys=(key,),
             sentence=f"{key} is {value}: Pulsar has no such class.",
             consequence=_NO_CLASS[key],
             hint=f"Did you mean {simple[near[0]]}?"

@@ -352,7 +352,7 @@ class SparkBundles:
             found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more
         )
 
-    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
+    def foreign_bundles(self, namespaces: Sequence[str], owners: Sequence[str]) -> ForeignBundles:
         """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
         words = "searching for bundles on reserved brokers"
         pairs = (

@@ -245,15 +245,15 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
 
 
 def when(moment: Moment) -> str:
-    """Return when something happens, from the death on."""
+    """Return when something happens, from the failure on."""
     if moment.to_s == moment.from_s:
         return f"{moment.from_s:g} s"
     return f"{moment.from_s:g} to {moment.to_s:g} s"
 
 
-def landing_table(death: BrokerFailure) -> pd.DataFrame:
+def landing_table(broker_failure: BrokerFailure) -> pd.DataFrame:
     """Return where its bundles land, summed by broker, the most traffic first."""
-    table = death.landing
+    table = broker_failure.landing
     if not table.num_rows:
         return pd.DataFrame(columns=["to", "bundles", "clients", "traffic"])
     by = table.group_by("to").aggregate(
@@ -271,7 +271,7 @@ def landing_table(death: BrokerFailure) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def bundles_of(death: BrokerFailure) -> pd.DataFrame:
+def bundles_of(broker_failure: BrokerFailure) -> pd.DataFrame:
     """Return its bundles one by one, with where each lands; at most :data:`MOST`."""
     rows = [
         {
@@ -280,12 +280,12 @@ def bundles_of(death: BrokerFailure) -> pd.DataFrame:
             "clients": row["clients"],
             "traffic": row["throughput"] / _MB,
         }
-        for row in death.landing.slice(0, MOST).to_pylist()
+        for row in broker_failure.landing.slice(0, MOST).to_pylist()
     ]
     return pd.DataFrame(rows, columns=["bundle", "to", "clients", "traffic"])
 
 
-def groups_table(death: BrokerFailure) -> pd.DataFrame:
+def groups_table(broker_failure: BrokerFailure) -> pd.DataFrame:
     """Return the isolation groups that the loss touches, those without room first."""
     return pd.DataFrame(
         [
@@ -297,12 +297,12 @@ def groups_table(death: BrokerFailure) -> pd.DataFrame:
                 "unassigned": row["unassigned"],
                 "coolest": None if row["coolest_usage"] is None else row["coolest_usage"] * 100,
             }
-            for row in death.groups.sort_by([("has_room", "ascending")]).to_pylist()
+            for row in broker_failure.groups.sort_by([("has_room", "ascending")]).to_pylist()
         ]
     )
 
 
-def hot_table(death: BrokerFailure) -> pd.DataFrame:
+def hot_table(broker_failure: BrokerFailure) -> pd.DataFrame:
     """Return the brokers over the line afterwards."""
     return pd.DataFrame(
         [
@@ -313,14 +313,14 @@ def hot_table(death: BrokerFailure) -> pd.DataFrame:
                 "gained": row["bundles_gained"],
                 "traffic": row["gained_bytes_per_s"] / _MB,
             }
-            for row in death.hot.to_pylist()
+            for row in broker_failure.hot.to_pylist()
         ]
     )
 
 
-def to_drain(death: BrokerFailure) -> tuple[list[str], str]:
+def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
     """Return the bundles to unload before the broker is stopped, and what the button says."""
-    names = death.landing["bundle"].to_pylist()
+    names = broker_failure.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:
         return names, f"Preview drain ({pluralize(len(names), 'bundle')})"
     return names[:MOST_DRAINED], (

@@ -50,8 +50,8 @@ def _died(key: tuple[CachedSnapshot, str]) -> BrokerFailure:
     return broker_failure_effects(one.snapshot, one.settings, broker)
 
 
-death = cached(_died, max_entries=32)
-"""What comes of the death of a broker: snapshot, broker id."""
+broker_failure = cached(_died, max_entries=32)
+"""Effects of a broker failure: snapshot, broker id."""
 
 
 def _recorded(

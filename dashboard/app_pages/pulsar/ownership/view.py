@@ -218,33 +218,33 @@ def failure(page: PulsarPage) -> None:
             args=(broker,),
         )
     try:
-        death = queries.death((page.stored, broker))
+        broker_failure = queries.broker_failure((page.stored, broker))
     except OpsError as error:
         words.failed(error, what="Simulation failed")
         return
-    st.markdown(words.plain(death.sentence))
+    st.markdown(words.plain(broker_failure.sentence))
     left, right = st.columns(2, gap="medium")
     with left:
-        _landing(death)
+        _landing(broker_failure)
     with right:
-        _hot(death)
-    _groups(death)
+        _hot(broker_failure)
+    _groups(broker_failure)
     with st.expander("Timeline", icon=":material/schedule:"):
-        _moments(death)
+        _moments(broker_failure)
     with st.expander("Bundles and destinations", on_change="rerun") as each:
         if each.open:
-            _each(page, death)
+            _each(page, broker_failure)
 
 
-def _moments(death: BrokerFailure) -> None:
-    for moment in death.moments:
+def _moments(broker_failure: BrokerFailure) -> None:
+    for moment in broker_failure.moments:
         when, title = words.plain(model.when(moment)), words.plain(moment.title)
         st.markdown(f":gray-badge[{when}] **{title}**  \n{words.plain(moment.detail)}")
 
 
-def _landing(death: BrokerFailure) -> None:
+def _landing(broker_failure: BrokerFailure) -> None:
     words.section("Destinations")
-    rows = model.landing_table(death)
+    rows = model.landing_table(broker_failure)
     if not len(rows):
         st.caption("No bundles that other brokers can serve.")
         return
@@ -260,7 +260,7 @@ def _landing(death: BrokerFailure) -> None:
         alt="Destinations of the bundles, most traffic first",
         height=min(400, tables.height_of(len(rows))),
     )
-    bundles, label = model.to_drain(death)
+    bundles, label = model.to_drain(broker_failure)
     st.button(
         label,
         icon=":material/swap_horiz:",
@@ -270,12 +270,12 @@ def _landing(death: BrokerFailure) -> None:
     )
     st.caption(
         "A graceful shutdown unloads each bundle, usually in less than 1 s, instead of "
-        f"{death.session_s:g} s without an owner."
+        f"{broker_failure.session_s:g} s without an owner."
     )
 
 
-def _hot(death: BrokerFailure) -> None:
-    rows = model.hot_table(death)
+def _hot(broker_failure: BrokerFailure) -> None:
+    rows = model.hot_table(broker_failure)
     line = format_ratio(HOT_THRESHOLD)
     if not len(rows):
         st.caption(f"No brokers at {line} usage or more afterwards.")
@@ -296,8 +296,8 @@ def _hot(death: BrokerFailure) -> None:
     )
 
 
-def _groups(death: BrokerFailure) -> None:
-    rows = model.groups_table(death)
+def _groups(broker_failure: BrokerFailure) -> None:
+    rows = model.groups_table(broker_failure)
     if not len(rows):
         return
     words.section("Isolation groups", "Groups that lose the broker or a bundle.")
@@ -317,8 +317,8 @@ def _groups(death: BrokerFailure) -> None:
     )
 
 
-def _each(page: PulsarPage, death: BrokerFailure) -> None:
-    rows = model.bundles_of(death)
+def _each(page: PulsarPage, broker_failure: BrokerFailure) -> None:
+    rows = model.bundles_of(broker_failure)
     tables.table(
         rows,
         {
