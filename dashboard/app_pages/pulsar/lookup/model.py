@@ -118,7 +118,9 @@ def namespaces_table(bundles: pa.Table) -> pd.DataFrame:
     own = bundles.filter(pc.invert(bundles["is_broker_bound"]))
     traffic = pc.add(*(pc.fill_null(own[f"msg_throughput_{side}"], 0.0) for side in ("in", "out")))
     grouped = (
-        own.select(["namespace", "topic_count"])
+        own.select(["namespace"])
+        # no statistics: no broker serves it, so no topic of it is loaded; Policies counts the same
+        .append_column("topic_count", pc.fill_null(own["topic_count"], 0))
         .append_column("throughput", traffic)
         .group_by("namespace")
         .aggregate([("topic_count", "sum"), ("namespace", "count"), ("throughput", "sum")])

@@ -65,7 +65,9 @@ def draw_topics(namespace: str) -> None:
 def draw_namespaces() -> None:
     """Draw the namespaces, the busiest first; a click lists the topics of one."""
     rows = model.namespaces_table(reading.snapshot.bundles)
-    words.section("Namespaces", "Click one to list its topics.")
+    total = len(reading.namespaces)
+    share = f"The busiest {len(rows):,} of {total:,}. " if total > model.MAX_LISTED else ""
+    words.section("Namespaces", f"{share}Click one to list its topics.")
     tables.table(
         rows,
         {
