@@ -26,7 +26,7 @@ MAX_NAME: Final = 120
 _HEAD: Final = 72
 _TAIL: Final = 24
 _WORD: Final = re.compile(rf"\S{{{MAX_NAME + 1},}}")
-_MAX_KNOWN: Final = 2_000
+_MAX_KNOWN: Final = 20_000
 _TAG: Final = re.compile(r"<(?=\s*/?\s*(?:a|span)\b)", re.IGNORECASE)
 _LINKED: Final = re.compile(r"\bhttps?://|\bwww(?=\.)|(?<=[-.\w+])@(?=[-\w]+\.)", re.IGNORECASE)
 """Where Markdown begins to see an address: GitHub's extended autolinks."""
@@ -52,6 +52,11 @@ def use_labels(labels_of: Callable[[], Mapping[str, str]]) -> None:
     """
     global _labels_of  # noqa: PLW0603  # set once, when the pages are loaded
     _labels_of = labels_of
+
+
+def labels() -> Mapping[str, str]:
+    """Return the labels by address, for who looks at the page that is drawn now."""
+    return _labels_of()
 
 
 def labeled(text: str, *, is_full: bool = False) -> str:

@@ -70,11 +70,8 @@ def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Fig
     names, percent = list(pairs.brokers), 100.0
     now, after = pairs.now * percent, pairs.after * percent
     gap = np.full(now.shape, np.nan)
-    figure = go.Figure()
     band = tolerance_ratio * percent
-    figure.add_vrect(x0=-band, x1=band, fillcolor=FAINT, line_width=0, layer="below")
-    figure.add_vline(x=0, line={"color": LINE, "width": 1})
-    figure.add_trace(
+    traces = [
         go.Scatter(  # one trace: a gap ends each line
             x=np.column_stack([now, after, gap]).ravel(),
             y=[name for name in names for _ in range(3)],
@@ -83,27 +80,39 @@ def deviation_dumbbells(pairs: DeviationPairs, tolerance_ratio: float) -> go.Fig
             showlegend=False,
             hoverinfo="skip",
         )
-    )
-    for values, label, marker in (
-        (now, "now", _marker("circle-open", pairs.now, tolerance_ratio)),
-        (after, "after", _marker("circle", pairs.after, tolerance_ratio)),
-    ):
-        if np.isfinite(values).any():
-            figure.add_trace(
-                go.Scatter(
-                    x=values,
-                    y=names,
-                    mode="markers",
-                    name=label,
-                    marker=marker,
-                    customdata=[format_deviation(float(value) / percent) for value in values],
-                    hovertemplate="%{y}<br><b>%{customdata}</b><extra>" + label + "</extra>",
-                )
-            )
-    styled(figure, height=64 + _ROW_PX * max(len(names), 4), legend=True)
-    figure.update_xaxes(ticksuffix="%", tickprefix="", showgrid=True, gridcolor=FAINT)
-    figure.update_yaxes(autorange="reversed", type="category", dtick=1)
-    return figure
+    ]
+    traces += [
+        go.Scatter(
+            x=values,
+            y=names,
+            mode="markers",
+            name=label,
+            marker=marker,
+            customdata=[format_deviation(float(value) / percent) for value in values],
+            hovertemplate="%{y}<br><b>%{customdata}</b><extra>" + label + "</extra>",
+        )
+        for values, label, marker in (
+            (now, "now", _marker("circle-open", pairs.now, tolerance_ratio)),
+            (after, "after", _marker("circle", pairs.after, tolerance_ratio)),
+        )
+        if np.isfinite(values).any()
+    ]
+    layout = {
+        "shapes": [
+            _across("rect", -band, band, fillcolor=FAINT, line={"width": 0}, layer="below"),
+            _across("line", 0, 0, line={"color": LINE, "width": 1}),
+        ],
+        "xaxis": {"ticksuffix": "%", "tickprefix": "", "showgrid": True, "gridcolor": FAINT},
+        "yaxis": {"autorange": "reversed", "type": "category", "dtick": 1},
+    }
+    height = 64 + _ROW_PX * max(len(names), 4)
+    return styled(go.Figure(traces, layout), height=height, legend=True)
+
+
+def _across(kind: str, start: float, end: float, **look: object) -> dict[str, object]:
+    """Return a shape from the bottom of the chart to its top."""
+    ends = {"x0": start, "x1": end, "y0": 0, "y1": 1}
+    return {"type": kind, "xref": "x", "yref": "y domain", **ends, **look}
 
 
 def _marker(symbol: str, deviations: Floats, tolerance_ratio: float) -> dict[str, object]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from hashlib import blake2b
-from threading import Lock
 from typing import Final, ParamSpec
 
 import cachetools
 import plotly.graph_objects as go
 
+from dashboard import legible
 from dashboard.charts.readable import readable
+from dashboard.once import made_once
 
 P = ParamSpec("P")
 
 MAX_FIGURES: Final = 64
 
 _figures: Final[cachetools.LRUCache[bytes, go.Figure]] = cachetools.LRUCache(MAX_FIGURES)
-_lock: Final = Lock()
 
 
 def drawn_once(draw: Callable[P, go.Figure]) -> Callable[P, go.Figure]:
@@ -29,16 +27,13 @@ def drawn_once(draw: Callable[P, go.Figure]) -> Callable[P, go.Figure]:
         draw: Its figure follows from its arguments alone, and these can be pickled.
     """
 
+    @made_once(_figures)
     @wraps(draw)
-    def drawn(*args: P.args, **options: P.kwargs) -> go.Figure:
-        of = (draw.__module__, draw.__qualname__, args, options)
-        key = blake2b(pickle.dumps(of), digest_size=16).digest()
-        with _lock:
-            found = _figures.get(key)
-        if found is None:
-            found = readable(draw(*args, **options))
-            with _lock:
-                _figures[key] = found
-        return found
+    def drawn(_: Mapping[str, str], *args: P.args, **options: P.kwargs) -> go.Figure:
+        return readable(draw(*args, **options))
 
-    return drawn
+    @wraps(draw)
+    def shown(*args: P.args, **options: P.kwargs) -> go.Figure:
+        return drawn(legible.labels(), *args, **options)
+
+    return shown

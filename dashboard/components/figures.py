@@ -128,7 +128,8 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
     height = figure.layout.height
     with st.container(key=f"place_{key}"):
         if height:
-            st.html(f"<style>{_class_of(f'place_{key}')} {{ min-height: {height}px; }}</style>")
+            place = _class_of(f"place_{key}")
+            st.html(f"<style>{place} {{ min-height: {height}px; }}</style>")
         return st.plotly_chart(
             readable(figure),
             config=CONFIG,

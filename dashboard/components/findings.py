@@ -103,7 +103,10 @@ def show(
     with left:
         _table(chosen, key, max_rows, has_room=place is None)
         tables.downloads(
-            file_frame(rows), cluster=rows[0].cluster, what=f"findings_{key}", moment=moment
+            partial(file_frame, rows),
+            cluster=rows[0].cluster,
+            what=f"findings_{key}",
+            moment=moment,
         )
     if opened is not None and place is not None:
         with place, st.container(border=True, key=f"finding_panel_{key}"):

@@ -37,7 +37,7 @@ function setUp(root, panel) {
   const isPending = () => query.length > 1 && panel.data.query !== query
   const found = () => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean)
-    const own = panel.data.items
+    const own = JSON.parse(panel.data.items)
       .map((item) => [rank(item, words), item])
       .filter(([order]) => order >= 0)
       .sort((one, other) => one[0] - other[0])

@@ -5,6 +5,7 @@ It opens in the browser without a run of the page; only what is typed is sent, f
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -162,15 +163,18 @@ def _item(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _standing_items(config: Config) -> list[dict[str, Any]]:
-    """Return the entries without a snapshot as the browser gets them, made once for a session."""
+def _standing_items(config: Config) -> str:
+    """Return the entries without a snapshot as JSON, made once for a session.
+
+    As one text: Streamlit looks for frames in every value of a list, with every run of a page.
+    """
     views, shown = tuple(fleet_views.of_person(config)), labels.current()
     known = st.session_state.get(_ITEMS)
     if known is None or known[0] is not config or known[1:3] != (views, shown):
-        items = [_item(hit) for hit in standing(config)]
+        items = json.dumps([_item(hit) for hit in standing(config)])
         known = st.session_state[_ITEMS] = (config, views, shown, items)
-    found: list[dict[str, Any]] = known[3]
-    return found
+    items_text: str = known[3]
+    return items_text
 
 
 def standing(config: Config) -> list[Hit]:

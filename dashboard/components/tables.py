@@ -31,6 +31,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+import cachetools
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -39,7 +40,8 @@ import streamlit as st
 from core.units import pluralize, size_unit
 from dashboard import state
 from dashboard.charts.template import FAINT, LINE, band_color, picture_address
-from dashboard.legible import is_formula, legible_frame, original
+from dashboard.legible import is_formula, labels, legible_frame, original
+from dashboard.once import made_once
 from dashboard.presenters.guides import meaning
 from dashboard.presenters.naming import file_name
 
@@ -49,6 +51,10 @@ WRAPPED_PX: Final = 60
 """A row of sentences: three lines."""
 TYPING_PAUSE: Final = "400ms"
 """A text that filters a table filters it after such a pause, without Enter."""
+
+_MAX_KEPT_ROWS: Final = 2_000
+_tables: Final[cachetools.LRUCache[bytes, pd.DataFrame | pa.Table]] = cachetools.LRUCache(128)
+"""Tables as the browser gets them: to make one takes longer than to compare its values."""
 
 
 def _help(label: str, text: str) -> str | None:
@@ -320,10 +326,18 @@ def height_of(rows: int, row_px: int = ROW_PX) -> int:
 
 def grid(frame: Any, **options: Any) -> Any:
     """Show a table as ``st.dataframe`` does, with the names of others made legible."""
-    shown = legible_frame(frame)
-    if options.get("hide_index") and isinstance(shown, pd.DataFrame):
-        shown = _plain_arrow(shown)
+    if not isinstance(frame, pd.DataFrame) or not options.get("hide_index"):
+        shown = legible_frame(frame)
+    elif len(frame) <= _MAX_KEPT_ROWS:
+        shown = _made(frame, labels())
+    else:
+        shown = _plain_arrow(legible_frame(frame))
     return st.dataframe(shown, **options)
+
+
+@made_once(_tables)
+def _made(frame: pd.DataFrame, _: Mapping[str, str]) -> pd.DataFrame | pa.Table:
+    return _plain_arrow(legible_frame(frame))
 
 
 def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
@@ -452,12 +466,18 @@ def _marked(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
-def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime) -> None:
-    """Offer the table as CSV and JSON; made only on request."""
+def downloads(
+    frame: pd.DataFrame | Callable[[], pd.DataFrame], *, cluster: str, what: str, moment: datetime
+) -> None:
+    """Offer a table, or what a function makes on request, as CSV and JSON."""
+
+    def table() -> pd.DataFrame:
+        return frame if isinstance(frame, pd.DataFrame) else frame()
+
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         st.download_button(
             "CSV",
-            data=lambda: inert(frame).to_csv(index=False).encode(),
+            data=lambda: inert(table()).to_csv(index=False).encode(),
             file_name=file_name(cluster, what, moment, "csv"),
             mime="text/csv",
             icon=":material/download:",
@@ -467,7 +487,7 @@ def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime)
         )
         st.download_button(
             "JSON",
-            data=lambda: frame.to_json(orient="records").encode(),
+            data=lambda: table().to_json(orient="records").encode(),
             file_name=file_name(cluster, what, moment, "json"),
             mime="application/json",
             icon=":material/download:",

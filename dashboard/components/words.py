@@ -24,7 +24,7 @@ from dashboard.sitemap import ENTRIES
 _TITLE: Final = "_title"
 _TAB: Final = "_tab_title"
 
-STYLE = """<style>
+_RULES: Final = """<style>
 .stApp { font-variant-numeric: tabular-nums; }
 .st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
 .st-key-title h1 { padding: 0.1rem 0 0.6rem; }
@@ -176,6 +176,8 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   flex: 0 0 auto; width: auto; min-width: 0;
 }
 </style>"""
+STYLE: Final = " ".join(line.strip() for line in _RULES.splitlines())
+"""On one line: Streamlit looks at the indentation of every line again, with every run."""
 
 
 def style() -> None:
