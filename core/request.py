@@ -98,6 +98,11 @@ class Param:
         return (self.meta.extra or {}).get("option") or f"--{self.name.replace('_', '-')}"
 
     @property
+    def has_option(self) -> bool:
+        """Whether it names its option itself."""
+        return bool((self.meta.extra or {}).get("option"))
+
+    @property
     def metavar(self) -> str | None:
         """Of its argument in the help; ``None`` for the type."""
         return (self.meta.extra or {}).get("metavar") or None

@@ -9,28 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.snapshot import PulsarSnapshot
-
-SESSIONS: Final = pa.schema(
-    [
-        pa.field("broker", pa.string(), nullable=False),
-        pa.field("session", pa.string()),  # as ZooKeeper's own tools write it, 0x...
-        pa.field("session_id", pa.int64()),
-        pa.field(
-            "is_registered", pa.bool_()
-        ),  # the broker's znode lives with it; session null: it has one
-        pa.field("leads", pa.bool_(), nullable=False),
-        pa.field("oldest_at", pa.int64(), metadata={"unit": "ms"}),
-        pa.field("bundles", pa.int64(), nullable=False),
-        pa.field("clients", pa.int64()),
-        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
-        pa.field("orphaned", pa.int64(), nullable=False),
-        pa.field("stale", pa.int64(), nullable=False),
-    ]
-)
-"""One row a broker and session, most traffic first; a broker without bundles has its row. Without
-claims the session is null. ``oldest_at``: creation of the oldest znode that lives with it."""
-
-_KEY: Final = ("broker", "session_id")
+from core.table import Column, Table
+from core.units import UNKNOWN
 
 
 def session_text(session_id: int | None) -> str | None:
@@ -41,6 +21,26 @@ def session_text(session_id: int | None) -> str | None:
 def session_words(session_id: int | None) -> str:
     """Return a session for people: ``not ephemeral`` for a znode that lives with none."""
     return session_text(session_id) or ("unknown" if session_id is None else "not ephemeral")
+
+
+SESSION_COLUMNS: Final = Table(
+    Column("broker", "Broker"),
+    Column("session", "Session", "As ZooKeeper's own tools write it.", none=UNKNOWN),
+    Column("session_id", "Session", kind="id", none=UNKNOWN, write=session_words),
+    Column("is_registered", "Registered", "Its znode belongs to this session.", "flag", none="no"),
+    Column("leads", "Leads", kind="flag", words=("yes", "")),
+    Column("oldest_at", "Min age", "Since its oldest znode was created.", "moment", UNKNOWN),
+    Column("bundles", "Bundles", "Unassigned if the session ends.", "count"),
+    Column("clients", "Clients", kind="count", none=UNKNOWN),
+    Column("throughput", "Traffic", kind="bytes_per_s", none=UNKNOWN),
+    Column("orphaned", "Orphaned", kind="count"),
+    Column("stale", "Stale", kind="count"),
+)
+SESSIONS: Final = SESSION_COLUMNS.schema
+"""One row a broker and session, most traffic first; a broker without bundles has its row. Without
+claims the session is null; ``is_registered`` is then whether it has a znode."""
+
+_KEY: Final = ("broker", "session_id")
 
 
 def sessions_of(

@@ -15,23 +15,23 @@ import pyarrow as pa
 
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Flags, Floats, LoadView
+from core.table import Column, Table
 from core.units import pluralize
 
-SPREAD: Final = pa.schema(
-    [
-        pa.field("namespace", pa.string(), nullable=False),
-        pa.field("owned", pa.int64(), nullable=False),
-        pa.field("brokers_used", pa.int64(), nullable=False),
-        pa.field("brokers_allowed", pa.int64(), nullable=False),
-        pa.field("expected_used", pa.float64(), nullable=False),
-        pa.field("is_concentrated", pa.bool_(), nullable=False),
-        pa.field("fullest", pa.string(), nullable=False),  # broker with most of its bundles
-        pa.field("fullest_ratio", pa.float64(), metadata={"unit": "ratio"}, nullable=False),
-        pa.field("hottest", pa.string()),  # broker with most of its traffic
-        pa.field("hottest_ratio", pa.float64(), metadata={"unit": "ratio"}),
-        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}, nullable=False),
-    ]
+SPREAD_COLUMNS: Final = Table(
+    Column("namespace", "Namespace"),
+    Column("owned", "Bundles", "Assigned bundles.", "count"),
+    Column("brokers_used", "Brokers used", kind="count"),
+    Column("brokers_allowed", "Brokers allowed", "By isolation policies.", "count"),
+    Column("expected_used", "Expected", "Brokers used by random placement.", "number"),
+    Column("is_concentrated", "Few brokers", kind="flag"),
+    Column("fullest", "Most bundles on"),
+    Column("fullest_ratio", "Share of bundles", kind="ratio"),
+    Column("hottest", "Most traffic on", none="no traffic"),
+    Column("hottest_ratio", "Share of traffic", kind="ratio", none="no traffic"),
+    Column("throughput", "Traffic", kind="bytes_per_s"),
 )
+SPREAD: Final = SPREAD_COLUMNS.schema
 """One row a namespace with at least two owned bundles, the most traffic on one broker first among
 the crowded, then the others. ``brokers_allowed``: registered, and what isolation policies leave."""
 

@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 
 from core.pulsar.liveness import DEAD, REPORT_INTERVAL, UNREGISTERED, Liveness, liveness_of
 from core.pulsar.liveness import SUSPECTED as SUSPECTED_DEAD
-from core.pulsar.owner_sessions import sessions_of
+from core.pulsar.owner_sessions import session_words, sessions_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
+from core.table import Column, Table
+from core.units import UNKNOWN as UNKNOWN_TEXT
 from core.units import datetime_to_ms, pluralize
 
 REPORT_GRACE_MS: Final = 120_000
@@ -68,24 +70,23 @@ STATES: Final = (*WRONG, CHANGING, MOVED, UNKNOWN, HELD, UNUSED)
 _SERVED: Final = (HELD, MOVED, PERMANENT, MISBOUND, UNLISTED)
 _NOT_SERVED: Final = (REFUSED, ORPHANED, STUCK, CHANGING, OWNERLESS, UNUSED)
 
-OWNED: Final = pa.schema(
-    [
-        pa.field("bundle", pa.string(), nullable=False),
-        pa.field("namespace", pa.string(), nullable=False),
-        pa.field("state", pa.string(), nullable=False),
-        pa.field("owner", pa.string()),
-        pa.field("claimant", pa.string()),  # another broker that says that it has the bundle
-        pa.field("session_id", pa.int64()),
-        pa.field("held_since", pa.int64(), metadata={"unit": "ms"}),
-        pa.field("is_served", pa.bool_()),  # null: unknown
-        pa.field("since", pa.int64(), metadata={"unit": "ms"}),  # null: unknown, or served
-        pa.field("unit_state", pa.string()),  # in the extensible manager's channel
-        pa.field("topic_count", pa.int64()),
-        pa.field("clients", pa.int64()),
-        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
-    ]
+BUNDLES: Final = Table(
+    Column("bundle", "Bundle"),
+    Column("namespace", "Namespace"),
+    Column("state", "State"),
+    Column("owner", "Owner", none="no broker"),
+    Column("claimant", "Also claimed by", "Broker with the bundle in its load report.", none=""),
+    Column("session_id", "Session", kind="id", none=UNKNOWN_TEXT, write=session_words),
+    Column("held_since", "Owned for", "Since the creation of the znode.", "moment", UNKNOWN_TEXT),
+    Column("is_served", "Served", kind="flag", none=UNKNOWN_TEXT),
+    Column("since", "Not served for", "Since the state changed.", "moment", none=""),
+    Column("unit_state", "Channel state", "In the extensible manager's channel.", none=""),
+    Column("topic_count", "Topics", kind="count", none=UNKNOWN_TEXT),
+    Column("clients", "Clients", "Producers and consumers.", "count", UNKNOWN_TEXT),
+    Column("throughput", "Traffic", "As last reported.", "bytes_per_s", UNKNOWN_TEXT),
 )
-"""One row a bundle, in the snapshot's order. ``clients``: producers and consumers."""
+OWNED: Final = BUNDLES.schema
+"""One row a bundle, in the snapshot's order. ``claimant``: another broker that claims it."""
 
 _MEANINGS: Final = {
     HELD: "Its owner is registered and owns it with a valid session.",

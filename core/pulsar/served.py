@@ -78,6 +78,17 @@ class Service:
         return f"{lead}{age}: {self.why_not}."
 
 
+def service_json(service: Service | None) -> dict[str, Any]:
+    """Return the JSON keys of a bundle's service; ``None``: unknown."""
+    return {
+        "is_served": None if service is None else service.is_served,
+        "since": None if service is None else service.since,
+        "why_not": (service.why_not or None) if service else None,
+        "next_lookup": (service.next_lookup or None) if service else None,
+        "fix": (service.fix or None) if service else None,
+    }
+
+
 def service_of(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, bundle: str
 ) -> Service | None:

@@ -161,7 +161,7 @@ def answer_here(
         progress.step(done, len(sources), name)
         parts.append((name, _one(source, request)))
     progress.step(len(sources), len(sources), "done")
-    return gathered(request, parts)
+    return gathered(request.tables, parts)
 
 
 def answer_on_spark(
@@ -182,7 +182,7 @@ def answer_on_spark(
         ComputeError: Spark failed.
     """
     found = each_on_spark(spark, sources, lambda name: _one(sources[name], request), progress)
-    return gathered(request, found)
+    return gathered(request.tables, found)
 
 
 def each_on_spark(
@@ -244,10 +244,15 @@ def problems_of(errors: Iterable[OpsError]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_PROBLEM)
 
 
-def gathered(request: FleetRequest[Any], parts: Parts) -> Answers:
-    """Return the tables of all clusters together."""
-    schemas = {**request.tables, PROBLEMS: _PROBLEM}
-    return {key: _table(key, schema, parts) for key, schema in schemas.items()}
+def gathered(schemas: Mapping[str, pa.Schema], parts: Parts) -> Answers:
+    """Return the tables of all clusters together, with the table ``problems``.
+
+    Args:
+        schemas: By name of the table, without the column ``cluster``.
+        parts: Tables by cluster.
+    """
+    whole = {**schemas, PROBLEMS: _PROBLEM}
+    return {key: _table(key, schema, parts) for key, schema in whole.items()}
 
 
 def _table(key: str, schema: pa.Schema, parts: Parts) -> pa.Table:

@@ -54,12 +54,14 @@ def answer_fleet(
     """
     spread = {name: _spread_over(source, request) for name, source in sources.items()}
     small = {name: source for name, source in sources.items() if spread[name] is None}
-    found = answer_on_spark(spark, small, request, progress) if small else gathered(request, [])
+    found = (
+        answer_on_spark(spark, small, request, progress) if small else gathered(request.tables, [])
+    )
     parts: list[tuple[str, Mapping[str, pa.Table]]] = []
     for name, answer in sorted(spread.items()):
         if answer is not None:
             parts.append((name, _answered(partial(answer, spark, progress))))
-    more = gathered(request, parts)
+    more = gathered(request.tables, parts)
     whole = {key: pa.concat_tables([found[key], more[key]]) for key in found}
     return {key: _by_cluster(table) for key, table in whole.items()}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +16,8 @@ from core.errors import ComputeError
 from core.progress import NoProgress, Progress
 from core.spark.fleet import Answers, FleetRequest, Source, answer_here
 
+T = TypeVar("T")
+V = TypeVar("V")
 _POLL_S: Final = 0.5
 
 
@@ -32,20 +35,51 @@ def answer_in_pool(
         JobStoppedError: A person stopped it; the processes are ended.
         ComputeError: A process could not start, or died.
     """
-    count = min(workers or os.cpu_count() or 1, len(sources))
-    if count < 2:
+    if _count(workers, sources) < 2:
         return answer_here(sources, request, progress)
+    named = {name: {name: source} for name, source in sorted(sources.items())}
+    found = list(in_pool(partial(_alone, request), named, progress, workers).values())
+    return {name: pa.concat_tables([one[name] for one in found]) for name in found[0]}
+
+
+def _alone(request: FleetRequest[Any], sources: Mapping[str, Source]) -> Answers:
+    return answer_here(sources, request, NoProgress())
+
+
+def _count(workers: int, items: Sized) -> int:
+    return min(workers or os.cpu_count() or 1, len(items))
+
+
+def in_pool(
+    call: Callable[[T], V], items: Mapping[str, T], progress: Progress, workers: int
+) -> dict[str, V]:
+    """Return a function's result for each item; with one worker, computed in this process.
+
+    Args:
+        call: Picklable.
+        items: By name.
+        progress: Called after each, and twice a second.
+        workers: Processes; 0: as many as there are processors.
+    Raises:
+        JobStoppedError: A person stopped it; the processes are ended.
+        ComputeError: A process could not start, or died.
+    """
+    count = _count(workers, items)
+    if count < 2:
+        here = {}
+        for done, (name, item) in enumerate(items.items()):
+            progress.step(done, len(items), name)
+            here[name] = call(item)
+        progress.step(len(items), len(items), "done")
+        return here
     # not forked: a process with threads would hand its locks on
     spawned = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, spawned) as pool:
-        work = [
-            pool.submit(answer_here, {name: source}, request, NoProgress())
-            for name, source in sorted(sources.items())
-        ]
+        work = [pool.submit(call, item) for item in items.values()]
         try:
             _follow(work, progress)
-            found = [one.result() for one in work]
+            return dict(zip(items, [one.result() for one in work], strict=True))
         except BrokenProcessPool as exc:
             raise _broken(count) from exc
         except BaseException:
@@ -53,10 +87,9 @@ def answer_in_pool(
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
             raise
-    return {name: pa.concat_tables([one[name] for one in found]) for name in found[0]}
 
 
-def _follow(work: Sequence[Future[Answers]], progress: Progress) -> None:
+def _follow(work: Sequence[Future[Any]], progress: Progress) -> None:
     """Report how many are done until all are, or one failed."""
     is_over = False
     while not is_over:

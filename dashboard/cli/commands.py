@@ -38,6 +38,8 @@ class Group(NamedTuple):
     details: str = ""
 
 
+OPERATIONS: Final = "core.operations."
+"""Begins the modules whose command follows from their operation."""
 _CLI: Final = "dashboard.cli"
 _PULSAR: Final = f"{_CLI}.pulsar"
 _DECISIONS: Final = f"{_PULSAR}.decisions"
@@ -332,7 +334,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "trimtab topics topics.csv --snapshot snap --top 10",
         ),
         "owners": Entry(
-            f"{_PULSAR}.ownership",
+            f"{OPERATIONS}owners",
             "Show ownership: sessions, orphans, double claims.",
             "trimtab owners sandbox --orphans",
         ),
@@ -398,7 +400,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "trimtab simulate snap --shed ThresholdShedder --rounds 60",
         ),
         "drill": Entry(
-            f"{_CLI}.drill",
+            f"{OPERATIONS}drill",
             "Simulate the failure of each broker, domain or node.",
             "trimtab drill snap --hot 0.8",
         ),

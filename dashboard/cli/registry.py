@@ -20,7 +20,7 @@ from typer._click.globals import get_current_context
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
-from dashboard.cli.commands import OTHER_NAMES, Entry, Group
+from dashboard.cli.commands import OPERATIONS, OTHER_NAMES, Entry, Group
 from dashboard.cli.names import Names, completed, names_of
 from dashboard.cli.options import Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
@@ -213,7 +213,11 @@ def _run_needed(**_values: Any) -> NoReturn:
 def _of_module(name: str, entry: Entry) -> Any:
     """Return a command of a module, with its numbers checked."""
     whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    whole.add_typer(import_module(entry.module).app)
+    module = import_module(entry.module)
+    if entry.module.startswith(OPERATIONS):
+        whole.add_typer(import_module("dashboard.cli.operations").app_of(module.OPERATION))
+    else:
+        whole.add_typer(module.app)
     command = typer.main.get_group(whole).commands[name]
     _check_numbers_of(command)
     return command

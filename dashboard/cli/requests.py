@@ -20,13 +20,18 @@ R = TypeVar("R")
 
 
 def takes(
-    request: type[Request], *, skip: Collection[str] = (), **defaults: Any
+    request: type[Request],
+    *,
+    skip: Collection[str] = (),
+    without: Collection[str] = (),
+    **defaults: Any,
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Give a command the options of a request; its parameter ``request`` gets the request.
 
     Args:
         request: Its type.
         skip: Fields that are no options: they keep their default, or the command sets them.
+        without: Parameters of the command that are no options either.
         **defaults: Of fields for which the command line has another default.
 
     Example:
@@ -44,7 +49,7 @@ def takes(
         own = [
             one.replace(kind=one.KEYWORD_ONLY)
             for name, one in signature.parameters.items()
-            if name != "request"
+            if name != "request" and name not in without
         ]
 
         @functools.wraps(command)
@@ -68,7 +73,8 @@ def takes(
 def _option(one: Param) -> inspect.Parameter:
     """Return the parameter that Typer makes an option of."""
     option = typer.Option(
-        *(() if one.type is bool else (one.option,)),  # a switch has two names, by Typer's rule
+        # a switch has two names, by Typer's rule, unless it has one of its own
+        *((one.option,) if one.type is not bool or one.has_option else ()),
         help=f"{one.meta.description}{' Repeatable.' * one.is_many}",
         min=one.limits.ge,
         max=one.limits.le,

@@ -8,6 +8,7 @@ imported and nothing used. A command whose signature does use one is imported as
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -24,6 +25,8 @@ _OURS: Final = frozenset({"core", "connectors", "dashboard"})
 _ALSO: Final = frozenset({"pyarrow", "numpy", "pydantic", "sqlalchemy", "deltalake", "pyspark"})
 _NEEDED: Final = (".request", ".requests", "dashboard.services.sandbox")
 """Modules whose names end so describe options: they are what a signature is made of."""
+_OPERATION: Final = re.compile(r"core\.operations(\.\w+)?")
+"""Modules that declare requests; the modules inside an operation's folder are not needed."""
 
 
 ONLY: ContextVar[bool] = ContextVar("only_signatures", default=False)
@@ -73,7 +76,7 @@ class _StandIns(MetaPathFinder, Loader):
         top = fullname.partition(".")[0]
         if top not in _OURS | _ALSO or fullname.startswith("dashboard.cli"):
             return None
-        if top in _OURS and fullname.endswith(_NEEDED):
+        if top in _OURS and (fullname.endswith(_NEEDED) or _OPERATION.fullmatch(fullname)):
             return None
         found = PathFinder.find_spec(fullname, path)
         if found is None:

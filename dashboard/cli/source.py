@@ -90,6 +90,23 @@ def is_path(source: str) -> bool:
     return os.sep in source or Path(source).exists()
 
 
+def kind_of(source: str, config: Path | None) -> str:
+    """Return the kind of the cluster of a snapshot directory, or of a configured cluster.
+
+    Args:
+        source: Directory, or name of the cluster.
+        config: What ``--config`` says.
+    Returns:
+        Empty: it is neither.
+    Raises:
+        SnapshotError: The directory holds no snapshot.
+        ConfigError: The configuration cannot be read.
+    """
+    if is_path(source):
+        return load_manifest(Path(source))[1].kind
+    return next((one.kind for one in read_config(config).clusters if one.name == source), "")
+
+
 def unknown_source(name: str, clusters: Iterable[str], what: str = "cluster") -> UnknownNameError:
     """Return the error for a source that is neither a path nor a cluster.
 

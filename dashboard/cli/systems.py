@@ -13,7 +13,7 @@ from core.snapshot.store import Storable, load_manifest
 from core.systems import KnownSystem, record_of
 from dashboard import services
 from dashboard.cli import answers, plan_answers
-from dashboard.cli.config import read_config, systems
+from dashboard.cli.config import systems
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -24,7 +24,6 @@ from dashboard.cli.output import (
     say,
 )
 from dashboard.cli.parts import part
-from dashboard.cli.source import is_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,23 +46,6 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
             hint=f"Supported systems: {', '.join(known)}.",
         )
     return known[kind], known[kind].record.load(directory)
-
-
-def kind_of(source: str, config: Path | None) -> str:
-    """Return the kind of the cluster of a snapshot directory, or of a configured cluster.
-
-    Args:
-        source: Directory, or name of the cluster.
-        config: What ``--config`` says.
-    Returns:
-        Empty: it is neither.
-    Raises:
-        SnapshotError: The directory holds no snapshot.
-        ConfigError: The configuration cannot be read.
-    """
-    if is_path(source):
-        return load_manifest(Path(source))[1].kind
-    return next((one.kind for one in read_config(config).clusters if one.name == source), "")
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:

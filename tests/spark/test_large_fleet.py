@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow.compute as pc
 import pytest
 from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 from pegasus_snapshots import generated
 
-from connectors.jobs.kinds.fleet import skipped
+from connectors.jobs.kinds import fleet
+from connectors.jobs.model import ScopedRequest
 from core.errors import InputError
+from core.facts import NOTHING_ASSUMED, Assumed
+from core.operations.drill import OPERATION as DRILL
+from core.operations.drill.request import DrillRequest
+from core.operations.operation import plain
 from core.pegasus.balance.request import BalanceRequest
-from core.planning.drill.request import DrillRequest
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
+from core.pulsar.facts import PulsarFacts
 from core.snapshot.store import save_snapshot
+from core.spark.engine import Engine, is_spread, tables_of
 from core.spark.fleet import FleetRequest, InDirectory, answer_here
 from core.spark.large import answer_fleet
 from core.spark.pegasus import large as large_pegasus
@@ -23,8 +31,10 @@ from core.spark.pulsar.jobs.what_if import WHAT_IF
 from core.spark.pulsar.large import drill, size
 from core.spark.pulsar.large.answers import large_answer
 from core.spark.pulsar.large.cluster import LargeCluster
-from core.spark.systems import DRILL
 from core.units import pluralize
+
+NO_SPARK = object()
+"""Stands for a session that no task is sent to."""
 
 EAGER = {
     "loadBalancerBrokerThresholdShedderPercentage": 3.0,
@@ -114,37 +124,60 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
     snapshot = kind(make_snapshot(brokers=6, bundles=90, seed=4))
     save_snapshot(snapshot, tmp_path)
     monkeypatch.setattr(drill, "MAX_PLACED", 45)
-    question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
-    there = large_answer(LargeCluster.of(None, tmp_path, NoProgress()), question)
-    assert there == question.answer(snapshot)
-    assert there["failures"].num_rows >= 6
-    assert sum(there["failures"]["bundles"].to_pylist())
+    request = DrillRequest(hot_threshold=0.3)
+    there = drill.spread_drill(None, str(tmp_path), NOTHING_ASSUMED, request, NoProgress())
+    here = DRILL.answer(PulsarFacts(snapshot), request, NoProgress())
+    assert plain(there) == plain(here)
+    assert there.failures.num_rows >= 6
+    assert sum(there.failures["bundles"].to_pylist())
+
+
+def test_what_is_assumed_holds_for_a_large_cluster(tasks_here, tmp_path):
+    snapshot = make_snapshot(brokers=6, bundles=90, seed=4)
+    save_snapshot(snapshot, tmp_path)
+    key = "loadBalancerLoadPlacementStrategy"
+    assumed = Assumed({key: "RoundRobinBrokerSelector"}, "2.10")
+    there = drill.spread_drill(None, str(tmp_path), assumed, DrillRequest(), NoProgress())
+    here = DRILL.answer(PulsarFacts(snapshot, assumed), DrillRequest(), NoProgress())
+    assert plain(there) == plain(here)
+    assert plain(here) != plain(DRILL.answer(PulsarFacts(snapshot), DrillRequest(), NoProgress()))
 
 
 def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp_path, monkeypatch):
     snapshot = make_snapshot(brokers=6, bundles=90, seed=4)
-    save_snapshot(snapshot, tmp_path)
-    whole = FleetRequest(DRILL, DrillRequest()).answer(snapshot)
-    sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
+    save_snapshot(snapshot, tmp_path / "fleet")
+    whole = DRILL.answer(PulsarFacts(snapshot), DrillRequest(), NoProgress())
+    sizes = {row["failure"]: row["bundles"] for row in whole.failures.to_pylist()}
     limit = sorted(sizes.values())[len(sizes) // 2]
     monkeypatch.setattr(drill, "MAX_PLACED", limit)
     monkeypatch.setattr(size, "MAX_BUNDLES", 10)
-    sources = {"a": InDirectory(str(tmp_path))}
-    found = answer_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), NoProgress())
-    fitting = pc.less_equal(whole["failures"]["bundles"], limit)
-    assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
+    sources = {"a": InDirectory(str(tmp_path / "fleet"))}
+    assert is_spread(DRILL, sources["a"])
+    answers = Engine(NO_SPARK).map(DRILL, sources, DrillRequest(), NoProgress())
+    found = tables_of(DRILL, answers)
+    fitting = pc.less_equal(whole.failures["bundles"], limit)
+    assert found["failures"].drop_columns("cluster") == whole.failures.filter(fitting)
     too_large = [name for name, own in sizes.items() if own > limit]
     sentences = found["problems"]["sentence"].to_pylist()
     assert len(sentences) == len(too_large) > 0
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
-    large = LargeCluster.of(None, tmp_path, NoProgress())
-    done = drill.large_drill(large, large.settings(), DrillRequest())
-    assert f" {pluralize(len(too_large), 'failure')} excluded: too large" in done.sentence
-    words = skipped(found, {})
-    assert f" {pluralize(len(too_large), 'failure')} excluded: " in words
-    assert "not be answered" not in words
+    excluded = f" {pluralize(len(too_large), 'failure')} excluded: "
+    assert f"{excluded}too large" in answers["a"].answer
+    answer = _job_on(sources, tmp_path, monkeypatch)
+    assert excluded in answer.sentence
+    assert "without a result" not in answer.sentence
+    assert "failures without a result" in answer.tables["problems"]
     monkeypatch.setattr(drill, "MAX_PLACED", min(sizes.values()) - 1)
-    with pytest.raises(InputError, match=r"has .* bundles. After a failure the leader"):
-        large_answer(
-            LargeCluster.of(None, tmp_path, NoProgress()), FleetRequest(DRILL, DrillRequest())
-        )
+    refused = Engine(NO_SPARK).map(DRILL, sources, DrillRequest(), NoProgress())["a"]
+    assert isinstance(refused, InputError)
+    assert "After a failure the leader" in refused.message
+
+
+def _job_on(sources, folder, monkeypatch):
+    """Run the job of a drill on Spark, where only clusters of these sources are asked."""
+    monkeypatch.setattr(fleet, "sources_of", lambda *_: sources)
+    out = folder / "out"
+    out.mkdir()
+    context = SimpleNamespace(spark=lambda: NO_SPARK, progress=NoProgress(), out=out)
+    scope = fleet.PoolScope(engine="spark")
+    return fleet.kind_of(DRILL).run(context, ScopedRequest(scope, DrillRequest()))

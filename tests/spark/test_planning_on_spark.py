@@ -19,20 +19,17 @@ from core.history.analysis.requests import FlapsRequest, RecordScope, TrendsRequ
 from core.history.analysis.trends.job import recorded_of, trends_here
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill.pegasus import drill_pegasus
-from core.planning.drill.pulsar import drill
-from core.planning.drill.request import DrillRequest
+from core.operations.drill import OPERATION as DRILL
+from core.operations.drill.request import DrillRequest
+from core.operations.operation import plain
 from core.planning.topics.distribution import place_topics
 from core.planning.topics.files import parts_of
 from core.planning.topics.ring import TopicRing
 from core.progress import NoProgress
-from core.pulsar.settings import effective_settings
+from core.spark.engine import Engine, InMemory
 from core.spark.jobs.flaps import flaps_on_spark
 from core.spark.jobs.topics import place_topics_on_spark
 from core.spark.jobs.trends import trends_on_spark
-from core.spark.pegasus.jobs.drill import drill_pegasus_on_spark
-from core.spark.pulsar.jobs.drill import drill_on_spark
 
 SEED = 3
 
@@ -89,16 +86,19 @@ def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
 
 
 def test_a_failure_drill_is_the_same(spark: SparkSession) -> None:
-    snapshot = make_snapshot(brokers=6, bundles=60)
-    settings, wish = effective_settings(snapshot), DrillRequest(hot_threshold=0.4, seed=SEED)
-    here = drill(snapshot, settings, wish, NoProgress())
-    there = drill_on_spark(spark, snapshot, settings, wish, NoProgress())
-    for name in ("failures", "hot", "groups"):
-        assert getattr(there, name).equals(getattr(here, name)), name
-    assert there.sentence == here.sentence
-    facts = PegasusFacts(generated(3, 8, 5))
-    nodes = drill_pegasus_on_spark(spark, facts, NoProgress())
-    assert nodes.failures.equals(drill_pegasus(facts, NoProgress()).failures)
+    wish = DrillRequest(hot_threshold=0.4, seed=SEED)
+    sources = {
+        "fleet": InMemory(make_snapshot(brokers=6, bundles=60)),
+        "peg": InMemory(generated(3, 8, 5)),
+    }
+    here = Engine().map(DRILL, sources, wish, NoProgress())
+    there = Engine(spark).map(DRILL, sources, wish, NoProgress())
+    assert list(here) == list(there) == ["fleet", "peg"]
+    assert {name: plain(one) for name, one in there.items()} == {
+        name: plain(one) for name, one in here.items()
+    }
+    assert here["fleet"].failures.num_rows
+    assert here["peg"].nodes.num_rows
 
 
 def test_topics_land_in_the_same_places(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 from core.history.backtest.pulsar.system import PULSAR
-from core.planning.drill.request import DrillRequest
+from core.operations.drill.pulsar import Drill
+from core.operations.drill.request import DrillRequest
+from core.operations.drill.tables import FAILURES, GROUPS, HOT
 from dashboard.cli import backtest
 from dashboard.cli.history import analysis
-from dashboard.cli.pulsar import drill
+from dashboard.cli.operations import show
 
 BUNDLE = "acme/orders/0xc6000000_0xc8000000"
 BROKERS = ("127.0.1.11:37603", "127.0.1.12:37603")
@@ -26,6 +28,7 @@ def width(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> None:
     row = {
         "failure": BROKERS[0],
+        "kind": "broker",
         "bundles": 213,
         "unassigned": 0,
         "clients": 3_210,
@@ -35,13 +38,21 @@ def test_a_drill_keeps_who_rises_most(capsys: pytest.CaptureFixture[str]) -> Non
         "pressed_before": 0.026,
         "pressed_after": 0.574,
     }
-    done: Any = SimpleNamespace(
-        sentence="One hurts.",
-        failures=pa.Table.from_pylist([row]),
-        groups=pa.table({"has_room": pa.array([], pa.bool_())}),
-        skipped=(),
+    numbers = {
+        "brokers": 1,
+        "hot_brokers": 2,
+        "groups_without_broker": 0,
+        "groups_without_room": 0,
+    }
+    done = Drill(
+        answer="One hurts.",
+        hot_threshold=0.85,
+        seed=1,
+        failures=FAILURES.of([{**numbers, **row}]),
+        hot=HOT.of([]),
+        groups=GROUPS.of([]),
     )
-    drill._show_drill(done, DrillRequest())
+    show(done, DrillRequest(), 0)
     told = capsys.readouterr()
     for text in ("largest increase", "from", "to", BROKERS[1], "2.6%", "57.4%"):
         assert text in told.out

@@ -20,18 +20,17 @@ from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import ComputeError, InputError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
-from core.planning.drill.request import DrillRequest
+from core.operations.drill import OPERATION as DRILL
+from core.operations.drill.request import DrillRequest
 from core.planning.what_if.compare import PAIRS, compare, totals_of, what_if_sentence
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import JobStoppedError, NoProgress
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import SnapshotStore, load_snapshot, save_snapshot
-from core.spark.fleet import FleetRequest, InDirectory, answer_here
-from core.spark.pool import answer_in_pool
-from core.spark.systems import DRILL
+from core.spark.engine import Engine, tables_of
+from core.spark.fleet import InDirectory
 from dashboard import services
 from dashboard.cli.main import run
-from dashboard.services import pulsar
 
 KIND = kinds()
 
@@ -106,8 +105,8 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
         '[[clusters]]\nname = "live"\nzookeeper = "127.0.0.1:1"\n'
         '[[clusters]]\nname = "stored"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
     )
-    monkeypatch.setattr(pulsar, "capture", lambda _: load_snapshot(site / "fleet"))
-    monkeypatch.setattr(services, "snapshot_of", lambda *_: load_pegasus_snapshot(site / "peg"))
+    taken = {"live": load_snapshot(site / "fleet"), "stored": load_pegasus_snapshot(site / "peg")}
+    monkeypatch.setattr(services, "snapshot_of", lambda _, cluster: taken[cluster.name])
     for name, folder in (("live", "fleet"), ("stored", "peg")):
         alone = body_of(capsys, "drill", name, "--config", config)
         assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]
@@ -189,9 +188,11 @@ def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_ot
     snapshot_store = SnapshotStore(site / "state" / "snapshots")
     kept = {name: snapshot_store.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
-    question = FleetRequest(DRILL, DrillRequest(hot_threshold=0.3))
-    here = answer_here(sources, question, NoProgress())
-    there = answer_in_pool(sources, question, NoProgress(), workers=2)
+    request = DrillRequest(hot_threshold=0.3)
+    here, there = (
+        tables_of(DRILL, Engine(workers=count).map(DRILL, sources, request, NoProgress()))
+        for count in (1, 2)
+    )
     assert {name: table.to_pylist() for name, table in there.items()} == {
         name: table.to_pylist() for name, table in here.items()
     }
@@ -206,7 +207,7 @@ def test_a_person_ends_the_processes(site):
     path = str(site / "fleet")
     sources = {"a": InDirectory(path), "b": InDirectory(path)}
     with pytest.raises(JobStoppedError):
-        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Stopped(), workers=2)
+        Engine(workers=2).map(DRILL, sources, DrillRequest(), Stopped())
 
 
 class Dies:
@@ -219,7 +220,7 @@ class Dies:
 def test_a_process_that_dies_is_told_and_not_waited_for(site):
     sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
     with pytest.raises(ComputeError, match="One of the 2 worker processes") as told:
-        answer_in_pool(sources, FleetRequest(DRILL, DrillRequest()), NoProgress(), workers=2)
+        Engine(workers=2).map(DRILL, sources, DrillRequest(), NoProgress())
     assert "fewer workers" in told.value.hint
 
 

@@ -12,12 +12,13 @@ from fleet_builder import make_snapshot
 from pegasus_snapshots import generated, part_row, snapshot_of, whole
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
+from core.operations.drill.pegasus import drill_nodes
+from core.operations.drill.placing import Loss, lost_bundles, place_losses
+from core.operations.drill.pulsar import drill, drill_of, groups_of, losses_of, simulate_losses
+from core.operations.drill.request import DrillRequest
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill.pegasus import drill_pegasus
-from core.planning.drill.placing import Loss, lost_bundles, place_losses
-from core.planning.drill.pulsar import drill, drill_of, groups_of, losses_of, simulate_losses
-from core.planning.drill.request import DrillRequest
 from core.progress import NoProgress
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.simulation.managers import ModularManager
@@ -87,14 +88,14 @@ def test_what_is_asked_with_a_loss_does_not_change_it(small):
 
 def test_answers_of_groups_make_the_same_answer(fleet):
     settings, wish = effective_settings(fleet), DrillRequest(hot_threshold=0.5)
-    whole_answer = drill(fleet, settings, wish, NoProgress())
+    whole_answer = drill(PulsarFacts(fleet), wish, NoProgress())
     losses = losses_of(LoadView.of(fleet, settings), wish)
     parts = [simulate_losses(fleet, settings, [loss], wish) for loss in reversed(losses)]
-    apart = drill_of(parts)
+    apart = drill_of(parts, wish)
     assert apart.failures.equals(whole_answer.failures)
     assert apart.hot.equals(whole_answer.hot)
     assert apart.groups.equals(whole_answer.groups)
-    assert apart.sentence == whole_answer.sentence
+    assert apart.answer == whole_answer.answer
     groups = groups_of(LoadView.of(fleet, settings), losses)
     assert [loss for group in groups for loss in group] == losses
 
@@ -102,7 +103,7 @@ def test_answers_of_groups_make_the_same_answer(fleet):
 def test_every_bundle_of_a_lost_broker_lands_on_one_that_is_left(fleet):
     settings = effective_settings(fleet)
     view = LoadView.of(fleet, settings)
-    done = drill(fleet, settings, DrillRequest(), NoProgress())
+    done = drill(PulsarFacts(fleet), DrillRequest(), NoProgress())
     owned = dict.fromkeys(view.brokers, 0)
     for owner, bound in zip(view.owner.tolist(), view.is_broker_bound.tolist(), strict=True):
         owned[view.brokers[owner]] += not bound
@@ -129,7 +130,7 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
     own = [row for row in fleet.policies.to_pylist() if row["kind"] == "failure_domain"]
     policies = pa.Table.from_pylist([*own, *rows], schema=fleet.policies.schema)
     narrow = PulsarSnapshot.build(fleet.manifest, {**fleet.tables, "policies": policies})
-    done = drill(narrow, effective_settings(narrow), DrillRequest(), NoProgress())
+    done = drill(PulsarFacts(narrow), DrillRequest(), NoProgress())
     worst = done.failures.to_pylist()[0]
     assert worst["failure"] == "zone-a"
     assert worst["unassigned"] > 0
@@ -137,26 +138,24 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
     group = done.groups.to_pylist()[0]
     assert (group["failure"], group["group"], group["brokers_left"]) == ("zone-a", "two", 0)
     assert not group["has_room"]
-    assert "stay unassigned" in done.sentence
+    assert "stay unassigned" in done.answer
 
 
 def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
-    settings = effective_settings(fleet)
-    cool = drill(fleet, settings, DrillRequest(hot_threshold=5.0), NoProgress())
+    cool = drill(PulsarFacts(fleet), DrillRequest(hot_threshold=5.0), NoProgress())
     assert cool.hot.num_rows == 0
-    assert "no broker hot" in cool.sentence
-    warm = drill(fleet, settings, DrillRequest(hot_threshold=0.3), NoProgress())
+    assert "no broker hot" in cool.answer
+    warm = drill(PulsarFacts(fleet), DrillRequest(hot_threshold=0.3), NoProgress())
     assert all(row["usage_after"] >= 0.3 for row in warm.hot.to_pylist())
     assert warm.hot.num_rows > 0
 
 
 def test_names_that_are_not_there_are_refused(fleet):
-    settings = effective_settings(fleet)
     with pytest.raises(UnknownNameError):
-        drill(fleet, settings, DrillRequest(only=("10.1.0.99:8080",)), NoProgress())
+        drill(PulsarFacts(fleet), DrillRequest(only=("10.1.0.99:8080",)), NoProgress())
     with pytest.raises(InputError):
-        drill(fleet, settings, DrillRequest(brokers=False, domains=False), NoProgress())
-    one = drill(fleet, settings, DrillRequest(only=("zone-b",)), NoProgress())
+        drill(PulsarFacts(fleet), DrillRequest(brokers=False, domains=False), NoProgress())
+    one = drill(PulsarFacts(fleet), DrillRequest(only=("zone-b",)), NoProgress())
     assert one.failures["failure"].to_pylist() == ["zone-b"]
 
 
@@ -168,22 +167,23 @@ def test_a_cluster_of_the_extensible_manager_is_played_too():
 
 def test_a_lost_node_hands_its_primaries_to_the_secondary_that_leads_least():
     parts = [part_row(2, at, "db1:34801", ["db2:34801", "db3:34801"]) for at in range(4)]
-    done = drill_pegasus(PegasusFacts(snapshot_of(whole(parts))), NoProgress())
-    first = next(row for row in done.failures.to_pylist() if row["node"] == "db1:34801")
+    done = drill_nodes(PegasusFacts(snapshot_of(whole(parts))), DrillRequest(), NoProgress())
+    first = next(row for row in done.nodes.to_pylist() if row["node"] == "db1:34801")
     assert (first["primaries"], first["taken"], first["without_primary"]) == (4, 2, 0)
     assert first["moved_rate"] == pytest.approx(4 * 6.0)
-    assert "can fail" in done.sentence
+    assert "can fail" in done.answer
 
 
 def test_partitions_on_one_node_alone_are_told_as_lost():
     parts = [part_row(2, 0, "db1:34801"), part_row(2, 1, "db2:34801", ["db1:34801"])]
-    done = drill_pegasus(
+    done = drill_nodes(
         PegasusFacts(snapshot_of(whole(parts, tables=None) | {"tables": [table_of_two()]})),
+        DrillRequest(),
         NoProgress(),
     )
-    worst = done.failures.to_pylist()[0]
+    worst = done.nodes.to_pylist()[0]
     assert (worst["node"], worst["without_primary"], worst["without_writes"]) == ("db1:34801", 1, 1)
-    assert "no primary" in done.sentence
+    assert "no primary" in done.answer
 
 
 def table_of_two() -> dict[str, object]:
@@ -192,7 +192,7 @@ def table_of_two() -> dict[str, object]:
 
 def test_loads_of_nodes_are_conserved_when_all_primaries_find_a_taker():
     facts = PegasusFacts(generated(6, 16, 7))
-    rows = drill_pegasus(facts, NoProgress()).failures.to_pylist()
+    rows = drill_nodes(facts, DrillRequest(), NoProgress()).nodes.to_pylist()
     assert len(rows) == 7
     assert all(row["without_primary"] == 0 for row in rows)
     assert sum(row["primaries"] for row in rows) == 6 * 16
@@ -200,4 +200,4 @@ def test_loads_of_nodes_are_conserved_when_all_primaries_find_a_taker():
 
 def test_a_snapshot_without_partitions_cannot_be_drilled():
     with pytest.raises(IncompleteSnapshotError):
-        drill_pegasus(PegasusFacts(snapshot_of(whole([]))), NoProgress())
+        drill_nodes(PegasusFacts(snapshot_of(whole([]))), DrillRequest(), NoProgress())

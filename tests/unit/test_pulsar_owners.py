@@ -15,7 +15,7 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import edited, owned_by, with_settings, without
 
 from core.errors import UnknownNameError
-from core.planning.drill.broker_failure import broker_failure_effects
+from core.operations.drill.broker_failure import broker_failure_effects
 from core.pulsar import owners
 from core.pulsar.leaders import LeaderChange, change_costs, leader_history
 from core.pulsar.owner_spread import expected_used, spread_of, spread_sentence

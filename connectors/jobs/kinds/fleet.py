@@ -7,18 +7,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, field_validator
 
 from connectors.config.credentials import Strict
 from connectors.jobs.model import JobAnswer, JobContext, JobKind, ScopedRequest
 from core.diagnosis.request import DiagnoseRequest
-from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
+from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.files import whole_file
 from core.findings.request import HealthRequest
-from core.planning.drill.request import DrillRequest
+from core.operations import drill
+from core.operations.operation import Answer, Operation
 from core.snapshot.store import SnapshotStore
+from core.spark.engine import Engine, tables_of
 from core.spark.fleet import (
     PROBLEMS,
     Answers,
@@ -30,7 +31,7 @@ from core.spark.fleet import (
 )
 from core.spark.jobs.diagnosis import DIAGNOSIS
 from core.spark.pool import answer_in_pool
-from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS, SYSTEMS
+from core.spark.systems import HEALTH_OF_CLUSTERS
 from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
@@ -176,21 +177,6 @@ def failed(found: Answers, tables: dict[str, str]) -> str:
     return unanswered(found[PROBLEMS])
 
 
-def skipped(found: Answers, tables: dict[str, str]) -> str:
-    """Return the same of drills, whose clusters may be answered for but for some failures."""
-    problems = found[PROBLEMS]
-    answered = pa.chunked_array(
-        chunk for one in SYSTEMS.values() for chunk in found[one.failures]["cluster"].chunks
-    )
-    is_part = pc.is_in(problems["cluster"], pc.unique(answered))
-    words = failed({**found, PROBLEMS: problems.filter(pc.invert(is_part))}, tables)
-    parts = problems.filter(is_part)
-    if parts.num_rows:
-        tables[PROBLEMS] = "Clusters and failures without a result, with the reason."
-        words += f" {pluralize(parts.num_rows, 'failure')} excluded: {parts['sentence'][0]}"
-    return words
-
-
 def _health(context: JobContext, job: ScopedRequest) -> JobAnswer:
     found = answers_of(context, job.scope, FleetRequest(HEALTH_OF_CLUSTERS, job.request), None)
     write(context, found)
@@ -224,21 +210,39 @@ def _diagnosis(context: JobContext, job: ScopedRequest) -> JobAnswer:
     )
 
 
-def _drill(context: JobContext, job: ScopedRequest) -> JobAnswer:
-    found = answers_of(context, job.scope, FleetRequest(DRILL, job.request), None)
-    write(context, found)
-    tables = {name: held for one in SYSTEMS.values() for name, held in one.drill_tables.items()}
-    problem = skipped(found, tables)
-    count = sum(found[one.failures].num_rows for one in SYSTEMS.values())
-    harmful = {
-        name: pc.sum(pc.cast(one.is_harmful(found[one.failures]), pa.int64())).as_py() or 0
-        for name, one in SYSTEMS.items()
-    }
-    harm = ", ".join(f"{harmful[name]:,} {one.harm}" for name, one in SYSTEMS.items())
-    return JobAnswer(
-        sentence=f"{pluralize(count, 'failure')} simulated: {harm}.{problem}",
-        tables=tables,
-        facts={"failures": count, "hurt": sum(harmful.values())},
+def kind_of(operation: Operation[Any, Any]) -> JobKind:
+    """Return an operation as a kind of job."""
+    job = operation.job
+    if job is None:
+        raise TypeError(f"{operation.name} is no job")
+
+    def run(context: JobContext, asked: ScopedRequest) -> JobAnswer:
+        system = None if len(operation.answers) > 1 else next(iter(operation.answers))
+        sources = sources_of(context, asked.scope, system)
+        spark = context.spark() if asked.scope.engine == "spark" else None
+        engine = Engine(spark, asked.scope.workers)
+        answers = engine.map(operation, sources, asked.request, context.progress)
+        found = tables_of(operation, answers)
+        write(context, found)
+        sentence, figures = job.summary(found)
+        tables = dict(job.tables)
+        failed = {name: one for name, one in answers.items() if isinstance(one, OpsError)}
+        sentence += unanswered(tables_of(operation, failed)[PROBLEMS])
+        parts = [why for one in answers.values() if isinstance(one, Answer) for why in one.problems]
+        if failed:
+            tables[PROBLEMS] = _PROBLEM_TABLE
+        if parts:
+            tables[PROBLEMS] = f"Clusters and {job.part}s without a result, with the reason."
+            sentence += f" {pluralize(len(parts), job.part)} excluded: {parts[0].message}"
+        return JobAnswer(sentence=sentence, tables=tables, facts=figures)
+
+    return JobKind(
+        name=operation.name,
+        title=job.title,
+        answers=job.question,
+        scope=PoolScope,
+        request=operation.request,
+        run=run,
     )
 
 
@@ -259,12 +263,5 @@ KINDS: Final = (
         request=DiagnoseRequest,
         run=_diagnosis,
     ),
-    JobKind(
-        name="drill",
-        title="Failure drill",
-        answers="Which brokers run hot, and which bundles stay unassigned, when a broker fails?",
-        scope=PoolScope,
-        request=DrillRequest,
-        run=_drill,
-    ),
+    kind_of(drill.OPERATION),
 )

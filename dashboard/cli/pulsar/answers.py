@@ -8,7 +8,7 @@ from core.findings.measures import Spread
 from core.pulsar.lookup import TopicLookup
 from core.pulsar.measures import Measures
 from core.pulsar.placement import Placement
-from core.pulsar.served import Service
+from core.pulsar.served import service_json
 
 
 def measures(found: Measures) -> dict[str, Any]:
@@ -26,20 +26,9 @@ def lookup(found: TopicLookup) -> dict[str, Any]:
         "owner": found.owner,
         "owner_known": found.is_owner_known,
         "owner_service_url": found.owner_service_url,
-        **service(found.service),
+        **service_json(found.service),
         "steps": [{"title": step.title, "detail": step.detail} for step in found.steps],
         "notes": list(found.notes),
-    }
-
-
-def service(found: Service | None) -> dict[str, Any]:
-    """Whether a broker serves a bundle, and if none does since when and why not."""
-    return {
-        "is_served": None if found is None else found.is_served,
-        "since": None if found is None else found.since,
-        "why_not": (found.why_not or None) if found else None,
-        "next_lookup": (found.next_lookup or None) if found else None,
-        "fix": (found.fix or None) if found else None,
     }
 
 

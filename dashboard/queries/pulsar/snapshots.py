@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from core.facts import NOTHING_ASSUMED
 from core.findings.finding import Finding
 from core.findings.verdict import Verdict
-from core.pulsar.measures import Measures, measure, uncounted_bundles
+from core.pulsar.facts import PulsarFacts
+from core.pulsar.measures import uncounted_bundles
 from core.pulsar.rules.verdict import verdict_of
-from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
@@ -35,30 +35,25 @@ MAX_OFFERED: Final = 100
 MAX_PAIRS: Final = 4_000
 
 
-class Reading:
+class Reading(PulsarFacts):
     """One saved snapshot and what follows from it; every part is computed at first use."""
 
     def __init__(self, stored: CachedSnapshot) -> None:
         self.stored = stored
+        self.assumed = NOTHING_ASSUMED
 
-    @cached_property
+    @property
     def snapshot(self) -> PulsarSnapshot:
         """The snapshot itself.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
         """
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> PulsarSnapshot:
         return load_snapshot(self.stored.path)
-
-    @cached_property
-    def settings(self) -> EffectiveSettings:
-        """The settings in force, with their origin."""
-        return effective_settings(self.snapshot)
-
-    @cached_property
-    def measures(self) -> Measures:
-        """How evenly the brokers are loaded."""
-        return measure(self.snapshot, self.settings)
 
     @cached_property
     def cluster_verdict(self) -> Verdict:
@@ -69,11 +64,6 @@ class Reading:
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong, worst first."""
         return self.cluster_verdict.findings
-
-    @cached_property
-    def view(self) -> LoadView:
-        """Integer-coded columns for the kernels."""
-        return LoadView.of(self.snapshot, self.settings)
 
     @cached_property
     def bundles(self) -> pa.Table:

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from core.errors import InputError
 from core.findings.request import HealthRequest
-from core.planning.drill.request import DrillRequest
 from core.planning.what_if.compare import compared
 from core.planning.what_if.request import WhatIfRequest
 from core.progress import Progress
@@ -25,20 +24,18 @@ from core.simulation import Run, Simulation
 from core.snapshot import LoadManager
 from core.snapshot.store import load_manifest
 from core.spark.fleet import FleetRequest, Operation
-from core.spark.pulsar.jobs.drill import drill_tables
 from core.spark.pulsar.jobs.health import measured_tables, target_of
 from core.spark.pulsar.jobs.place import PLACE
 from core.spark.pulsar.jobs.shed import SHED, shed_tables, throughput_by_bundle
 from core.spark.pulsar.jobs.simulate import SIMULATE, simulate_tables
 from core.spark.pulsar.jobs.what_if import WHAT_IF
 from core.spark.pulsar.large.cluster import LargeCluster
-from core.spark.pulsar.large.drill import large_drill
 from core.spark.pulsar.large.health import large_health
 from core.spark.pulsar.large.place import large_placement
 from core.spark.pulsar.large.shed import large_rounds
 from core.spark.pulsar.large.simulate import cached_start, large_simulation
 from core.spark.pulsar.large.size import is_large
-from core.spark.systems import DRILL, HEALTH_OF_CLUSTERS
+from core.spark.systems import HEALTH_OF_CLUSTERS
 
 
 def spread_by_broker(
@@ -100,10 +97,6 @@ def _what_if(cluster: LargeCluster, request: WhatIfRequest) -> Mapping[str, pa.T
     return {"pairs": _compared(cluster, request)}
 
 
-def _drill(cluster: LargeCluster, request: DrillRequest) -> Mapping[str, pa.Table]:
-    return drill_tables(large_drill(cluster, cluster.settings(), request))
-
-
 def _health(cluster: LargeCluster, request: HealthRequest) -> Mapping[str, pa.Table]:
     target = target_of(request, cluster.manifest)
     found = large_health(cluster, target)
@@ -116,7 +109,6 @@ _LARGE: Final[tuple[tuple[Operation[Any], Callable[..., Mapping[str, pa.Table]]]
     (SHED, _shed),
     (SIMULATE, _simulate),
     (WHAT_IF, _what_if),
-    (DRILL, _drill),
 )
 """By operation: what answers for one large cluster, with its bundles spread over Spark."""
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from core.errors import InputError
-from core.planning.drill.placing import Loss
-from core.planning.drill.pulsar import Drill, drill_of, losses_of, simulate_losses
-from core.planning.drill.request import DrillRequest
-from core.pulsar.settings import EffectiveSettings
+from core.facts import Assumed
+from core.operations.drill.placing import Loss
+from core.operations.drill.pulsar import Drill, drill_of, losses_of, simulate_losses
+from core.operations.drill.request import DrillRequest
+from core.progress import Progress
+from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import Floats, LoadView
 from core.snapshot import PulsarSnapshot
 from core.spark.jobs.packed import dealt, each, pack
@@ -41,8 +45,27 @@ class _Clients(LargeCluster):
         return _DRILLED
 
 
+def spread_drill(
+    spark: SparkSession,
+    directory: str,
+    assumed: Assumed,
+    request: DrillRequest,
+    progress: Progress,
+) -> Drill:
+    """Simulate the failures of a snapshot directory; see :data:`core.operations.operation.Spread`.
+
+    Raises:
+        UnknownNameError, InputError, ComputeError, JobStoppedError: See :func:`large_drill`.
+    """
+    cluster = LargeCluster.of(spark, Path(directory), progress)
+    settings = effective_settings(
+        cluster.skeleton, overrides=assumed.settings, release=assumed.release
+    )
+    return large_drill(cluster, settings, request)
+
+
 def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: DrillRequest) -> Drill:
-    """Simulate the failures, as :func:`core.planning.drill.pulsar.drill` does in process.
+    """Simulate the failures, as :func:`core.operations.drill.pulsar.drill` does in process.
 
     One that is too large is left out and named: the leader places its bundles one after the other,
     each by what it placed before, which is nothing to deal out.
@@ -71,11 +94,11 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     found: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
         found += _simulated(whole, settings, wave, request)
-    done = drill_of(found)
+    done = drill_of(found, request)
     if not skipped:
         return done
-    words = f"{done.sentence} {pluralize(len(skipped), 'failure')} excluded: too large for Spark."
-    return replace(done, sentence=words, skipped=skipped)
+    words = f"{done.answer} {pluralize(len(skipped), 'failure')} excluded: too large for Spark."
+    return replace(done, answer=words, skipped=skipped)
 
 
 def _size(loss: Loss, owned: Floats) -> float:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.planning.drill.broker_failure import BrokerFailure, Moment
+from core.operations.drill.broker_failure import BrokerFailure, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words

@@ -23,7 +23,7 @@ snapshot = page.reading.snapshot
 if snapshot.bundles.num_rows == 0:
     words.nothing("No bundles in this snapshot", snapshot.manifest)
     st.stop()
-found = queries.ownership(page.stored)
+found = queries.owners(page.stored).found
 figures.key_figures(
     model.key_figures(
         found,

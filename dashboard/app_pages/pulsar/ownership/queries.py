@@ -5,17 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.history.queries.sql import Period
-from core.planning.drill.broker_failure import BrokerFailure, broker_failure_effects
+from core.operations.drill.broker_failure import BrokerFailure, broker_failure_effects
+from core.operations.owners import OPERATION, Owners, OwnersRequest
 from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
-from core.pulsar.owner_spread import spread_of
-from core.pulsar.owners import Ownership, ownership_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
+from dashboard.queries.answers import answer_of
 from dashboard.queries.cache import cached
 from dashboard.queries.history import ClusterHistory, history_of
 from dashboard.queries.pulsar.snapshots import reading
@@ -27,21 +26,9 @@ _LEADER: Final = ("leader",)
 _MOST: Final = 500
 
 
-def _owned(stored: CachedSnapshot) -> Ownership:
-    one = reading(stored)
-    return ownership_of(one.snapshot, one.settings)
-
-
-ownership = cached(_owned, max_entries=4)
-"""Who owns what in a saved snapshot."""
-
-
-def _spread(stored: CachedSnapshot) -> pa.Table:
-    return spread_of(reading(stored).view)
-
-
-spread = cached(_spread, max_entries=4)
-"""How wide the namespaces of a saved snapshot are spread."""
+def owners(stored: CachedSnapshot) -> Owners:
+    """Return the owners of a saved snapshot."""
+    return answer_of(stored, OPERATION, OwnersRequest())
 
 
 def _died(key: tuple[CachedSnapshot, str]) -> BrokerFailure:

@@ -7,8 +7,8 @@ from typing import Final
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.planning.drill.broker_failure import BrokerFailure
-from core.planning.drill.request import HOT_THRESHOLD
+from core.operations.drill.broker_failure import BrokerFailure
+from core.operations.drill.request import HOT_THRESHOLD
 from core.pulsar.leaders import change_costs
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_spread import spread_sentence
@@ -30,7 +30,7 @@ def findings_of(page: PulsarPage) -> list[FindingRow]:
 
 def bundles(page: PulsarPage) -> None:
     """Show the bundles in the chosen state of ownership."""
-    found, taken_at = queries.ownership(page.stored), page.stored.taken_at
+    found, taken_at = queries.owners(page.stored).found, page.stored.taken_at
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
         state.rename_in_address(state.STATE, {"what is wrong": model.WRONG_ONLY})
@@ -99,7 +99,7 @@ def bundles(page: PulsarPage) -> None:
 
 def sessions(page: PulsarPage) -> None:
     """Show every session and what hangs on it."""
-    found, taken_at = queries.ownership(page.stored), page.stored.taken_at
+    found, taken_at = queries.owners(page.stored).found, page.stored.taken_at
     st.caption(words.plain(model.sessions_answer(found)))
     rows = model.sessions_table(found.sessions, taken_at)
     tables.table(
@@ -124,7 +124,7 @@ def sessions(page: PulsarPage) -> None:
 
 def spread(page: PulsarPage) -> None:
     """Show the namespaces that sit on few brokers first."""
-    table = queries.spread(page.stored)
+    table = queries.owners(page.stored).namespaces
     st.caption(words.plain(spread_sentence(table)))
     if not table.num_rows:
         return

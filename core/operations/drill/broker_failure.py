@@ -1,6 +1,6 @@
 """One broker dies: what happens when, where its bundles go, who gets hot, which groups lack room.
 
-The bundles land as in :mod:`core.planning.drill.pulsar`; this is one of its losses in detail.
+The bundles land as in :mod:`core.operations.drill.pulsar`; this is one of its losses in detail.
 
 Source:
     ZooKeeper ``SessionTrackerImpl`` (expiry), Pulsar ``LeaderElectionService``,
@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import UnknownNameError
-from core.planning.drill.placing import place_losses
-from core.planning.drill.pulsar import losses_of, simulate_losses
-from core.planning.drill.request import DrillRequest
+from core.operations.drill.placing import place_losses
+from core.operations.drill.pulsar import losses_of, simulate_losses
+from core.operations.drill.request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -69,9 +69,9 @@ class BrokerFailure:
 
     Attributes:
         broker: Broker id.
-        failure: Its row of :data:`core.planning.drill.tables.FAILURES`.
-        hot: Table of :data:`core.planning.drill.tables.HOT`.
-        groups: Table of :data:`core.planning.drill.tables.GROUPS`.
+        failure: Its row of :data:`core.operations.drill.tables.FAILURES`.
+        hot: Table of :data:`core.operations.drill.tables.HOT`.
+        groups: Table of :data:`core.operations.drill.tables.GROUPS`.
         landing: Table of :data:`LANDING`.
         session_s: How long its bundles stay taken.
         session_key: Upstream key that this follows from.

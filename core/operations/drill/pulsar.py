@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.arrays import column_values
-from core.errors import InputError, UnknownNameError
-from core.planning.drill.placing import FailoverPlacement, Loss, place_losses
-from core.planning.drill.request import DrillRequest
-from core.planning.drill.tables import TABLES
+from core.errors import InputError, OpsError, UnknownNameError
+from core.operations.drill.placing import FailoverPlacement, Loss, place_losses
+from core.operations.drill.request import DrillRequest
+from core.operations.drill.tables import FAILURES, SCHEMAS
+from core.operations.operation import MAX_ROWS, Answer, Line, Listing
 from core.progress import Progress
 from core.pulsar.bundle_counts import Ints
+from core.pulsar.facts import PulsarFacts
 from core.pulsar.liveness import loads_of
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
 from core.pulsar.plan.load_transfer import CARRIED, TransferredLoad, carried_by
@@ -47,22 +49,53 @@ _WORST_FIRST: Final = [
 
 
 @dataclass(frozen=True, eq=False)
-class Drill:
+class Drill(Answer):
     """The answer.
 
     Attributes:
+        answer: In words.
+        hot_threshold: Usage above which a broker is hot, as requested.
+        seed: Seed of all random draws, as requested.
         failures: Table of :data:`FAILURES`.
         hot: Table of :data:`HOT`.
         groups: Table of :data:`GROUPS`.
-        sentence: In words.
-        skipped: Why failures were not simulated, one each.
+        skipped: Failures that were not simulated, with the reason.
     """
 
+    answer: str
+    hot_threshold: float
+    seed: int
     failures: pa.Table
     hot: pa.Table
     groups: pa.Table
-    sentence: str
     skipped: tuple[InputError, ...] = ()
+
+    @property
+    def problems(self) -> tuple[OpsError, ...]:
+        """The failures that were not simulated."""
+        return self.skipped
+
+    def text(self, request: DrillRequest) -> Iterator[Line]:
+        """Return the text for people."""
+        yield self.answer
+        yield ""
+        columns = FAILURES.pick(
+            *("failure", "bundles", "unassigned", "clients", "moved_bytes_per_s", "newly_hot"),
+            *("pressed", "pressed_before", "pressed_after"),
+        )
+        spare = ("clients", "moved_bytes_per_s", "unassigned")
+        yield Listing(self.failures, columns, spare, rest="--json or --out lists all.")
+        for one in self.skipped[:MAX_ROWS]:
+            yield f"Not simulated: {one.message} {one.hint}"
+        tight = self.groups.filter(pc.invert(self.groups["has_room"])).slice(0, MAX_ROWS)
+        for row in tight.to_pylist():
+            yield (
+                f"Insufficient capacity: without {row['failure']}, {row['group']} has "
+                f"{row['brokers_left']} of {row['brokers_before']} brokers, "
+                f"{row['unassigned']:,} of {row['bundles']:,} bundles cannot be placed; the least "
+                f"loaded broker is at {format_ratio(row['coolest_usage'])}."
+            )
+        yield f"Hot threshold: usage of {format_ratio(request.hot_threshold)}."
 
 
 def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
@@ -101,29 +134,28 @@ def groups_of(view: LoadView, losses: Sequence[Loss]) -> list[list[Loss]]:
     return [list(losses[at : at + size]) for at in range(0, len(losses), size)]
 
 
-def drill(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, request: DrillRequest, progress: Progress
-) -> Drill:
+def drill(facts: PulsarFacts, request: DrillRequest, progress: Progress) -> Drill:
     """Simulate the failures in this process.
 
     Raises:
+        IncompleteSnapshotError: The snapshot has no brokers or no bundles.
         UnknownNameError, InputError: See :func:`losses_of`, :func:`simulate_losses`.
         JobStoppedError: It was stopped.
     """
-    view = LoadView.of(snapshot, settings)
-    groups = groups_of(view, losses_of(view, request))
+    facts.snapshot.require("brokers", "bundles")
+    groups = groups_of(facts.view, losses_of(facts.view, request))
     tables = []
     for number, losses in enumerate(groups):
         progress.step(number, len(groups), "failure drill")
-        tables.append(simulate_losses(snapshot, settings, losses, request))
+        tables.append(simulate_losses(facts.snapshot, facts.settings, losses, request))
     progress.step(len(groups), len(groups), "failure drill")
-    return drill_of(tables)
+    return drill_of(tables, request)
 
 
-def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
+def drill_of(parts: Iterable[dict[str, pa.Table]], request: DrillRequest) -> Drill:
     """Put the answers of :func:`simulate_losses` together, worst first, whatever their order is."""
     whole: dict[str, list[pa.Table]] = {
-        name: [schema.empty_table()] for name, schema in TABLES.items()
+        name: [schema.empty_table()] for name, schema in SCHEMAS.items()
     }
     for part in parts:
         for name, tables in whole.items():
@@ -141,7 +173,14 @@ def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
             ("group", "ascending"),
         ]
     )
-    return Drill(failures, hot, groups, _sentence(failures))
+    return Drill(
+        answer=_sentence(failures),
+        hot_threshold=request.hot_threshold,
+        seed=request.seed,
+        failures=failures,
+        hot=hot,
+        groups=groups,
+    )
 
 
 def simulate_losses(
@@ -151,7 +190,7 @@ def simulate_losses(
     request: DrillRequest,
     view: LoadView | None = None,
 ) -> dict[str, pa.Table]:
-    """Return the rows of :data:`TABLES` for some losses.
+    """Return the rows of :data:`SCHEMAS` for some losses.
 
     Args:
         snapshot: Before; at least with the bundles that are lost.
@@ -166,7 +205,7 @@ def simulate_losses(
     landed = place_losses(view, settings, losses, request.seed)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
     fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))
-    tables: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
+    tables: dict[str, list[dict[str, object]]] = {name: [] for name in SCHEMAS}
     for loss, one in zip(losses, landed, strict=True):
         after = fleet.after(loss, one)
         groups = list(_groups(view, loss, one, after, request.hot_threshold))
@@ -174,7 +213,7 @@ def simulate_losses(
         tables["hot"] += _hot(view, loss, after, request.hot_threshold)
         tables["failures"].append(_failure(view, loss, after, groups, request.hot_threshold))
     return {
-        name: pa.Table.from_pylist(tables[name], schema=schema) for name, schema in TABLES.items()
+        name: pa.Table.from_pylist(tables[name], schema=schema) for name, schema in SCHEMAS.items()
     }
 
 

@@ -7,7 +7,7 @@ replicas that are made again. Only the first minutes are simulated: copies come 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,36 +18,37 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import IncompleteSnapshotError, UnknownNameError
+from core.operations.drill.request import DrillRequest
+from core.operations.operation import Answer, Line, Listing
 from core.pegasus.columns import PegasusColumns
 from core.pegasus.health import min_2pc_count
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
 from core.pegasus.view import NO_NODE, Flags
 from core.progress import Progress
-from core.units import format_ratio, pluralize
+from core.table import Column, Table
+from core.units import UNKNOWN, format_ratio, pluralize
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NODE_FAILURES: Final = pa.schema(
-    [
-        pa.field("node", pa.string(), nullable=False),
-        pa.field("primaries", pa.int64(), nullable=False),
-        pa.field("replicas", pa.int64(), nullable=False),
-        pa.field("without_primary", pa.int64(), nullable=False),
-        pa.field("without_writes", pa.int64(), nullable=False),
-        pa.field("single", pa.int64(), nullable=False),
-        pa.field("moved_rate", pa.float64(), metadata={"unit": "requests/s"}, nullable=False),
-        pa.field("taker", pa.string()),
-        pa.field("taken", pa.int64(), nullable=False),
-        pa.field("busiest", pa.string()),
-        pa.field("busiest_rate", pa.float64(), metadata={"unit": "requests/s"}),
-        pa.field("deviation_before", pa.float64(), metadata={"unit": "ratio"}),
-        pa.field("deviation_after", pa.float64(), metadata={"unit": "ratio"}),
-        pa.field("copied_mb", pa.float64(), metadata={"unit": "MB"}, nullable=False),
-        pa.field("room_mb", pa.float64(), metadata={"unit": "MB"}),
-        pa.field("has_room", pa.bool_()),
-    ]
+NODES: Final = Table(
+    Column("node", "Failure"),
+    Column("primaries", "Primaries", kind="count"),
+    Column("replicas", "Replicas", kind="count"),
+    Column("without_primary", "No primary", "Partitions that no node can lead.", "count"),
+    Column("without_writes", "No writes", "Partitions with too few replicas to write.", "count"),
+    Column("single", "One replica", "Partitions with one replica left.", "count"),
+    Column("moved_rate", "Moved requests", kind="requests_per_s"),
+    Column("taker", "Taken over by", "Node that takes most primaries.", none="no node"),
+    Column("taken", "Primaries taken", kind="count"),
+    Column("busiest", "Busiest", none="no node"),
+    Column("busiest_rate", "Requests of the busiest", kind="requests_per_s", none=UNKNOWN),
+    Column("deviation_before", "Above mean before", kind="ratio", none=UNKNOWN),
+    Column("deviation_after", "Above mean", "Busiest node over the mean.", "ratio", UNKNOWN),
+    Column("copied_mb", "Copied", kind="megabytes"),
+    Column("room_mb", "Free", "On the disks of the remaining nodes.", "megabytes", UNKNOWN),
+    Column("has_room", "Capacity", kind="flag", none=UNKNOWN, words=("sufficient", "insufficient")),
 )
 """One row a node, worst first. ``without_primary``: partitions that no node can lead;
 ``without_writes``: led, yet by too few replicas for a write; ``single``: one replica left;
@@ -65,11 +66,21 @@ _WORST_FIRST: Final = [
 
 
 @dataclass(frozen=True, eq=False)
-class PegasusDrill:
-    """The answer: table of :data:`NODE_FAILURES`, and in words."""
+class NodeDrill(Answer):
+    """The answer: in words, and the table of :data:`NODES`."""
 
-    failures: pa.Table
-    sentence: str
+    answer: str
+    nodes: pa.Table
+
+    def text(self, _: DrillRequest) -> Iterator[Line]:
+        """Return the text for people."""
+        yield self.answer
+        yield ""
+        columns = NODES.pick(
+            *("node", "primaries", "without_primary", "without_writes", "single", "busiest"),
+            "deviation_after",
+        )
+        yield Listing(self.nodes, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,27 +182,26 @@ class _Partitions:
         return free
 
 
-def drill_pegasus(
-    facts: PegasusFacts, progress: Progress, *, only: Sequence[str] = ()
-) -> PegasusDrill:
-    """Simulate the loss of each living node.
+def drill_nodes(facts: PegasusFacts, request: DrillRequest, progress: Progress) -> NodeDrill:
+    """Simulate the failure of each live node.
 
     Args:
         facts: The snapshot.
+        request: ``only`` names nodes; empty: all that are alive.
         progress: Called after each node.
-        only: Names of nodes; empty: all that are alive.
     Raises:
         IncompleteSnapshotError: Partitions of some table were not read, or no node is alive.
-        UnknownNameError: A name that no living node has.
+        UnknownNameError: A name that no live node has.
         JobStoppedError: It was stopped.
     """
-    names = nodes_of(facts, only)
+    names = nodes_of(facts, request.only)
     rows = []
     for number, name in enumerate(names):
         progress.step(number, len(names), "failure drill")
         rows.append(simulate_node_losses(facts, [name]))
     progress.step(len(names), len(names), "failure drill")
-    return pegasus_drill_of(rows)
+    nodes = pa.concat_tables([NODES.schema.empty_table(), *rows]).sort_by(_WORST_FIRST)
+    return NodeDrill(_sentence(nodes), nodes)
 
 
 def nodes_of(facts: PegasusFacts, only: Sequence[str] = ()) -> list[str]:
@@ -220,21 +230,15 @@ def refuses(nodes: pa.Table) -> pa.ChunkedArray:
     return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
 
 
-def pegasus_drill_of(parts: Iterable[pa.Table]) -> PegasusDrill:
-    """Put answers of :func:`simulate_node_losses` together, worst first."""
-    failures = pa.concat_tables([NODE_FAILURES.empty_table(), *parts]).sort_by(_WORST_FIRST)
-    return PegasusDrill(failures, _sentence(failures))
-
-
 def simulate_node_losses(facts: PegasusFacts, names: Sequence[str]) -> pa.Table:
-    """Return rows of :data:`NODE_FAILURES` for some nodes, each lost by itself."""
+    """Return rows of :data:`NODES` for some nodes, each lost by itself."""
     # cached next to the facts: all nodes of a cluster share it
     parts = facts.__dict__.get("drill partitions")
     if parts is None:
         parts = facts.__dict__["drill partitions"] = _Partitions.of(facts)
     place = {name: at for at, name in enumerate(parts.columns.nodes)}
     rows = [_lost(parts, place[name]) for name in names]
-    return pa.Table.from_pylist(rows, schema=NODE_FAILURES)
+    return pa.Table.from_pylist(rows, schema=NODES.schema)
 
 
 def _lost(parts: _Partitions, node: int) -> dict[str, object]:

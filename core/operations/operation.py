@@ -1,0 +1,185 @@
+"""The parts of an operation: a request, how clusters of each system answer it, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from core.errors import InputError, OpsError
+from core.progress import Progress
+from core.request import Request
+from core.table import Column, Table
+
+if TYPE_CHECKING:
+    from core.facts import Assumed
+
+R = TypeVar("R", bound=Request)
+A = TypeVar("A", bound="Answer")
+MAX_ROWS: Final = 20
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows of a table in the text of an answer.
+
+    Attributes:
+        rows: The table.
+        columns: The columns that are shown.
+        spare: The columns to omit first on a narrow terminal.
+        most: Rows that are shown.
+        rest: Where all rows are; empty: the text names no rest.
+    """
+
+    rows: pa.Table
+    columns: Mapping[str, Column]
+    spare: tuple[str, ...] = ()
+    most: int = MAX_ROWS
+    rest: str = "--json lists all."
+
+
+Line = str | Listing
+
+
+class Answer:
+    """Base of every answer: a frozen dataclass whose fields are the keys of its JSON, in order."""
+
+    def body(self) -> Mapping[str, Any]:
+        """Return the JSON object; tables and dataclasses in it are written by :func:`plain`."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+    def text(self, request: Any) -> Iterable[Line]:
+        """Return the text for people, line by line.
+
+        Args:
+            request: The request that it answers.
+        """
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables by name."""
+        return {name: one for name, one in self.body().items() if isinstance(one, pa.Table)}
+
+    @property
+    def problems(self) -> tuple[OpsError, ...]:
+        """The parts without an answer, with the reason of each."""
+        return ()
+
+
+def plain(answer: Answer) -> dict[str, Any]:
+    """Return the JSON values of an answer."""
+    values: dict[str, Any] = msgspec.to_builtins(dict(answer.body()), enc_hook=_plain)
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pa.Table):
+        return value.to_pylist()
+    if isinstance(value, OpsError):
+        return value.message
+    raise NotImplementedError
+
+
+Tables = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """An operation as a job on many clusters; their tables are put together.
+
+    Attributes:
+        title: For people.
+        question: The question that it answers, for people.
+        tables: Content of each result table, in one sentence.
+        summary: Returns the sentence over the tables of all clusters, and its figures.
+        part: Noun of a part that may lack an answer, see :attr:`Answer.problems`.
+    """
+
+    title: str
+    question: str
+    tables: Mapping[str, str]
+    summary: Callable[[Tables], tuple[str, Mapping[str, Any]]]
+    part: str = "part"
+
+
+Spread = Callable[[Any, str, "Assumed", Any, Progress], Any]
+"""Answers for one snapshot directory with its bundles spread over Spark: called with the session,
+the directory, the assumptions, the request and the progress."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation(Generic[R, A]):
+    """One operation; it only reads.
+
+    Attributes:
+        name: Of the command, the job and the route.
+        module: Where it is declared; it is pickled by that.
+        help: Of the command: a summary, and after a blank line the details.
+        request: The request.
+        answers: The function of each system, of the facts, the request and the progress.
+        columns: The columns of the result tables.
+        is_timed: Whether its JSON ends with the time that it took.
+        can_assume: Whether settings and a release can be assumed.
+        job: The job; ``None``: none.
+        spread: By system, ``module:function`` of the :data:`Spread` for a cluster that no task
+            should hold.
+    """
+
+    name: str
+    module: str
+    help: str
+    request: type[R]
+    answers: Mapping[str, Callable[[Any, R, Progress], A]]
+    columns: Mapping[str, Table] = field(default_factory=dict)
+    is_timed: bool = True
+    can_assume: bool = False
+    job: Job | None = None
+    spread: Mapping[str, str] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Callable[[str], Operation[Any, Any]], tuple[str]]:
+        return operation_in, (self.module,)
+
+    def answer(self, facts: Any, request: R, progress: Progress) -> A:
+        """Return the answer of one cluster.
+
+        Args:
+            facts: The facts of its system, from one snapshot.
+            request: The request.
+            progress: Called after each part.
+        Raises:
+            InputError: Clusters of its system have no answer.
+            OpsError: It cannot be answered for this cluster.
+        """
+        manifest = facts.snapshot.manifest
+        if manifest.kind not in self.answers:
+            raise InputError(
+                f"{manifest.cluster} is of system {manifest.kind!r}, which this "
+                "operation does not support.",
+                hint=f"Specify clusters of {' or '.join(map(str.capitalize, self.answers))}.",
+            )
+        return self.answers[manifest.kind](facts, request, progress)
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the result tables."""
+        return {name: one.schema for name, one in self.columns.items()}
+
+    def spread_of(self, kind: str) -> Spread | None:
+        """Return the function that spreads one cluster of a system over Spark; ``None``: none."""
+        place = self.spread.get(kind)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        function: Spread = getattr(import_module(module), name)
+        return function
+
+
+def operation_in(module: str) -> Operation[Any, Any]:
+    """Return the operation that a module declares."""
+    operation: Operation[Any, Any] = import_module(module).OPERATION
+    return operation

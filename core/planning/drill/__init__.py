@@ -1,1 +1,0 @@
-"""The failure drill: what happens if a broker, a failure domain or a node is lost."""

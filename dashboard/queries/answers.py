@@ -1,0 +1,41 @@
+"""Answers of operations for pages: each once a saved snapshot and request."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from core.operations.operation import Answer, Operation
+from core.progress import NoProgress
+from core.request import Request
+from core.snapshot.store import CachedSnapshot, load_manifest
+from dashboard.queries.cache import cached
+from dashboard.queries.pegasus.snapshots import pegasus_reading
+from dashboard.queries.pulsar.snapshots import reading
+
+A = TypeVar("A", bound=Answer)
+R = TypeVar("R", bound=Request)
+MAX_ANSWERS: Final = 64
+
+
+def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request]) -> Any:
+    stored, operation, request = key
+    kind = load_manifest(stored.path)[1].kind
+    facts: Any = reading(stored) if kind == "pulsar" else pegasus_reading(stored).facts
+    return operation.answer(facts, request, NoProgress())
+
+
+_answers = cached(_answered, max_entries=MAX_ANSWERS)
+
+
+def answer_of(stored: CachedSnapshot, operation: Operation[R, A], request: R) -> A:
+    """Return the answer of a saved snapshot.
+
+    Args:
+        stored: The snapshot.
+        operation: The operation.
+        request: The request; equal requests share an answer.
+    Raises:
+        OpsError: It cannot be answered.
+    """
+    answer: A = _answers((stored, operation, request))
+    return answer
