@@ -20,7 +20,7 @@ HELP_OF: Final[Mapping[str, str]] = {
 }
 """Where the commands for a cluster of a kind are listed."""
 PACKAGES: Final[Mapping[str, str]] = {kind: f"dashboard.cli.{kind}" for kind in get_args(Kind)}
-"""By kind, the package with its ``views``, ``drill`` and ``sandbox``."""
+"""By kind, the package with its ``views`` and ``sandbox``."""
 
 
 def part(kind: str, name: str) -> Any:

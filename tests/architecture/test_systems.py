@@ -50,8 +50,8 @@ SILENT = (
         f"dashboard/cli/{name}.py"
         for name in (
             *("answers", "apply", "backtest", "clusters", "config", "demo", "diagnose"),
-            *("drill", "each"),
-            *("engine", "health", "jobs", "options", "output", "plan_answers", "preview"),
+            *("each", "engine", "health", "jobs", "operations", "options", "output"),
+            *("plan_answers", "preview"),
             *("registry", "requests", "runs", "sandbox_config", "source", "supervisor", "systems"),
         )
     ),
