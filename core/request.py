@@ -144,14 +144,18 @@ def params_of(request: type[Request]) -> tuple[Param, ...]:
     )
 
 
-def parse(request: type[R], values: Mapping[str, Any]) -> R:
+def parse(request: type[R], values: Mapping[str, Any], *, strict: bool = True) -> R:
     """Return the request, validated.
 
+    Args:
+        request: Its type.
+        values: By field.
+        strict: ``False``: numbers and switches may be texts, as in an address.
     Raises:
         InputError: A value does not fit, one is missing, or there is no such field.
     """
     try:
-        return msgspec.convert(dict(values), request).checked()
+        return msgspec.convert(dict(values), request, strict=strict).checked()
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at ")
         name = where.strip("`$.")

@@ -22,9 +22,9 @@ NO_PAGE: Final = "no_page"
 """Query parameter of the first page: what an address named."""
 
 _SERVED: Final = frozenset(
-    ("", "home", "healthz", "readyz", "metrics", "sign-in", "sign-out", "oauth2callback")
+    ("", "home", "healthz", "readyz", "metrics", "api", "sign-in", "sign-out", "oauth2callback")
 )
-_FOLDERS: Final = ("_", "static", "media", "component", "app", "auth", "vendor")
+_FOLDERS: Final = ("_", "static", "media", "component", "app", "api", "auth", "vendor")
 _MAX_NAME: Final = 60
 _NEAR: Final = 0.6
 _MAX_NEAR: Final = 3

@@ -11,7 +11,7 @@ from core.errors import OpsError
 from dashboard import services
 from dashboard.services import metrics
 from dashboard.services.access import visible_to
-from dashboard.sign_in import SCRAPER
+from dashboard.sign_in import CALLER
 
 _UNAVAILABLE = 503
 
@@ -29,7 +29,7 @@ async def _readyz(_: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     def read() -> bytes:
-        config, scraper = services.page_config(), request.scope.get(SCRAPER)
+        config, scraper = services.page_config(), request.scope.get(CALLER)
         return metrics.metrics_text(config if scraper is None else visible_to(config, scraper))
 
     try:

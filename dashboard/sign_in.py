@@ -46,8 +46,9 @@ _OF_PEOPLE: Final = ("/media/", "/_stcore/upload_file/", "/_stcore/metrics")
 are open, since the page that leads to the provider needs them."""
 
 _METRICS: Final = "/metrics"
-SCRAPER: Final = "trimtab.scraper"
-"""Of a request's scope: who asks for metrics."""
+_API: Final = "/api/v1/"
+CALLER: Final = "trimtab.caller"
+"""Of a request's scope: the user of the API token."""
 
 _POLICY_VIOLATION: Final = 1008
 _KNOWN_FOR_S: Final = 5.0
@@ -131,8 +132,8 @@ class SignInGuard:
         sign_in = config.access.sign_in
         if sign_in == "none":
             return RedirectResponse("/", 303) if path in (SIGN_IN, SIGN_OUT) else None
-        if path == _METRICS:
-            return _of_scraper(config, scope)
+        if path == _METRICS or path.startswith(_API):
+            return _of_program(config, scope)
         if sign_in == "proxy":
             return _of_proxy(config, scope)
         if sign_in == "oidc":
@@ -181,18 +182,21 @@ class SignInGuard:
         return found is not None
 
 
-def _of_scraper(config: Config, scope: Scope) -> Response | None:
-    """Serve metrics to whoever has an API token of a person with a role: of the clusters of it."""
+def _of_program(config: Config, scope: Scope) -> Response | None:
+    """Serve metrics and the HTTP interface to whoever has an API token of a user with a role."""
     scheme, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
+    is_metrics = scope["path"] == _METRICS
     try:
         if scheme.lower() == "bearer":
             identity = access.user_file(config).of_token(text, services.now())
-            config.access.rules().check(identity, "viewer", None, "read metrics")
-            scope[SCRAPER] = identity
+            action = "read metrics" if is_metrics else "use the HTTP interface"
+            config.access.rules().check(identity, "viewer", None, action)
+            scope[CALLER] = identity
             return None
     except ForbiddenError as error:
         return PlainTextResponse(f"{error}\n", 403)
-    sentence = "Metrics need an API token: Authorization: Bearer TOKEN.\n"
+    what = "Metrics need" if is_metrics else "The HTTP interface needs"
+    sentence = f"{what} an API token: Authorization: Bearer TOKEN.\n"
     return PlainTextResponse(sentence, 401, {"WWW-Authenticate": "Bearer"})
 
 

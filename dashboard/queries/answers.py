@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from core.facts import NOTHING_ASSUMED, Assumed, facts_of
 from core.operations.operation import Answer, Operation
 from core.progress import NoProgress
 from core.request import Request
@@ -16,26 +17,37 @@ A = TypeVar("A", bound=Answer)
 R = TypeVar("R", bound=Request)
 MAX_ANSWERS: Final = 64
 
+_Assumed = tuple[tuple[tuple[str, object], ...], str | None]
 
-def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request]) -> Any:
-    stored, operation, request = key
+
+def _answered(key: tuple[CachedSnapshot, Operation[Any, Any], Request, _Assumed]) -> Any:
+    stored, operation, request, (settings, release) = key
     kind = load_manifest(stored.path)[1].kind
     facts: Any = reading(stored) if kind == "pulsar" else pegasus_reading(stored).facts
+    if settings or release:
+        facts = facts_of(facts.snapshot, Assumed(dict(settings), release))
     return operation.answer(facts, request, NoProgress())
 
 
 _answers = cached(_answered, max_entries=MAX_ANSWERS)
 
 
-def answer_of(stored: CachedSnapshot, operation: Operation[R, A], request: R) -> A:
+def answer_of(
+    stored: CachedSnapshot,
+    operation: Operation[R, A],
+    request: R,
+    assumed: Assumed = NOTHING_ASSUMED,
+) -> A:
     """Return the answer of a saved snapshot.
 
     Args:
         stored: The snapshot.
         operation: The operation.
         request: The request; equal requests share an answer.
+        assumed: Settings and release instead of the cluster's own.
     Raises:
         OpsError: It cannot be answered.
     """
-    answer: A = _answers((stored, operation, request))
+    settings = tuple((assumed.settings or {}).items())
+    answer: A = _answers((stored, operation, request, (settings, assumed.release)))
     return answer
