@@ -41,7 +41,7 @@ PAGES = tuple(
     if not entry.parent and entry.kind != "pegasus"
 )
 REFRESHED = ("Brokers", "Bundles", "Fleet")
-CHOICES = {"Brokers": ("CPU", "Throughput"), "Rebalance": ("usage", "traffic")}
+CHOICES = {"Brokers": ("CPU", "Traffic"), "Rebalance": ("usage", "traffic")}
 """Two values of a control, chosen in turns."""
 
 
