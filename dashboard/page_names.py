@@ -72,7 +72,7 @@ class PageNames:
 
 
 def _place(scope: Scope) -> str:
-    """Return where a request is sent instead, relative to its address; empty: nowhere."""
+    """Return the redirect of a request, relative to its address; empty if none."""
     path = scope["path"].strip("/")
     head, last = path.split("/")[0], path.rpartition("/")[2]
     if path in _SERVED or path in ENTRIES or (head.startswith(_FOLDERS) and head != path):

@@ -299,7 +299,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _own_path(text: str) -> str:
-    """Return where to go afterwards: a path of these pages, never another site."""
+    """Return the path to open afterwards: a path of these pages, never another site."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\", SIGN_IN, SIGN_OUT))
     return text if is_own and text.isprintable() else "/"
 

@@ -145,7 +145,7 @@ def from_address(key: str, allowed: Collection[str] | None = None) -> str:
 
 
 def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
-    """Return what the address names and nothing has, each once: a widget would drop it silently.
+    """Return the unknown names in the address, each once: a widget would drop them silently.
 
     Call it before the widget is drawn.
 
@@ -469,7 +469,7 @@ def open_dialog() -> object | None:
 
 
 def ticking(every_s: float | None) -> float | None:
-    """Return how often a fragment looks again by itself: not behind an open dialog of an apply.
+    """Return the refresh interval of a fragment: ``None`` behind an open dialog of an apply.
 
     The dialog leads to another page. A tick of the page that is left, sent before the browser
     knows of the new one, names the old page: the browser then drops the new page's elements, and

@@ -81,7 +81,7 @@ def _places(figure: go.Figure) -> dict[str, Any]:
 
 
 def _ticks(figure: go.Figure) -> dict[str, dict[str, Any]]:
-    """Return what changes of the axes at which there are long names."""
+    """Return the changes of the axes that have long names."""
     ends: dict[str, dict[str, None]] = {}
     for trace in figure.data:
         for letter in "xy":

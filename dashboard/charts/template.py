@@ -101,7 +101,7 @@ def band_color(deviation_ratio: float, tolerance_ratio: float) -> str:
 
 
 def band_legend(tolerance_ratio: float) -> dict[str, str]:
-    """Return what each colour of :func:`band_color` means."""
+    """Return the meaning of each colour of :func:`band_color`."""
     band, double = format_band(tolerance_ratio), format_band(2 * tolerance_ratio)
     return {WITHIN: f"within {band}", NEAR: f"outside {band}", FAR: f"outside {double}"}
 

@@ -253,7 +253,7 @@ def _show_causes(found: Diagnosis, command_of: Callable[[Cause], str], lines: in
 
 
 def _last_line(found: Diagnosis, hidden: int) -> str:
-    """Return how much was simulated, how many causes are not shown, and the first note."""
+    """Return the number of simulated changes and of hidden causes, and the first note."""
     more = f"{pluralize(hidden, 'further cause')}: see --json. " if hidden else ""
     # facts are known at once: where nothing had to be simulated there is nothing to count
     tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
@@ -270,7 +270,7 @@ def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
 
 
 def _consequence(cause: Cause) -> list[str]:
-    """Return what a fix changes, or what a fact costs clients now, as far as it is known."""
+    """Return the effect of a fix, or the known cost of a fact to clients."""
     if cause.effect is not None:
         return [_effect_words(cause.effect)]
     parts = [pluralize(count, noun) for count, noun in cause.cost.counts]

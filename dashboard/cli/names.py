@@ -109,7 +109,7 @@ _BY_WORD: Final[Mapping[str, Names]] = {
 
 
 def names_of(parameter: Any) -> Names | None:
-    """Return what names the values of a parameter; ``None``: they have no names.
+    """Return the function that lists the values of a parameter; ``None`` if it has no names.
 
     Args:
         parameter: Typer's; its option or its metavar says what it takes.

@@ -41,7 +41,7 @@ class StatusLine:
             threading.Thread(target=self._draw, args=(self._ended,), daemon=True).start()
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         text = f"{words}: {done:,} of {total:,}" if total else f"{words}: {done:,}"
         if self._ended is None:
             self.start(text)

@@ -93,7 +93,7 @@ def _option(one: Param) -> inspect.Parameter:
 
 
 def _value(one: Param, given: Any) -> Any:
-    """Return what was given, a list as a tuple; without any, a list's default.
+    """Return the given value, a list as a tuple; without any, a list's default.
 
     Raises:
         UsageFaultError: It is none of the choices.

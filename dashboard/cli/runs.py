@@ -170,7 +170,7 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
 
 
 def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
-    """Return what of the journal is not as it was written: of these runs, and at its end."""
+    """Return the damage and forgeries of these runs, and the damage at the journal's end."""
     found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
     found += [
         f"Run {view.run_id}: {describe_forged(view.forged, is_run_forged=view.is_request_forged)}"

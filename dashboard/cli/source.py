@@ -31,7 +31,7 @@ _CLUSTERS: Final[dict[Path, str]] = {}
 
 
 def given_name(directory: Path) -> str:
-    """Return what a person named for a snapshot: its directory, or the cluster."""
+    """Return the name that a person gave for a snapshot: its directory, or the cluster."""
     return _CLUSTERS.get(directory, str(directory))
 
 

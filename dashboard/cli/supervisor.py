@@ -160,7 +160,7 @@ class Child:
         self._heard_s = now_s
 
     def state(self, home: Path) -> ProcessState:
-        """Return how it is, for the pages; its log is named from ``home`` on."""
+        """Return the state for the pages; the path of the log is relative to ``home``."""
         log = self.log.relative_to(home) if self.log.is_relative_to(home) else self.log
         return ProcessState(
             name=self.name,
@@ -496,7 +496,7 @@ def _sink(log: Path) -> BinaryIO:
 
 
 def describe_end(code: int) -> str:
-    """Return how a process ended: ``exit code 1``, ``SIGKILL``."""
+    """Return the end of a process as text: ``exit code 1``, ``SIGKILL``."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -506,7 +506,7 @@ def describe_end(code: int) -> str:
 
 
 def _first_line(name: str, log_format: str) -> bytes:
-    """Return what begins the log of a process: the log has those of earlier ones."""
+    """Return the line that separates the log of a process from those of earlier ones."""
     at = services.now().isoformat(timespec="seconds")
     if log_format == "json":
         entry = {"at": at, "level": "info", "logger": "trimtab.supervisor", "message": "started"}

@@ -67,7 +67,7 @@ def kind_of(source: str, config: Path | None) -> str:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Show how a cluster of any system is.
+    """Print the health of a cluster of any system.
 
     Args:
         directory: Of the snapshot.
@@ -83,7 +83,7 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
 def large_health(
     spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it.
+    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it.
 
     Args:
         spark: The session.
@@ -100,7 +100,7 @@ def large_health(
 
 
 def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
-    """Show what a plan for a cluster of any system is expected to do."""
+    """Print the expected effects of a plan for a cluster of any system."""
     if (views := _views(directory)) is not None:
         code: int = views.preview(directory, plan, as_json=as_json)
         return code

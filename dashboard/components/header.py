@@ -107,7 +107,7 @@ def _check_cluster(config: Config) -> None:
 
 
 def _badges_px(cluster: Cluster, saved: SavedSnapshots) -> int:
-    """Return how wide the badges are; what is left of them never moves when a run begins."""
+    """Return the width of the badges; the elements left of them keep their place during a run."""
     manifest = _manifest(Choice(cluster, saved, saved.latest, is_past=False))
     return BADGES_PX + (PROBLEMS_PX if manifest is not None and manifest.problems else 0)
 

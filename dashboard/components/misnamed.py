@@ -79,7 +79,7 @@ def draw_page() -> None:
 
 
 def time_error(key: str, text: str) -> InputError | None:
-    """Return why a text of the address is no time that can have been recorded; ``None``: it is one.
+    """Return the error for a time of the address that cannot be recorded; ``None`` if valid.
 
     Args:
         key: Of the parameter.

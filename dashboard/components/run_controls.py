@@ -49,7 +49,7 @@ def controls(config: Config, view: RunView) -> None:
 
 
 def notice(config: Config, view: RunView) -> None:
-    """Show what the run waits for a person to do; nothing when it does not."""
+    """Render the action that the run needs from a person; nothing if it needs none."""
     found = notice_of(view)
     if found is None:
         return
@@ -134,7 +134,7 @@ def _review(config: Config, view: RunView) -> None:
 
 
 def _may_not_decide(config: Config, view: RunView) -> str | None:
-    """Return why the person at the page cannot decide on a run; ``None``: the person can."""
+    """Return why the person at the page cannot decide on a run; ``None`` if the person can."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.plan_refusal(config, view.plan, view.cluster, "approve runs", role=rules.role)
     if refused is None and is_same_person(access.person(config), view.requester):

@@ -78,7 +78,7 @@ class PageSystem(Protocol):
         """Return the coverage and the other badges of a snapshot."""
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return how many findings each page has to show; it may take seconds.
+        """Return the number of findings per page; it may take seconds.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.

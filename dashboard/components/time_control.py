@@ -86,7 +86,7 @@ def pick_time(
 
 @lru_cache(maxsize=4_096)  # hundreds of options, the same in every run of a page
 def _label(value: str, midnight: datetime) -> str:
-    """Return what an option is called on the day that begins at ``midnight``, UTC."""
+    """Return the label of an option on the day that begins at ``midnight``, UTC."""
     if value == LIVE:
         return "Live"
     moment = parse_stamp(value)

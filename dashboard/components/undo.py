@@ -46,7 +46,7 @@ def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
 
 
 def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str) -> UndoRequest:
-    """Return what the undo of a run is asked for; draws the switch for the moves back.
+    """Return the request for the undo of a run; renders the switch for the moves back.
 
     Args:
         page: The page.

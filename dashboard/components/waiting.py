@@ -23,7 +23,7 @@ _LOOK_FOR_RESULT_EVERY_S = 1.0
 
 
 def until(is_there: Callable[[], bool], sentence: str) -> None:
-    """Say what is being computed in the background, and draw the page again when it is there.
+    """Render the computation in the background; rerun the page when it is done.
 
     Args:
         is_there: Returns whether it is; never waits.
@@ -40,7 +40,7 @@ def _look_for_result(is_there: Callable[[], bool], sentence: str) -> None:
 
 
 def no_clusters(config: Config, kinds: Sequence[str]) -> None:
-    """Say how to name a cluster of a kind that the page is about."""
+    """Render how to configure a cluster of a kind that the page needs."""
     kind = kinds[0]
     if config.clusters:
         words.answer(f"No {kind.capitalize()} cluster is configured.")
@@ -58,7 +58,7 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
 
 
 def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> None:
-    """Say why there is no snapshot yet, and show the page as soon as there is one.
+    """Render why there is no snapshot yet; show the page as soon as there is one.
 
     Args:
         config: The configuration.

@@ -268,7 +268,7 @@ def failed(error: OpsError, *, what: str) -> None:
 
 
 def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Show which names in the address do not exist; the page goes on without them.
+    """Render the names in the address that do not exist; the page continues without them.
 
     Args:
         kind: What they would be: ``node``.

@@ -100,7 +100,7 @@ def _of_cluster(context: ApplyContext) -> str | None:
 
 
 def doubt(plan: Plan) -> str:
-    """Return why the plan gains nothing, as its own diagnostics say; empty: no such reason."""
+    """Return why the plan has no benefit, from its own diagnostics; empty if it has one."""
     useless = (item for item in plan.diagnostics if item.code == _USELESS)
     return next((item.sentence for item in useless), "")
 
@@ -274,7 +274,7 @@ def send_label(plan: Plan) -> str:
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
-    """Return what there is to know about the plan by severity, worst first; a few of each."""
+    """Return the remarks about the plan by severity, worst first; a few of each."""
     severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
     by_severity = {
         one: list(

@@ -14,7 +14,7 @@ _PREFIX: Final = ["load", "Balancer"]
 
 
 def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], str]:
-    """Return what tells each candidate from the others, and what those of a grid share.
+    """Return the distinct part of each label, and the part that those of a grid share.
 
     Besides a grid of settings there are candidates without any (the record replayed, no shedding):
     where enough have settings, only these share, and the others keep their names.
@@ -69,7 +69,7 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
 
 
 def _alike(words: Sequence[Sequence[str]]) -> int:
-    """Return how many words all begin with, one of each left over."""
+    """Return the number of leading words in common; at least one of each is left over."""
     limit = min(len(one) for one in words) - 1
     return next((at for at in range(limit) if len({one[at] for one in words}) > 1), max(limit, 0))
 
@@ -91,7 +91,7 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
 
 
 def not_simulated(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return why candidates could not be simulated, each reason once, with whom it excluded."""
+    """Return why candidates were not simulated, each reason once, with the candidates."""
     excluded: dict[str, list[str]] = {}
     for row in rows:
         if isinstance(row["problem"], str):  # pandas has NaN for none

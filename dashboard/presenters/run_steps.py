@@ -58,7 +58,7 @@ def has_waits_to_come(view: RunView) -> bool:
 
 
 def notice(view: RunView) -> Notice | None:
-    """Return what the run waits for a person to do; ``None``: nothing.
+    """Return the action that the run needs from a person; ``None`` if it needs none.
 
     What it waits for the cluster to do is in its sentence.
     """
@@ -89,7 +89,7 @@ class SameReason:
 
 
 def same_reason(steps: Sequence[StepView]) -> SameReason:
-    """Return which skipped steps repeat the reason of an earlier one.
+    """Return the skipped steps that repeat the reason of an earlier one.
 
     Args:
         steps: In the order of the plan.

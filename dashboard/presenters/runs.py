@@ -400,7 +400,7 @@ def _seconds(start: datetime | None, end: datetime) -> float:
 
 
 def subtitle(view: RunView) -> str:
-    """Return where, who requested the run, when and why, which plan, and who executes it."""
+    """Return the cluster, requester, time, reason, plan and executor of a run."""
     parts = [
         view.cluster,
         view.requested_by,
@@ -480,7 +480,7 @@ def _held(seen: Observation | None) -> str | None:
 
 
 def about_to_begin(view: RunView) -> str:
-    """Return how a run stands that is requested while its worker is there and free."""
+    """Return the status of a requested run whose worker is free."""
     return f"Starting: {things(view.plan.steps)} on {view.cluster}."
 
 

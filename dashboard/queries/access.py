@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def person(config: Config) -> Identity:
-    """Return who uses this page, verified now.
+    """Return the identity of the person at this page, verified now.
 
     Raises:
         ForbiddenError: Nobody is signed in, or the session has ended.
@@ -131,7 +131,7 @@ def page_config() -> Config:
 
 
 def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:
-    """Return why the person may not do something, with what helps; ``None``: the person may."""
+    """Return why the person may not do something, with a remedy; ``None`` if permitted."""
     return _refused(config, lambda rules, who: rules.refusal(who, role, cluster, action))
 
 
@@ -144,7 +144,7 @@ def plan_refusal(
     role: Role | None = None,
     is_balancer_paused: bool = False,
 ) -> str | None:
-    """Return why the person may not have a plan executed; ``None``: the person may.
+    """Return why the person may not have a plan executed; ``None`` if permitted.
 
     Args:
         config: The configuration.

@@ -32,7 +32,7 @@ _READ: Final[Mapping[str, Callable[[CachedSnapshot], Reading | PegasusReading]]]
 
 
 def _judge(key: tuple[str, CachedSnapshot]) -> frozenset[Identity] | None:
-    """Return what a snapshot was judged by; ``None``: it was dropped meanwhile, or is damaged."""
+    """Return the findings of a snapshot; ``None`` if it was dropped meanwhile, or is damaged."""
     kind, stored = key
     try:
         return identities(_READ[kind](stored).findings)

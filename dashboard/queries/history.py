@@ -63,7 +63,7 @@ class ClusterHistory:
         return _spans(self)
 
     def damage(self) -> tuple[str, ...]:
-        """Return what of it is damaged or missing, by names and sizes of its files."""
+        """Return the damaged and missing parts, by names and sizes of its files."""
         return _damage(self)
 
     def minutes(self, period: Period) -> MinuteRange:
@@ -318,7 +318,7 @@ def latest_before(
 def first_after(
     config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
 ) -> datetime | None:
-    """Return when the first snapshot from a moment on was taken; ``None``: none was.
+    """Return the time of the first snapshot at or after a moment; ``None`` if there is none.
 
     Raises:
         SnapshotError: The history cannot be read.

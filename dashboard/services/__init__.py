@@ -139,7 +139,7 @@ def whole_config(config: TrimtabConfig) -> TrimtabConfig:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Return what changes with a file; one that is half written may have the time of the whole."""
+    """Return the modification time, ns, and size of a file; a half-written one differs in size."""
     try:
         found = file.stat()
     except OSError:
@@ -162,7 +162,7 @@ def snapshot_store(config: TrimtabConfig) -> SnapshotStore:
 
 
 def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
-    """Return where the collector of ``cluster`` writes how it is doing."""
+    """Return the path of the status file of ``cluster``'s collector."""
     return config.state_dir / "collectors" / f"{cluster}.json"
 
 
@@ -207,7 +207,7 @@ def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...], key_file:
 
 
 def anchor_age_s(config: TrimtabConfig) -> float | None:
-    """Return how long ago the journal's newest anchor was written, seconds; ``None``: never."""
+    """Return the age of the journal's newest anchor, seconds; ``None`` if never written."""
     from connectors.journal import anchor  # noqa: PLC0415  # commands must start fast
 
     return anchor.anchor_age_s(config.audit.anchor_file) if config.audit.anchor_file else None
@@ -272,7 +272,7 @@ def verify_journal(
 
 
 def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
-    """Return which entries of the journal the history has, by place their runs."""
+    """Return the entries of the journal that the history has, their runs by position."""
     from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # commands must start fast
 
     try:
@@ -283,7 +283,7 @@ def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
 
 
 def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) -> OldEntries:
-    """Return what an admin may archive: the oldest entries, as far as every run in them has ended.
+    """Return the entries an admin may archive: the oldest, as far as every run in them has ended.
 
     Args:
         config: Its ``keep_days`` says how long entries stay.
@@ -414,7 +414,7 @@ def runs(
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
-    """Return how runs are carried out on a cluster unless a person asks for something else.
+    """Return the default options of runs on a cluster.
 
     Raises:
         UnknownNameError: No such cluster.
@@ -699,7 +699,7 @@ def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
 
 
 def max_moves_back(cluster: ClusterConfig, view: RunView) -> int:
-    """Return how many moves back the undo of a run has room for next to its own steps."""
+    """Return the maximum of moves back that fit into the undo of a run next to its own steps."""
     return max(1, cluster.apply.max_steps - 2 * len(view.steps))
 
 
@@ -774,7 +774,7 @@ def run_collector(
 
 
 def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
-    """Return how the worker of ``cluster`` in this state directory is doing.
+    """Return the status of ``cluster``'s worker in this state directory.
 
     Returns:
         The fields of ``connectors.worker.status.WorkerStatus``; empty when none ever ran here.
@@ -836,7 +836,7 @@ def work_on(
 
 
 def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOptions) -> Rehearsal:
-    """Return what carrying out a plan would do now; the cluster is read, nothing is changed.
+    """Return the result of a dry run of a plan; the cluster is read, nothing is changed.
 
     Raises:
         RemoteError: The cluster or the journal cannot be read.

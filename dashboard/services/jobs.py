@@ -237,7 +237,7 @@ def result_rows(
 
 
 def server_status(config: Config) -> Mapping[str, object]:
-    """Return how the job server of the state directory is doing; empty: none ever ran."""
+    """Return the status of the state directory's job server; empty if none ever ran."""
     from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
     from connectors.worker.status import read_status_file  # noqa: PLC0415  # the same
 

@@ -68,7 +68,7 @@ def metrics_text(config: Config) -> bytes:
 
 
 def readiness(config_of: Callable[[], Config]) -> list[str]:
-    """Return what keeps requests from being served, a sentence each; empty: nothing does.
+    """Return the faults that keep requests from being served, a sentence each; empty if none.
 
     Nobody signs in to ask this, so that no path, host or message of another program is in it; the
     log has these.

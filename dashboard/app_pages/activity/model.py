@@ -95,7 +95,7 @@ def _is_within(moment: datetime, wanted: JournalFilter) -> bool:
 
 
 def key_figures(views: Sequence[RunView], now: datetime) -> list[KeyFigure]:
-    """Return what was done in the last 24 hours, and what is in progress."""
+    """Return the figures of the last 24 hours and of the runs in progress."""
     day = [view for view in views if (now - view.requested_at).total_seconds() < _DAY_S]
     going = [view for view in views if not view.is_ended]
     steps = [step.step for view in day for step in view.steps if step.state == "DONE"]

@@ -86,7 +86,7 @@ def _subject_of(alert: Alert) -> str:
 
 
 def title_of(alert: Alert) -> str:
-    """Return what an alert is called; one of a rule that is gone keeps its code."""
+    """Return the title of an alert, or its code if the rule no longer exists."""
     rule = RULE_BY_CODE.get(alert.key.rule)
     return rule.title if rule is not None else alert.key.rule
 
@@ -147,7 +147,7 @@ def thresholds_table(
 def key_figures(
     alerts: Sequence[Alert], silences: Sequence[Silence], targets: int, now: datetime
 ) -> list[KeyFigure]:
-    """Return how many alerts are in each state, and how many targets are told."""
+    """Return the number of alerts in each state and the number of notification targets."""
     states = Counter(state_of(one, silences, now) for one in alerts)
     firing = Counter(one.severity for one in alerts if is_open(one, silences, now))
     worst = next((one for one in _STATUS if firing[one]), None)
@@ -172,7 +172,7 @@ def key_figures(
 
 
 def silence_words(silence: Silence) -> str:
-    """Return what a silence covers, until when, and who made it why."""
+    """Return the scope, end, author and reason of a silence."""
     covered = RULE_BY_CODE[silence.rule].title if silence.rule in RULE_BY_CODE else silence.rule
     parts = (
         "All alerts" if silence.rule == "*" else covered,

@@ -66,7 +66,7 @@ class Editing:
 def editing(
     page: FleetContext, system: BacktestPages, span: Span, earlier: Sequence[Job]
 ) -> Editing:
-    """Return what the form is about, for the cluster that the header shows."""
+    """Return the context of the form for the cluster in the header."""
     return Editing(
         page=page,
         span=span,
@@ -106,7 +106,7 @@ def draw(about: Editing) -> None:
 
 
 def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
-    """Say how much the grid is, and offer to start it."""
+    """Render the size of the grid and the start button."""
     refusal, work = "", None
     try:
         form.grid()

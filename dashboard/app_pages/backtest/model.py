@@ -132,7 +132,7 @@ def verdict_words(changes: pd.DataFrame) -> str:
 
 
 def cautions(ranking: pd.DataFrame) -> list[str]:
-    """Return what the last recorded minute does not bear."""
+    """Return the rejected candidates with the reason for each."""
     if "is_rejected" not in ranking:  # of a release before
         return []
     rejected = ranking[ranking["is_rejected"].eq(other=True)]
@@ -152,7 +152,7 @@ def span_note(ranking: pd.DataFrame, moves: str) -> str:
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
-    """Return what there is to know of a candidate in a few words, each with a sign."""
+    """Return the marks of a candidate, each with a sign."""
     found = []
     if row["is_record"]:
         found.append("● actual")
@@ -320,12 +320,12 @@ def diff_text(changes: pd.DataFrame) -> str:
 
 
 def change_notes(changes: pd.DataFrame) -> list[str]:
-    """Return why."""
+    """Return the distinct reasons for the changes."""
     return list(dict.fromkeys(str(why) for why in changes["why"]))
 
 
 def restart_note(changes: pd.DataFrame) -> str:
-    """Return which of the settings a plan cannot set, and what that means; empty: it sets all."""
+    """Return a note about settings that a plan cannot set; empty if it can set all."""
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
     if not fixed:
         return ""

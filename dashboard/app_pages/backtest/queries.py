@@ -55,7 +55,7 @@ _spans = cached(_span, max_entries=32)
 
 
 def work_of(config: Config, parameters: Mapping[str, Any]) -> Backtest:
-    """Return what a grid runs on the history as it is now.
+    """Return the back-test of a grid over the current history.
 
     Raises:
         InputError: No recorded minute is in its range, or it is too much.
@@ -87,12 +87,12 @@ def engine_of(job: Job) -> str:
 
 
 def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
-    """Return what the kind takes for a grid."""
+    """Return the parameters of a job for a grid."""
     return {"grid": grid, "engine": engine}
 
 
 def target_of(job: Job) -> Target | None:
-    """Return what was good enough for a job; ``None``: its parameters cannot be read."""
+    """Return the target of a job; ``None`` if its parameters cannot be read."""
     try:
         return grid_of(asked_grid(job)).target
     except OpsError:
@@ -108,7 +108,7 @@ def nouns_of(job: Job) -> Wording:
 
 
 def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:
-    """Return how many minutes the newest finished back-test of a cluster simulated in a second."""
+    """Return the simulated minutes per second of the latest finished back-test of a cluster."""
     for job in jobs:
         is_like = cluster in (asked_grid(job).get("clusters") or [cluster])
         if job.answer is None or engine_of(job) != engine or not is_like:
@@ -187,7 +187,7 @@ def seeds_of(job: Job) -> tuple[int, ...]:
 
 
 def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
-    """Return what to change on a cluster to have a candidate, rows of ``RECOMMENDED``.
+    """Return the changes that give a cluster a candidate's settings, rows of ``RECOMMENDED``.
 
     Raises:
         ComputeError: Its tables cannot be read.

@@ -89,7 +89,7 @@ class BacktestPages(Protocol):
         """Why the preset target is what it is."""
 
     def subjects(self, page: Any) -> int:
-        """Return how many subjects the cluster has; a guess without a snapshot."""
+        """Return the number of subjects of the cluster; an estimate without a snapshot."""
 
     def presets(self, page: Any) -> Sequence[Preset]:
         """Return the grids that make sense."""

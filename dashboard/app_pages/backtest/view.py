@@ -36,7 +36,7 @@ _MOVES: Final = 2_000
 
 
 def read(job: Job) -> ResultTables | None:
-    """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
+    """Return the result of a finished job; ``None`` if unreadable or if nothing was replayed."""
     try:
         found = queries.found(job)
     except OpsError as error:
@@ -77,7 +77,7 @@ def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
 
 
 def nothing_recorded(config: Config, cluster: str) -> None:
-    """Say how a record comes about."""
+    """Render how to record a history."""
     st.info(
         f"No history of {words.plain(cluster)} yet. Start a collector, or import an export "
         "from another machine.",

@@ -76,7 +76,7 @@ def effects_of(found: Diagnosis) -> DeviationPairs | None:
 
 
 def affected_words(cause: Cause) -> str:
-    """Return what a cause costs clients now, by its largest part; empty: nothing, or unknown."""
+    """Return the largest effect of a cause on clients; empty if none or unknown."""
     return next((pluralize(count, noun) for count, noun in cause.cost.counts), "")
 
 
@@ -109,7 +109,7 @@ def _value(value: float | None, unit: str) -> str:
 
 
 def prevention_rows(found: Prevention) -> pd.DataFrame:
-    """Return what happened, its replay, and the best candidate: one row each, in percent."""
+    """Return the incident, its replay and the best candidate: one row each, in percent."""
     runs = {
         "recorded": found.recorded,
         "recorded settings, replayed": found.replayed,
@@ -219,7 +219,7 @@ def _state(found: Diagnosis) -> Status:
 
 
 def _kinds(found: Diagnosis) -> str:
-    """Return how many causes are facts, and how many are proven by simulation."""
+    """Return the number of observed causes and of causes proven by simulation."""
     facts = sum(one.effect is None for one in found.causes)
     proven = len(found.causes) - facts
     if not found.causes:
@@ -242,7 +242,7 @@ class SearchProgress:
 
 
 def progress_words(tried: SearchProgress | None) -> str:
-    """Return how far the search is, for the bar of its time."""
+    """Return the progress of the search, as the label of its progress bar."""
     if tried is None:
         return "Waiting for another search."
     return f"{pluralize(tried.count, 'change')} simulated, {format_age(tried.elapsed_s)} elapsed."

@@ -44,7 +44,7 @@ class _Search:
         self._count = done
 
     def of(self, key: tuple[str, CachedSnapshot]) -> SearchProgress | None:
-        """Return how far the search of a snapshot is; ``None``: it waits for another one."""
+        """Return the progress of the search of a snapshot; ``None`` while another search runs."""
         if key != self._key:
             return None
         return SearchProgress(self._count, time.monotonic() - self._began)

@@ -38,7 +38,7 @@ class DiagnoseSystem(Protocol):
         """What moves, as a label."""
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
-        """Return where a fix is tried and planned, the first of them first; at most two."""
+        """Return at most two pages where a fix is tried and planned, the recommended one first."""
 
     def command(self, fix: Fix, cluster: str) -> str:
         """Return the command line that makes a plan of a fix; empty: there is none."""

@@ -53,7 +53,7 @@ def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
 
 @st.fragment(run_every=_LOOK_EVERY_S)
 def _wait_for(key: Key) -> None:
-    """Show how far the search is, and draw the page when it is done."""
+    """Render the progress of the search; rerun the page when the search is done."""
     if diagnosed(key) is not None:
         st.rerun()
     tried = search.of(key)

@@ -103,7 +103,7 @@ class FleetRow:
 
 
 def scope_words(rows: Sequence[FleetRow]) -> str:
-    """Return what was examined of every cluster; empty: of none is anything known."""
+    """Return the scope of the examination of each cluster; empty if none was examined."""
     known = [(one.cluster, one.verdict) for one in rows if one.verdict is not None]
     if len(known) == 1:
         return known[0][1].scope
@@ -163,7 +163,7 @@ _WORST_FIRST: Final = ("bad", "attention", "unknown", None, "ok")
 
 
 def subtitle(rows: Sequence[FleetRow]) -> str:
-    """Return how many clusters need attention, and how many cannot be judged."""
+    """Return the number of clusters that need attention and of clusters without a verdict."""
     bad = sum(one.state in ("bad", "attention") for one in rows)
     unsure = sum(one.state in ("unknown", None) for one in rows)
     head = pluralize(len(rows), "cluster")
@@ -238,7 +238,7 @@ def key_figures(
 
 
 def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: datetime) -> KeyFigure:
-    """Return how many are firing; where no collector evaluates them, none is no all-clear."""
+    """Return the number of firing alerts; "unknown" if none are evaluated."""
     if counts is None:
         return KeyFigure(label="Alerts", value="unknown", status="unknown")
     firing = counts["firing"]
@@ -294,7 +294,7 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
 
 
 def _times_over(row: FleetRow) -> float:
-    """Return how many times of its target a cluster deviates."""
+    """Return the deviation of a cluster as a multiple of its target."""
     return abs(row.deviation_ratio or 0.0) / (row.target_ratio or 1.0)
 
 
@@ -348,7 +348,7 @@ def _runs(runs: Sequence[RunView] | None, now: datetime) -> KeyFigure:
 def recent(
     rows: Sequence[FleetRow], runs: Sequence[RunView], max_events: int = _MAX_EVENTS
 ) -> pd.DataFrame:
-    """Return what happened last, the newest first: runs, and moves by the clusters themselves.
+    """Return the latest events, newest first: runs, and moves by the clusters themselves.
 
     Args:
         rows: Every cluster, with its moves.

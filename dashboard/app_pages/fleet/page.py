@@ -40,7 +40,7 @@ if shown is None and not any(one.latest for one in saved.values()):
 
 
 def stored_of(cluster: Cluster, held: SavedSnapshots) -> CachedSnapshot | None:
-    """Return what is shown of a cluster: of the chosen one the moment that the header has."""
+    """Return the snapshot of a cluster; of the chosen cluster the one selected in the header."""
     is_chosen = cluster.name == page.choice.cluster.name
     return shown.stored if is_chosen and shown is not None else held.latest
 

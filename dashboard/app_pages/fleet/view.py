@@ -41,7 +41,7 @@ def last_hours(stored: CachedSnapshot) -> Period:
 
 
 def processes(config: Config) -> None:
-    """Show which of Trimtab's own processes are down or were started again; it looks by itself."""
+    """Render Trimtab's own processes that are down or were restarted; refreshes itself."""
     st.fragment(partial(_processes, config), run_every=state.ticking(_LOOK_EVERY_S))()
 
 
@@ -137,7 +137,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
 
 
 def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
-    """Show what happened last."""
+    """Render the latest events."""
     words.section("Activity")
     frame = model.recent(rows, runs)
     if frame.empty:

@@ -238,7 +238,7 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def what_words(kind: str, details: str = "") -> str:
-    """Return what happened, in words: a broker that came up may have been away a moment only."""
+    """Return the label of an event; a broker back after a short absence was restarted."""
     if kind == "broker_up" and _RESTARTED in details:
         return "broker restarted"
     return KIND_WORDS.get(kind, kind)

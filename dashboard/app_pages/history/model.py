@@ -120,7 +120,7 @@ def key_figures(
     recorded: timedelta,
     target_ratio: float,
 ) -> list[KeyFigure]:
-    """Return what happened in a period, and how even the load was.
+    """Return the figures of a period: events and balance.
 
     Args:
         system: Of the cluster.
@@ -189,7 +189,7 @@ def timeline(
     period: Period,
     target_ratio: float,
 ) -> Timeline:
-    """Return what the picture shows: the servers that were hottest on average, and all events."""
+    """Return the data of the timeline: the servers that were hottest on average, and all events."""
     order = np.argsort(-_over(grid.mean.T, np.nanmean), kind="stable")[:MAX_ROWS]
     even_at, even = _thinned(evenness, system)
     return Timeline(
@@ -351,7 +351,7 @@ _MAX_BARS: Final = 400
 
 
 def by_time(moves: pa.Table, period: Period) -> MovesByTime:
-    """Return how many moves there were in each stretch: hours where that is fine enough.
+    """Return the number of moves per interval: an hour where that is fine enough.
 
     Args:
         moves: Events of moves: ``taken_at``, ``before`` and ``by``. Each counts where it left:
@@ -386,7 +386,7 @@ def _each(step_ms: int) -> str:
 
 
 def movers_frame(movers: pa.Table) -> pd.DataFrame:
-    """Return what moved most as rows."""
+    """Return the subjects with the most moves, one row each."""
     frame = movers.to_pandas()
     return pd.DataFrame(
         {
@@ -417,7 +417,7 @@ def flaps_frame(flaps: pa.Table) -> pd.DataFrame:
 
 
 def minute_words(minute_s: float) -> str:
-    """Return how long a minute is where the cluster's time is compressed, else nothing."""
+    """Return the length of a minute of a cluster with compressed time, else an empty string."""
     return "" if minute_s == 60.0 else f"One minute of this cluster lasts {minute_s:g} s. "
 
 

@@ -26,7 +26,7 @@ is_recorded = true
 
 
 def nothing_recorded(config: Config, choice: Choice) -> None:
-    """Say why there is no history, and show the page as soon as there is one."""
+    """Render why there is no history; show the page as soon as there is one."""
     name = choice.cluster.name
     if not config.history.is_recorded:
         words.answer(f"Recording is off for {name}.")
@@ -52,7 +52,7 @@ def _look(config: Config, choice: Choice) -> None:
 
 
 def outside(span: tuple[datetime, datetime]) -> None:
-    """Say which time the history covers."""
+    """Render the period that the history covers."""
     st.caption(f"The history covers {stamp(span[0])} to {stamp(span[1])} UTC.")
 
 
@@ -76,7 +76,7 @@ def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
 
 
 def tell_damage(history: ClusterHistory) -> None:
-    """Show what of the history is damaged: what the page shows is less than was recorded."""
+    """Render the damage of the history: the page shows less than was recorded."""
     found = history.damage()
     if found:
         lines = [f"- {words.plain(one)}" for one in found[:_MOST_NAMED]]

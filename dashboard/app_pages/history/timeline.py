@@ -226,7 +226,7 @@ def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> Select
 
 
 def _not_there(text: str) -> InputError:
-    """Return what is wrong with a minute of the address that is not among the recorded ones."""
+    """Return the error for a minute of the address that was not recorded."""
     return misnamed.time_error(state.MINUTE, text) or InputError(
         f"minute={text} is outside this range.", hint="Choose another range or minute."
     )

@@ -96,7 +96,7 @@ def fields_of(kind: JobKind, clusters: Sequence[str], chosen: str) -> tuple[Fiel
 
 
 def _attributes(kind: JobKind) -> dict[str, str]:
-    """Return what the docstrings of a model, and of those it is made of, say of its fields."""
+    """Return the descriptions of a model's fields from its docstring and those of its bases."""
     found: dict[str, str] = {}
     for model in reversed(kind.scope.__mro__):
         _, _, listed = (model.__doc__ or "").partition("Attributes:")
@@ -198,7 +198,7 @@ def _of_clusters(field: Field, clusters: Sequence[str], chosen: str) -> Field:
 
 
 def asked_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is sent: what differs from nothing, texts read as their field's type.
+    """Return the parameters to send: fields with a value, texts parsed as their field's type.
 
     Args:
         fields: Of the form.
@@ -314,7 +314,7 @@ class ResultColumn:
 
 
 def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
-    """Return how each column of a table is shown, from its name, unit and values."""
+    """Return the display format of each column of a table from its name, unit and values."""
     return tuple(
         ResultColumn(field.name, _label(field.name), _column_form(field, table.column(field.name)))
         for field in table.schema
@@ -322,7 +322,7 @@ def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
 
 
 def labels_of(table: pa.Table) -> dict[str, str]:
-    """Return what each column is called, by its name."""
+    """Return the label of each column by its name."""
     return {name: _label(name) for name in table.schema.names}
 
 
@@ -381,7 +381,7 @@ def frame_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> pd.DataFrame
 
 
 def counts(matching: int | None, total: int, shown: int) -> str:
-    """Return how many rows there are, match and are shown."""
+    """Return the number of rows in total, matching and shown."""
     if matching is None:
         return f"{pluralize(total, 'row')}; first {shown:,} matches shown."
     if matching == total and shown == total:
@@ -411,7 +411,7 @@ class Charts:
 
 
 def charts_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> Charts:
-    """Return what may be drawn of a table."""
+    """Return the columns of a table that can be charted."""
     time = next((one.name for one in columns if one.form == "time"), "")
     numeric = tuple(
         one
@@ -531,7 +531,7 @@ def measures_of(table: pa.Table) -> list[tuple[str, str]]:
 
 
 def words_of(kind: str, measure: str) -> str:
-    """Return what a kind's measure is called."""
+    """Return the label of a measure of a kind."""
     return f"{kind}: {MEASURES[measure].name}" if measure else f"{kind}s"
 
 
@@ -542,7 +542,7 @@ def only(table: pa.Table, kind: str, measure: str) -> pa.Table:
 
 
 def as_recorded(text: str) -> str:
-    """Return what to look for in the record when a user writes a measure's plain name."""
+    """Return the recorded name of a measure for the label that a user enters."""
     wanted = text.strip().lower()
     if not wanted:
         return text

@@ -78,7 +78,7 @@ def _fields_of(config: Config, kind: JobKind, cluster: str) -> tuple[model.Field
 def _request_of(
     kind: JobKind, fields: Sequence[model.Field], given: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Return why a job cannot be requested, empty if it can, and its parameters."""
+    """Return the reason why a job cannot be requested, empty if it can, and its parameters."""
     if missing := model.missing_of(fields, given):
         return f"Required parameters: {', '.join(missing)}.", {}
     try:

@@ -29,7 +29,7 @@ class PegasusOutcome:
         return bool(view.plan.expected.nodes or (view.measured and view.measured.nodes))
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return how much was copied so far, of what the plan predicted."""
+        """Return the volume copied so far and the volume that the plan predicted."""
         if not self.is_predicted(view):
             return []
         value, note = CopyProgress.of(view).describe()

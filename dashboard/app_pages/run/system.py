@@ -16,7 +16,7 @@ class OutcomeSystem(Protocol):
         """Return whether the plan of a run predicts anything that is measured afterwards."""
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return what was predicted for the cluster, and what was measured."""
+        """Return the predicted and the measured figures of the cluster."""
 
     def draw_links(self, view: RunView) -> None:
         """Draw where what the run set off can be watched, where that goes on after its end."""

@@ -205,7 +205,7 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
 
 
 def _panel(view: RunView, index: int) -> None:
-    """Show what happened in one step, in full."""
+    """Render the events of one step in full."""
     step = view.steps[index]
     with st.container(border=True, key="run_step_panel"):
         st.markdown(f"**{words.plain(f'Step {index + 1}: {step.step.describe()}')}**")
@@ -234,7 +234,7 @@ def _journal(config: Config, view: RunView) -> None:
 
 
 def _by_hand(config: Config, view: RunView) -> None:
-    """Show what the run sends, and what reads it, as lines to copy."""
+    """Render the commands of the run and the command that shows it, as lines to copy."""
     lines = [line for step in view.plan.steps for line in step.command_lines()]
     st.caption(f"Commands of this run ({len(lines)}).")
     code = "\n".join(lines)
@@ -244,7 +244,7 @@ def _by_hand(config: Config, view: RunView) -> None:
 
 
 def _related(view: RunView) -> None:
-    """Show what else changed during the run: moves of others, and settings of ours."""
+    """Render other changes during the run: moves of others, and settings of ours."""
     if not view.external_changes and not view.settings:
         st.caption("No external changes during the run.")
     if view.external_changes:

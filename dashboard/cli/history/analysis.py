@@ -36,7 +36,7 @@ Recorded = Annotated[
 def _scope(
     past: Past, clusters: Sequence[str], from_time: str | None, to_time: str | None
 ) -> RecordScope:
-    """Return what is read of a history.
+    """Return the part of a history to read.
 
     Raises:
         UsageFaultError: A time that cannot be read.

@@ -118,7 +118,7 @@ def _incomplete(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> list[str]:
-    """Return what of these kinds is damaged, and say it: the answer is less than was recorded."""
+    """Print and return the damage of these kinds: the answer is less than was recorded."""
     found = [str(one) for one in past.store.problems(cluster, kinds, start, end)]
     for one in found[:_MOST_NAMED]:
         note(f"{cluster}: the answer is incomplete: {one}")
@@ -351,7 +351,7 @@ def _predicted_again(
     strategy: str | None,
     minute_s: float,
 ) -> pa.Table:
-    """Return what each round would have unloaded, from the recorded state of its minute."""
+    """Return the predicted unloads of each round, from the recorded state of its minute."""
     from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
     from core.history.backtest.pulsar.recorded import load_series  # noqa: PLC0415  # the same
     from core.history.backtest.pulsar.replay import predicted  # noqa: PLC0415  # the same
@@ -465,7 +465,7 @@ def snapshot(
 
 
 def span_text(count: int, first: int, last: int) -> str:
-    """Return how many snapshots there are, and over how long a time: ``144 snapshots over 36m``.
+    """Return the number of snapshots and the time they span: ``144 snapshots over 36m``.
 
     Args:
         count: Of snapshots.

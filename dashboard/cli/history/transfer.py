@@ -135,7 +135,7 @@ def import_(
 
 
 def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
-    """Return what was taken in under names that no configured cluster has."""
+    """Return the imported names that no configured cluster has."""
     if name is None and source.is_file():
         with Archive(source, past.store.location.kinds) as archive:
             name = archive.contents.cluster

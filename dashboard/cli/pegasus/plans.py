@@ -187,7 +187,7 @@ def act(
 
 
 def _measured_rate(config: services.Config, cluster: str) -> CopyRate | None:
-    """Return how fast the latest copies of a cluster were; ``None``: no run tells."""
+    """Return the rate of the latest copies of a cluster; ``None`` if no run measured one."""
     try:
         return recent_copy_rate(services.runs(config, cluster, limit=_MAX_RUNS))
     except OpsError:

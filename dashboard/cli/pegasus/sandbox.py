@@ -34,7 +34,7 @@ def options(request: SandboxRequest) -> list[str]:
 
 
 def summary(request: SandboxRequest) -> str:
-    """Return what is started, in a few words."""
+    """Return a short description of the sandbox."""
     del request
     return "a Pegasus cluster: 5 nodes, 6 tables"
 

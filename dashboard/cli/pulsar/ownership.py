@@ -88,7 +88,7 @@ def owners(
 
 
 def _explain(found: Ownership, services: Services) -> None:
-    """Say what each wrong state is, and what to do about the first bundle in it."""
+    """Print the meaning of each wrong state and the fix for the first bundle in it."""
     for state in found.counts:
         if state not in WRONG:
             continue

@@ -207,7 +207,7 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
 
 
 def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
-    """Return where the bundles that are placed again may land, a row a bundle."""
+    """Return the possible destinations of the bundles that are placed again, a row each."""
     if seen.course is None:
         return []
     return [

@@ -29,7 +29,7 @@ def options(request: SandboxRequest) -> list[str]:
 
 
 def summary(request: SandboxRequest) -> str:
-    """Return what is started, in a few words."""
+    """Return a short description of the sandbox."""
     return f"{request.brokers} brokers, {request.bundles} bundles"
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Show how even the load is, and the findings."""
+    """Print the balance and the findings."""
     snapshot = load_snapshot(directory)
     target = target_of(target_code, snapshot.manifest)
     settings = active_settings(snapshot)
@@ -63,7 +63,7 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
 def _source_of_worst(
     snapshot: PulsarSnapshot, measures: Measures, settings: EffectiveSettings
 ) -> str:
-    """Return what makes the usage of the busiest broker; empty: no usage is known."""
+    """Return the source of the busiest broker's usage; empty if the usage is unknown."""
     worst = measures.usage.worst
     if worst is None:
         return ""
@@ -74,7 +74,7 @@ def _source_of_worst(
 def large_health(
     spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
+    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast

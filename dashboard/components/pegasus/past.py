@@ -34,13 +34,13 @@ def note_newer_runs(page: PegasusPage) -> None:
 
 
 def level_past(page: PegasusPage) -> None:
-    """Say when another meta server took over, or the level changed, in the last hour."""
+    """Render the changes of the primary meta server and of the level in the last hour."""
     entries = within(page.saved.entries, page.stored.taken_at, _HOUR)
     words.notes(past.level_changes(moments(thinned(entries))))
 
 
 def settings_past(page: PegasusPage) -> None:
-    """Show who set the level or a setting from here, and what came of it."""
+    """Render the changes of the level and of settings from here, with their results."""
     rows = past.settings_past(_views(page))
     words.section("Changes by Trimtab", "Level and settings, newest first.")
     if rows.empty:

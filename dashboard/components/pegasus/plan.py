@@ -75,13 +75,13 @@ class PegasusDialog(ApplyDialog):
 
 
 def in_dialog(made: Plan) -> Plan:
-    """Return what an open dialog is about, else ``made``: behind the dialog stands the same."""
+    """Return the plan in the open dialog, else ``made``: the page behind shows the same."""
     dialog = state.open_dialog()
     return dialog.plan if isinstance(dialog, PegasusDialog) else made
 
 
 def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
-    """Say what there is to know about the plan, worst first."""
+    """Render the remarks about the plan, worst first."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
     for severity, sentences in remarks(plan).items():
         if severity in severities:

@@ -93,6 +93,6 @@ def _moves(preview: Preview) -> None:
 
 
 def in_dialog() -> tuple[Plan, Preview] | None:
-    """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
+    """Return the plan in the open dialog, as the page behind it shows; ``None`` if none is open."""
     dialog = state.open_dialog()
     return (dialog.plan, dialog.preview) if isinstance(dialog, PulsarDialog) else None

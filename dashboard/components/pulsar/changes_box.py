@@ -44,7 +44,7 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
 
 
 def describe(entry: str) -> str:
-    """Return what the list shows for an entry: of a setting its key, meaning and effect."""
+    """Return the description of an entry of the list: of a setting its key, meaning and effect."""
     setting = SETTING_BY_KEY.get(entry)
     if setting is None:
         return option(entry)

@@ -52,7 +52,7 @@ def _resting(facts: LeaderFacts) -> frozenset[str]:
 
 
 def leader_panel(page: PulsarPage, broker: str, tab: str) -> None:
-    """Show what a broker does as the leader; of another one, which broker leads.
+    """Render the activity of a broker as the leader; of another one, which broker leads.
 
     Args:
         page: Of the cluster.
@@ -172,7 +172,7 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
 
 
 def reports_panel(page: PulsarPage, broker: str) -> None:
-    """Show when a broker writes its next load report: the leader knows what the last one says."""
+    """Render the time of a broker's next load report: the leader sees only the last one."""
     words.section("Next load report")
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()

@@ -92,7 +92,7 @@ _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"
 
 
 def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
-    """Say what there is to know about the plan, of these severities."""
+    """Render the remarks about the plan, of these severities."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
     found = {one: sentences for one, sentences in remarks(plan).items() if one in severities}
     for severity, sentences in found.items():
@@ -112,7 +112,7 @@ def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str 
 def dialog_of(
     page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "", caveat: str = ""
 ) -> PulsarDialog:
-    """Return what is about to be applied.
+    """Return the dialog of a plan.
 
     Args:
         page: The page.

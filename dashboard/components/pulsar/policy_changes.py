@@ -47,7 +47,7 @@ def refuse(error: OpsError) -> None:
 
 
 def draw_fault() -> None:
-    """Say why the last form was not taken."""
+    """Render why the last form was refused."""
     fault = st.session_state.get(_FAULT)
     if isinstance(fault, OpsError):
         words.failed(fault, what="Change not added")

@@ -135,7 +135,7 @@ admin_urls = ["http://broker1:8080"]
         return search(reading(stored).snapshot, query)
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
-        """Return how much was read, and whether the release is unknown."""
+        """Return the coverage, and a badge for an unknown release."""
         saved = reading(stored)
         unknown = release_badge(manifest)
         coverage = coverage_badge(manifest, saved.uncounted)
@@ -146,7 +146,7 @@ admin_urls = ["http://broker1:8080"]
         return action.page if action is not None else self.finding_links.target(finding)[0]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return how many findings each page has to show; settings as the doctor judges them."""
+        """Return the number of findings per page; settings as the doctor judges them."""
         one = reading(stored)
         judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
         return {

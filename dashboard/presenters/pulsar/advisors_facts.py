@@ -69,7 +69,7 @@ class NamespaceFacts:
 
 
 def namespace_facts(bundles: pa.Table, namespace: str, brokers: int) -> NamespaceFacts:
-    """Return what a snapshot shows of a namespace.
+    """Return the facts of a namespace in a snapshot.
 
     Args:
         bundles: Of the snapshot, those that can move.
@@ -204,7 +204,7 @@ def _in_unit(key: str, value: float) -> Number:
 
 
 def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Live]:
-    """Return what the namespace sets for its data itself: it goes before brokers' defaults."""
+    """Return the storage policies of the namespace, which override the brokers' defaults."""
     return {
         key: Live(_in_unit(key, value), "set on the namespace", is_exact=True)
         for key, value in storage_policies(snapshot, namespace).items()
@@ -238,7 +238,7 @@ def live_topic(found: PartitionedTopic | None) -> dict[str, Live]:
 
 
 def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what the cluster gives the advisor of a producer: averages, or those of a topic."""
+    """Return the inputs of the producer advisor from the cluster: averages, or those of a topic."""
     msgs, traffic = facts.msgs_in, facts.bytes_in
     producers, words = facts.producers, "average producer"
     partitions = None

@@ -150,7 +150,7 @@ class ReportFacts:
 def report_facts(
     row: pa.Table, before: pa.Table | None, settings: EffectiveSettings, taken_at: datetime
 ) -> ReportFacts | None:
-    """Return when a broker reports; ``None`` where its report is unknown.
+    """Return the report times of a broker; ``None`` if its report is unknown.
 
     Args:
         row: Its row of the brokers' table.

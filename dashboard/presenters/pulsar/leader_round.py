@@ -74,7 +74,7 @@ def snapshot_note(taken_at: datetime) -> str:
 
 
 def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> str:
-    """Return where a bundle is after a round, and how sure that is.
+    """Return the location of a bundle after a round, with its probability.
 
     Example:
         >>> one = RoundPrediction(at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder")

@@ -52,7 +52,7 @@ def caveat(preview: Preview) -> str:
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:
-    """Return what the moves cost, label and value.
+    """Return the cost of the moves, label and value.
 
     Args:
         impact: Of all moves.

@@ -17,7 +17,7 @@ PER_KIND: Final = 5
 
 
 def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
-    """Return what the query names, at most a few of each kind, exact names first.
+    """Return the matches of the query, at most a few of each kind, exact names first.
 
     Args:
         snapshot: Where to look.

@@ -82,5 +82,5 @@ _BY_STRATEGY: Final = {
 
 
 def sliders(strategy: str) -> tuple[Slider, ...]:
-    """Return what a form offers for a strategy, the most important first; none if it is unknown."""
+    """Return the sliders of a strategy, the most important first; none if it is unknown."""
     return _BY_STRATEGY.get(strategy, ())

@@ -26,7 +26,7 @@ class PolicyText:
     change: PolicyChange
 
     def requested(self) -> str:
-        """Return what is set: ``Set Msg/s, each topic: 5,000``, or that it is removed."""
+        """Return the requested change: ``Set Msg/s, each topic: 5,000``, or ``Remove``."""
         value = self.change.value
         return "Remove" if value is None else f"Set {fields_told(self.change.policy, value)}"
 

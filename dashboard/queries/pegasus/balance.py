@@ -92,7 +92,7 @@ class Basis:
     target_ratio: float
 
     def weights(self, measure: Measure, view: ClusterView) -> Weights:
-        """Return what every replica weighs by a measure."""
+        """Return the weight of every replica by a measure."""
         match measure:
             case "primaries":
                 return primary_weights(view)

@@ -83,7 +83,7 @@ _of_history = cached(_trends, max_entries=8)
 
 
 def node_trends(config: Config, cluster: Cluster, period: Period) -> NodeTrends:
-    """Return how the nodes were over a period, at about :data:`MAX_POINTS` recorded minutes."""
+    """Return the load of the nodes over a period, at about :data:`MAX_POINTS` recorded minutes."""
     try:
         return _of_history((history_of(config, cluster), period))
     except SnapshotError:

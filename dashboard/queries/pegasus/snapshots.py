@@ -154,7 +154,7 @@ _moments = cached(_read, max_entries=_MAX_MOMENTS)
 
 
 def moments(entries: Sequence[CachedSnapshot]) -> list[Moment]:
-    """Return who led and what was stored, oldest first.
+    """Return the primary meta server and the stored settings of each snapshot, oldest first.
 
     Cost:
         A file of some kilobytes a snapshot the first time.

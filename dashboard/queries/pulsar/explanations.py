@@ -176,7 +176,7 @@ _sightings = cached(_sighted, max_entries=400)
 def leader_of(
     saved: SavedSnapshots, stored: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
 ) -> LeaderFacts:
-    """Return what the saved snapshots up to one of them report of its leader.
+    """Return the facts about the leader from the saved snapshots up to one of them.
 
     Args:
         saved: All that is saved.

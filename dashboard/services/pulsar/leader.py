@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def leader_forecast(config: TrimtabConfig, cluster: str) -> Forecast | None:
-    """Return what the collector published last about a cluster's next round, ``None``: nothing."""
+    """Return the latest forecast that the collector published; ``None`` if there is none."""
     from connectors.pulsar.leader.observer import (  # noqa: PLC0415  # pages load it when shown
         forecast_path,
         read_forecast,

@@ -27,7 +27,7 @@ class PegasusGrid:
     keys: tuple[str, ...] = SWITCHES
 
     def describe(self, key: str) -> str:
-        """Return what a switch is, in plain words."""
+        """Return the description of a switch."""
         return "Function level" if key == LEVEL else server_setting(key).meaning
 
     def typed(self, key: str, text: str) -> object:

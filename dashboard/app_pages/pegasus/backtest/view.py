@@ -33,7 +33,7 @@ class PegasusBacktest:
     target_caption = "Role changes copy no data; only the balance matters."
 
     def subjects(self, page: PegasusPage | None) -> int:
-        """Return how many partitions the cluster has."""
+        """Return the number of partitions of the cluster."""
         return 1_000 if page is None else int(page.snapshot.tables["partitions"].num_rows)
 
     def presets(self, page: PegasusPage | None) -> Sequence[Preset]:

@@ -78,7 +78,7 @@ class CandidateComparison:
         )
 
     def even(self) -> EvenPlan | None:
-        """Return what our own planner finds, ``None`` while it is not known."""
+        """Return the plan of our own planner; ``None`` while it is computed."""
         return (
             queries.even_in_background(self.even_run)
             if self.is_huge
@@ -174,7 +174,7 @@ def choose(name: str) -> None:
 
 
 def draw_progress(compared: CandidateComparison) -> None:
-    """Say what is still computed, and draw the page again when it is known."""
+    """Render the computations in progress; rerun the page when they are done."""
     if compared.is_huge and not compared.is_whole:
         st.fragment(partial(_look, compared), run_every=state.ticking(_LOOK_EVERY_S))()
 
@@ -191,7 +191,7 @@ def _look(compared: CandidateComparison) -> None:
 
 
 def draw_remarks(compared: CandidateComparison, name: str) -> None:
-    """Say what is known of a policy: its quirks that matter here, and what its switches keep."""
+    """Render the remarks about a policy: its relevant quirks and the effect of its switches."""
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
     options = replace(compared.dials.options, policy=POLICIES[name])

@@ -98,7 +98,7 @@ def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFra
 
 
 def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd.DataFrame:
-    """Return why the first :data:`MAX_REASONS` changes are made: what source and target hold.
+    """Return the reasons for the first :data:`MAX_REASONS` changes: counts of source and target.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
@@ -262,7 +262,7 @@ MAY: Final = "allowed"
 
 
 def proposal_context(facts: PegasusFacts) -> ProposalContext:
-    """Return what proposals are checked against; an unknown level counts as one that forbids."""
+    """Return the context for checks of proposals; an unknown level counts as ``freezed``."""
     level = facts.effective_level or FunctionLevel.FREEZED
     return ProposalContext(nodes={one.name: one for one in facts.nodes}, level=level)
 

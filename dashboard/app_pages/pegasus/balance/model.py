@@ -44,7 +44,7 @@ _ORDER_WORDS: Final = (
 
 
 def order_words() -> str:
-    """Return why the order of nodes is something to choose."""
+    """Return the help text for the order of nodes."""
     return _ORDER_WORDS
 
 
@@ -99,7 +99,7 @@ def answer(
 def why_not(
     facts: PegasusFacts, basis: Basis, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:
-    """Return why the balancer does not move anything now, one sentence each; empty: it does."""
+    """Return the reasons why the balancer is idle, one sentence each; empty if it is active."""
     found = [*basis.obstacles, *disk_doubts(basis.view, options.policy)]
     level = facts.effective_level
     if level is None:
@@ -114,7 +114,7 @@ def why_not(
 
 
 def nothing_here(basis: Basis) -> str:
-    """Return what to say of a candidate without a change."""
+    """Return the text for a candidate without changes."""
     return (
         "Planning is not possible in this state."
         if basis.obstacles
@@ -123,7 +123,7 @@ def nothing_here(basis: Basis) -> str:
 
 
 def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
-    """Return why a round is empty in a state that could be balanced."""
+    """Return the reasons why a round is empty although the state permits balancing."""
     found = []
     resting = int((~view.is_balanceable).sum())
     if resting:
@@ -157,7 +157,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
 
 
 def uneven_tables(view: ClusterView) -> int:
-    """Return how many tables have a node that is off its fair share of primaries or replicas."""
+    """Return the number of tables with a node off its fair share of primaries or replicas."""
     nodes = max(len(view.nodes), 1)
     uneven = np.zeros(view.table_count, dtype=np.bool_)
     totals = view.primary_counts.sum(axis=1), view.replica_counts.sum(axis=1)
@@ -176,7 +176,7 @@ def quirks(
     run: PolicyRounds | None,
     plans: Sequence[BalancePlan],
 ) -> list[str]:
-    """Return which of the policy's known quirks matter here."""
+    """Return the known quirks of the policy that apply here."""
     found = []
     kinds = {plan.kind for plan in plans}
     if options.policy == "cluster":
@@ -327,7 +327,7 @@ def even_row(
 
 
 def verdict_words(plan: EvenPlan) -> str:
-    """Return what came of the search."""
+    """Return the verdict of the search."""
     said = {
         "nothing_to_do": "already within target",
         "reached": "reaches target",

@@ -192,7 +192,7 @@ def draw_tables(
 def draw_cost(
     before: ClusterView, basis: queries.Basis, listed: changes.PlanList, rate: CopyRate
 ) -> None:
-    """Say what the chosen changes copy, how long that takes, and whether there is room."""
+    """Render the data volume, duration and disk space of the chosen changes."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)
     if not cost.copy_count:
         st.caption("Role changes only; no data is copied.")

@@ -127,7 +127,7 @@ def _dot(is_done: bool, mark: str) -> str:  # noqa: FBT001  # one cell
 
 
 def level_note(facts: PegasusFacts) -> str:
-    """Return why the effective level is not the stored one, else how long the stored one lasts."""
+    """Return why the effective level differs from the stored one, else how long that one lasts."""
     stored, effective = facts.stored_level, facts.effective_level
     if stored is not None and effective is not None and stored is not effective:
         return (
@@ -137,7 +137,7 @@ def level_note(facts: PegasusFacts) -> str:
 
 
 def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
-    """Return what begins and what ends when another level is stored, and what is discarded."""
+    """Return the activities that start, stop and are discarded when another level is stored."""
     stored = facts.stored_level
     found = [] if stored is None else _differences(stored, wanted)
     if clears_proposals(wanted):
@@ -315,7 +315,7 @@ def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
 
 
 def values_of(facts: PegasusFacts) -> dict[str, str | None]:
-    """Return what every setting is, by its key; ``None``: unknown."""
+    """Return the value of every setting by its key; ``None`` if unknown."""
     known: dict[str, str | None] = {
         setting.key: facts.snapshot.settings.get(setting.name) for setting in SERVER_SETTINGS
     }
@@ -331,7 +331,7 @@ def _origin(
 
 
 def origins_of(facts: PegasusFacts) -> dict[str, str]:
-    """Return where every setting was read, by name."""
+    """Return the source of every setting by its name."""
     table = facts.snapshot.tables["settings"]
     names, origins = table["name"].to_pylist(), table["origin"].to_pylist()
     return dict(zip(names, origins, strict=True))
@@ -345,7 +345,7 @@ def _mark(setting: ServerSetting, values: Mapping[str, str | None]) -> str:
 
 
 def settings_sentence(facts: PegasusFacts) -> str:
-    """Return how many settings are not their defaults, and how many are unknown."""
+    """Return the number of settings with non-default values and of unknown settings."""
     values = values_of(facts)
     marks = [_mark(setting, values) for setting in ALL_SETTINGS]
     changed, unknown = marks.count("● changed"), marks.count("? unknown")
@@ -354,6 +354,6 @@ def settings_sentence(facts: PegasusFacts) -> str:
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
-    """Return what ``cluster_info`` prints, in its order; what was not reported is unknown."""
+    """Return the output of ``cluster_info``, in its order; values not reported are unknown."""
     known = facts.snapshot.settings
     return {key: known.get(key) or UNKNOWN for key in _INFO_ORDER}

@@ -110,7 +110,7 @@ BY_LABEL: Final = {one.label: one for one in WIZARDS}
 
 
 def answer(facts: PegasusFacts, going: RunView | None) -> str:
-    """Return what is out of service, and what is under way."""
+    """Return the nodes out of service and the run in progress."""
     dead = [one.name for one in facts.nodes if not one.is_alive]
     empty = empty_nodes(facts)
     alive = len(facts.nodes) - len(dead)
@@ -163,7 +163,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
 
 
 def barred_words(facts: PegasusFacts) -> str:
-    """Return which nodes get no new replicas by setting; empty: none."""
+    """Return the nodes excluded from new replicas by a setting; empty if none."""
     barred = facts.snapshot.settings.get("assign_secondary_black_list", "")
     if not barred:
         return ""

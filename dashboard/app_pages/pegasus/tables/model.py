@@ -164,7 +164,7 @@ def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
 
 
 def answer(facts: PegasusFacts) -> str:
-    """Return how many tables there are, and what is unhealthy or uneven among them."""
+    """Return the number of tables, and of unhealthy and uneven ones."""
     columns = facts.columns
     total = int(columns.partition_counts.sum())
     start = f"{pluralize(columns.table_count, 'table')} with {pluralize(total, 'partition')}"
@@ -184,7 +184,7 @@ def answer(facts: PegasusFacts) -> str:
 
 
 def table_answer(facts: PegasusFacts, name: str) -> str:
-    """Return how one table is: healthy or not, and how evenly it is led."""
+    """Return the health of one table and the distribution of its primaries."""
     columns = facts.columns
     at = columns.app_names.index(name)
     size = (
@@ -278,7 +278,7 @@ def stat_columns(stats: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _table_rows(facts: PegasusFacts) -> pd.DataFrame:
-    """Return what only the list of tables has: when they were made, and what goes on in them."""
+    """Return the columns that only the list of tables has: creation time and notes."""
     table = facts.snapshot.tables["tables"].to_pandas()
     table = table[table["status"] == "available"].sort_values("app_id")
     marks = [", ".join(table_notes(facts, int(app_id))) for app_id in table["app_id"]]
@@ -364,7 +364,7 @@ def grid(facts: PegasusFacts, measure: str) -> GridData:
 
 
 def grid_note(data: GridData) -> str:
-    """Return which tables are shown."""
+    """Return the selection and order of the tables."""
     if len(data.rows) < data.total_rows:
         return (
             f"{len(data.rows)} of {data.total_rows:,} tables, largest gap between alive nodes "
@@ -429,7 +429,7 @@ def worst_first(facts: PegasusFacts, rows: Rows) -> Rows:
 
 
 def windows(partition_count: int) -> list[str]:
-    """Return which stretches of partitions can be looked at: all of them, or so many at once."""
+    """Return the selectable ranges of partitions: all, or pages of them."""
     if partition_count <= MAX_MATRIX_TEXT:
         return [f"0-{max(partition_count - 1, 0)}"]
     return [
@@ -442,7 +442,7 @@ def windows(partition_count: int) -> list[str]:
 
 
 def matrix(facts: PegasusFacts, name: str, window: str) -> MatrixData:
-    """Return who holds which partition of a table.
+    """Return the holders of the partitions of a table.
 
     Args:
         facts: The snapshot.
@@ -609,7 +609,7 @@ def lost(found: Sequence[Outlook]) -> list[Outlook]:
 
 
 def lost_sentences(one: Outlook) -> list[str]:
-    """Return what the meta server says, what it does next, and whom the shell would choose."""
+    """Return the meta server's diagnosis, its next action and the node the shell recommends."""
     config = one.config
     state_text = {
         None: "Not in the diagnosis of the meta server.",

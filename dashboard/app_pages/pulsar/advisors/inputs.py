@@ -66,7 +66,7 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
 
 
 def _help(knob: Knob) -> str | None:
-    """Return what an input means, with the name that the real system gives it."""
+    """Return the meaning of an input and its upstream name."""
     parts = (words.plain(knob.key) if knob.is_upstream else "", words.plain(knob.help))
     return ": ".join(part for part in parts if part) or None
 

@@ -112,7 +112,7 @@ def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
 
 
 def basis_words(advice: BundleAdvice, topics: int | None) -> str:
-    """Return what the topics are that the curve is computed from."""
+    """Return the source of the topics that the curve is computed from."""
     if advice.is_assumed:
         return (
             "Assumption: uniform, randomly placed topics. Fetch the topics to use their "
@@ -125,7 +125,7 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
 
 
 def spread_answer(split_plan: SplitPlan, expected: float, partitions: int) -> str:
-    """Return how the partitions fall, as one sentence."""
+    """Return the distribution of the partitions, as one sentence."""
     before = split_plan.before
     bundles = before.boundaries.size - 1
     share = before.worst / partitions
@@ -215,7 +215,7 @@ def counts_table(counts: Sequence[CountAdvice], partitions: int) -> pd.DataFrame
 
 
 def owners_words(owners: Mapping[str, int]) -> str:
-    """Return who would serve most of the partitions with the present owners."""
+    """Return the brokers that would serve most of the partitions with the present owners."""
     if not owners:
         return ""
     name, highest = next(iter(owners.items()))
@@ -367,7 +367,7 @@ def load_of(given: Mapping[str, Number]) -> ProducerLoad:
 
 
 def answer(load: ProducerLoad, found: RoutedStall) -> str:
-    """Return what may wait and what a bad broker does, in one sentence."""
+    """Return the limit of pending messages and the effect of a bad broker, in one sentence."""
     queue = (
         f"{load.queue:,} pending messages for each of "
         f"{pluralize(load.partitions, 'partition')}, {seconds(buffered_s(load))} of its traffic"
@@ -402,7 +402,7 @@ def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> li
 
 
 def buffered_s(load: ProducerLoad) -> float:
-    """Return how long a partition's queue lasts when nothing is acknowledged, seconds."""
+    """Return the time to fill a partition's queue without acknowledgements, seconds."""
     return load.queue / load.msgs_per_partition_s
 
 
@@ -432,7 +432,7 @@ def _stall_words(found: RoutedStall) -> str:
 
 
 def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFrame:
-    """Return what the numbers come to, each with its formula."""
+    """Return the computed numbers, each with its formula."""
     stall = found.stall
     across, own = load.max_pending_across, load.max_pending
     queue_formula = (
@@ -490,7 +490,7 @@ def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, 
 
 
 def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
-    """Return what of the settings does not go together."""
+    """Return the conflicts between the settings."""
     remarks_found = []
     if load.queue and batch.messages >= load.queue:
         remarks_found.append(
@@ -544,7 +544,7 @@ def rule_of(given: Mapping[str, Number]) -> RolloverRule:
 
 
 def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | None:
-    """Return when the ledger ends, its content taken from its age and the rates.
+    """Return the next rollover of the ledger, its content computed from its age and the rates.
 
     Raises:
         InputError: A negative number.
@@ -562,7 +562,7 @@ def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | N
 
 
 def rollover_answer(found: Rollover | None) -> str:
-    """Return when the next ledger begins, in one sentence."""
+    """Return the time of the next rollover, in one sentence."""
     if found is None:
         return "Never: no writes, and an empty ledger is not rolled over."
     held = ""
@@ -645,7 +645,7 @@ def _until(bound: float, per_s: float) -> float:
 
 
 def filling(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> Filling:
-    """Return how a ledger fills up to a little after its end."""
+    """Return the fill level of a ledger over time, until shortly after its end."""
     minutes = np.linspace(0, max(found.age_minutes, rule.min_minutes) * 1.15, _POINTS)
     entries, size = float(given["entries"]) * minutes * 60, given["written"] * 1e6 * minutes * 60
     return Filling(
@@ -679,7 +679,7 @@ def compaction_of(given: Mapping[str, Number]) -> CompactionRule:
 
 
 def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
-    """Return what becomes of a log with so much live data, and what dead data stay for good.
+    """Return the compaction of a log with this share of live data, and the dead data that remain.
 
     Raises:
         InputError: A share outside 0..1.
@@ -703,7 +703,7 @@ def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
 
 
 def compaction_curve(rule: CompactionRule, live_ratio: float) -> CompactionCurve:
-    """Return how long dead data stay, for every share of live data."""
+    """Return the retention time of dead data for every share of live data."""
     live = np.linspace(0, 1, 101)
     waits = [fate_of_log(rule, share).within_s for share in live.tolist()]
     return CompactionCurve(
@@ -736,12 +736,12 @@ def retention_of(given: Mapping[str, Number]) -> RetentionRule:
 
 
 def consumed_after(given: Mapping[str, Number]) -> float | None:
-    """Return when everybody has read a message, minutes; ``None``: never."""
+    """Return the time until all subscriptions have consumed a message, minutes; ``None``: never."""
     return None if given["consumed"] == -1 else float(given["consumed"])
 
 
 def retention_answer(phases: Sequence[Phase], held: str) -> str:
-    """Return how long a message lives and what that takes on disk, in one sentence.
+    """Return the lifetime of a message and its disk space, in one sentence.
 
     Args:
         phases: Of its life.
@@ -762,7 +762,7 @@ def retention_answer(phases: Sequence[Phase], held: str) -> str:
 def retention_figures(
     phases: Sequence[Phase], rule: RetentionRule, bytes_per_s: float
 ) -> list[KeyFigure]:
-    """Return how long a message is backlog, when it is gone, and what that takes on disk."""
+    """Return the backlog time, the deletion time and the disk space of a message."""
     first, last = phases[0].ends, phases[-1].ends
     size = None if last is None else last * 60 * bytes_per_s
     return [

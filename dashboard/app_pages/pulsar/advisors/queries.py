@@ -222,7 +222,7 @@ _cuts = cached(_cut, max_entries=16)
 
 
 def owners_of(found: NamespaceFacts, split_plan: SplitPlan) -> dict[str, int]:
-    """Return how many partitions each broker serves now, most first; the bundles are its own."""
+    """Return the number of partitions per broker, largest first; the bundles keep their owners."""
     counts: dict[str, int] = {}
     for owner, held in zip(found.owners, split_plan.before.per_bundle.tolist(), strict=True):
         if held:

@@ -43,7 +43,7 @@ class PulsarGrid:
     keys = tuple(key for key in _KEYS if key not in (SHEDDING_KEY, PLACEMENT_KEY))
 
     def describe(self, key: str) -> str:
-        """Return what a setting is, in plain words."""
+        """Return the description of a setting."""
         setting = SETTING_BY_KEY[key]
         return setting.label if key in _ADJUSTABLE else setting.meaning
 
@@ -57,7 +57,7 @@ GRID: Final = PulsarGrid()
 
 
 def compared_by_default(manager: LoadManager) -> tuple[str, ...]:
-    """Return what a form tries before anything is chosen: every strategy that fits the brokers.
+    """Return the default candidates of a form: every strategy that fits the brokers.
 
     The optimizer's plans are one of them. The recorded settings are replayed in every back-test.
 

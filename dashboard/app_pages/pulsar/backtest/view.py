@@ -45,7 +45,7 @@ class PulsarBacktest:
     target_caption = "First target: reported by one large operator."
 
     def subjects(self, page: PulsarPage | None) -> int:
-        """Return how many bundles the cluster has."""
+        """Return the number of bundles of the cluster."""
         return 1_000 if page is None else int(page.reading.snapshot.bundles.num_rows)
 
     def presets(self, page: PulsarPage | None) -> Sequence[Preset]:

@@ -85,7 +85,7 @@ def subtitle(snapshot: PulsarSnapshot, row: int, settings: EffectiveSettings) ->
 
 
 def problems(findings: Iterable[Finding], broker: str) -> list[Finding]:
-    """Return what is wrong with a broker that the figures of its load do not show, worst first."""
+    """Return the problems of a broker that its load figures do not show, worst first."""
     found = [
         one
         for one in findings
@@ -344,7 +344,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
-    """Return what is known about the broker besides its load."""
+    """Return the facts about the broker other than its load."""
     one = snapshot.brokers.slice(row, 1).to_pylist()[0]
     return {
         "Load manager": (one["load_manager"] or "unknown").rpartition(".")[2],
@@ -354,7 +354,7 @@ def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
 
 
 def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
-    """Return how many bundles its last load report names as gained and lost; empty: none."""
+    """Return the bundles gained and lost by its last load report; empty if none."""
     one = snapshot.brokers.slice(row, 1)
     gained, lost = (
         len(one[f"last_bundle_{side}"][0].as_py() or []) for side in ("gains", "losses")
@@ -419,7 +419,7 @@ def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: 
 def describe_chart(
     broker: str, measures: Measures, limiting: str | None, limit: float, span: str
 ) -> str:
-    """Return what the chart shows, in a sentence."""
+    """Return the description of the chart, in one sentence."""
     return (
         f"Usage of {broker}, {span}: {format_ratio(measures.usage.value_of(broker))} now, "
         f"limited by {resource_name(limiting)}; the fleet's mean is "

@@ -103,7 +103,7 @@ def shedding_tab(page: PulsarPage, broker: str) -> None:
 
 
 def latency_tab(page: PulsarPage, broker: str) -> None:
-    """Show what metrics have of the broker."""
+    """Render the metrics of the broker."""
     facts = metric_facts(page.reading.snapshot, broker)
     if not facts:
         st.info(

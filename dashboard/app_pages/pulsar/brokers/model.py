@@ -382,13 +382,13 @@ def _pair(table: pa.Table, name: str) -> Floats:
 
 
 def heatmap_note(data: HeatmapData, *, total: int) -> str:
-    """Return what the picture leaves out; empty: nothing."""
+    """Return the note about brokers omitted from the heatmap; empty if none."""
     shown = len(data.rows)
     return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
 
 
 def subtitle(measures: Measures, dead: int = 0) -> str:
-    """Return how many brokers there are, and whether they are balanced.
+    """Return the number of brokers and their balance.
 
     Args:
         measures: Of the snapshot.

@@ -36,7 +36,7 @@ def brokers_tab(
     history: Sequence[tuple[datetime, pa.Table]],
     measure: BrokerMeasure,
 ) -> None:
-    """Show how far each broker is from the mean of the chosen measure, as the chart does.
+    """Render the deviation of each broker from the mean of the chosen measure, as the chart does.
 
     Args:
         page: Of the cluster.

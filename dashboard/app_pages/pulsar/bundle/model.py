@@ -54,7 +54,7 @@ def children_of(bundles: pa.Table, name: str) -> list[str]:
 
 
 def subtitle(row: Row, service: Service | None = None) -> str:
-    """Return where the bundle is, and which part of the ring it covers."""
+    """Return the owner of the bundle and its share of the hash range."""
     owner = row["owner"]
     is_refused = service is not None and service.is_served is False
     where = (
@@ -180,7 +180,7 @@ def exposed_rates(snapshot: PulsarSnapshot, row: Row) -> Row | None:
 
 
 def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -> str:
-    """Return where the column of metrics comes from; empty where there is none."""
+    """Return the source of the metrics column; empty if there is none."""
     if exposed is None:
         return ""
     source = BrokerMetrics(snapshot).source
@@ -191,7 +191,7 @@ def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -
 
 
 def samples_note(row: Row) -> str:
-    """Return how many samples stand behind the averages."""
+    """Return the number of samples in the averages."""
     short, long = _number(row["short_samples"]), _number(row["long_samples"])
     if short is None or long is None:
         return "No stored averages: the leader stores the hottest bundles only."

@@ -103,7 +103,7 @@ def topics_tab(page: PulsarPage, bundle: str, owner: str) -> None:
 
 
 def events_tab(page: PulsarPage, bundle: str, moves: Sequence[Move], minutes: float) -> None:
-    """Show how often a bundle changed hands, when, and the runs that touched it.
+    """Render the ownership changes of a bundle and the runs that moved it.
 
     Args:
         page: Of the cluster.

@@ -129,7 +129,7 @@ class Load:
 
 
 def load_of(bundles: pa.Table) -> Load:
-    """Return where the traffic is.
+    """Return the distribution of the traffic.
 
     Args:
         bundles: Those that can move, with ``throughput``.
@@ -150,7 +150,7 @@ def load_of(bundles: pa.Table) -> Load:
 
 
 def subtitle(load: Load) -> str:
-    """Return how many bundles there are, and where the traffic is."""
+    """Return the number of bundles and the distribution of the traffic."""
     half = f"{load.half:,} with half of the traffic" if load.half else "no traffic reported"
     return f"{load.counts.text} · {half}"
 
@@ -235,7 +235,7 @@ def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> BundleSelec
 
 
 def treemap_note(bundles: pa.Table, group_by: GroupBy) -> str:
-    """Return what the treemap leaves out; empty: nothing."""
+    """Return the note about bundles omitted from the treemap; empty if none."""
     total = pc.count_distinct(bundles[group_by]).as_py()
     if total <= MAX_GROUPS:
         return ""

@@ -40,7 +40,7 @@ UNREADABLE: Final = "unreadable"
 def key_figures(
     serving: Serving, violations: Sequence[Violation], groups: int, domains: int
 ) -> list[KeyFigure]:
-    """Return what is isolated, and what is wrong with it.
+    """Return the figures of isolation and its violations.
 
     Args:
         serving: Who may serve what.
@@ -78,7 +78,7 @@ def key_figures(
 
 
 def class_names(serving: Serving) -> list[str]:
-    """Return what the columns of the matrix are called: brokers that are the same to all."""
+    """Return the labels of the matrix columns: brokers that are equal for all namespaces."""
     names = []
     for rows in serving.broker_classes:
         brokers = [serving.view.brokers[at] for at in rows.tolist()]
@@ -87,7 +87,7 @@ def class_names(serving: Serving) -> list[str]:
 
 
 def class_help(serving: Serving, name: str) -> str:
-    """Return which brokers a column of the matrix stands for."""
+    """Return the brokers in a column of the matrix."""
     rows = serving.broker_classes[class_names(serving).index(name)]
     return listed([serving.view.brokers[at] for at in rows.tolist()], 12)
 
@@ -137,7 +137,7 @@ def _unreadable(names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix_note(serving: Serving) -> str:
-    """Return how brokers are gathered into columns."""
+    """Return the rule that groups brokers into columns."""
     classes = serving.broker_classes
     total = len(serving.view.brokers)
     text = (
@@ -263,7 +263,7 @@ def domain_body(brokers: Sequence[str]) -> str:
 
 
 def stored_fields(value: str | None) -> dict[str, Any]:
-    """Return what a form of an isolation policy begins with."""
+    """Return the initial values of a form of an isolation policy."""
     body = json.loads(value) if value else {}
     parameters = (body.get("auto_failover_policy") or {}).get("parameters") or {}
     return {
@@ -282,7 +282,7 @@ def _number(value: object, default: int) -> int:
 
 
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
-    """Return who may serve what before and after, a row a namespace whose candidates change."""
+    """Return the candidates before and after, one row per namespace whose candidates change."""
     rows = [_namespace_row(one) for one in impact.changes[:MAX_ROWS]]
     columns = ["namespace", "before", "after", "added", "dropped"]
     columns += ["bundles", "misplaced", "staying"]
@@ -304,7 +304,7 @@ def _namespace_row(one: NamespaceChange) -> dict[str, object]:
 
 
 def destinations(course: Preview, limit: float) -> pd.DataFrame:
-    """Return what each broker is expected to lose and to get, those over the limit first.
+    """Return the expected losses and gains of each broker, those over the limit first.
 
     Rows are brokers that are touched: bundles now, leaving, expected to come; traffic and usage
     now and after.

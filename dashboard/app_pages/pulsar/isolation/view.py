@@ -56,7 +56,7 @@ def opened_by(params: Collection[str]) -> str:
 
 
 def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
-    """Show what is wrong now, each with how to fix it."""
+    """Render the current violations, each with its fix."""
     by_finding = {id(one.finding): one for one in wrong}
     findings.show(
         findings.of_cluster(page, [one.finding for one in wrong]),
@@ -161,7 +161,7 @@ def _one_policy(found: Isolation) -> None:
 
 
 def _one_namespace(page: PulsarPage, found: Isolation) -> None:
-    """Say who may serve a namespace that a person names."""
+    """Render the candidates of a namespace that a person enters."""
     view = found.serving.view
     with st.container(horizontal=True, vertical_alignment="center"):
         name = (
@@ -294,7 +294,7 @@ def _wants_unloads(change: PolicyOutlook) -> bool:
 
 
 def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
-    """Return what the pending changes do, for the action bar."""
+    """Return the effects of the pending changes, for the action bar."""
     impact = change.impact
     if impact is None:
         return []
@@ -312,7 +312,7 @@ def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
 
 
 def sentence(answer: ChangeAnswer) -> str:
-    """Return what the pending changes would do, for the dialog that applies them."""
+    """Return the effects of the pending changes, for the dialog that applies them."""
     planned = unload.answer(answer.change.plan, answer.preview)
     return f"{impact_sentence(answer.change)} {planned}"
 

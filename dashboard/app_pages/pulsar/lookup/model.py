@@ -57,7 +57,7 @@ def offered(
     known: Iterable[TopicNames],
     named: str,
 ) -> list[str]:
-    """Return what the field completes: known topics, then namespaces.
+    """Return the suggestions of the field: known topics, then namespaces.
 
     Args:
         snapshot: Its topics, of the bundles whose topics it has.
@@ -153,7 +153,7 @@ def names_table(names: TopicNames) -> pd.DataFrame:
 
 
 def subtitle(found: TopicLookup) -> str:
-    """Return where the topic is, with dots between."""
+    """Return the location of the topic, parts separated by dots."""
     return " · ".join((found.bundle, found.owner or _no_owner(found)))
 
 
@@ -176,7 +176,7 @@ def steps(found: TopicLookup, state: TopicState) -> list[KeyFigure]:
 
 
 def _serves(found: TopicLookup) -> str:
-    """Return what its owner does for it."""
+    """Return the URL of the serving broker, or why the topic is not served."""
     service = found.service
     if found.owner and service is not None and not service.is_served:
         return "not served" if service.is_served is False else "not allowed to serve it"

@@ -55,7 +55,7 @@ def _note_entered() -> None:
 
 
 def existence(page: PulsarPage, found: TopicLookup) -> model.TopicState:
-    """Return what is known of a topic: from the names of its namespace, else from read topics."""
+    """Return the state of a topic from the names of its namespace, else from fetched topics."""
     read = _stored().get((page.name, found.namespace))
     if read is not None:
         known = model.from_names(found, read, services.now())

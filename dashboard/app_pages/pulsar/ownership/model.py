@@ -51,7 +51,7 @@ def marked(state: str) -> str:
 def key_figures(
     found: Ownership, leader: str | None, counts: BundleCounts, bound: int
 ) -> list[KeyFigure]:
-    """Return how many bundles are owned, unassigned, unknown or in a wrong state, and who leads.
+    """Return the number of bundles owned, unassigned, unknown and in a wrong state, and the leader.
 
     Args:
         found: Who owns what.
@@ -103,7 +103,7 @@ def key_figures(
 
 
 def meaning(chosen: str) -> str:
-    """Return what a choice of :func:`choices` means; empty for several states."""
+    """Return the meaning of a choice of :func:`choices`; empty for several states."""
     return "" if chosen == WRONG_ONLY else meaning_of(chosen)
 
 
@@ -112,12 +112,12 @@ def _age(taken_at: datetime, at_ms: int | None) -> str | None:
 
 
 def choices(found: Ownership) -> list[str]:
-    """Return what the table of bundles can be narrowed to."""
+    """Return the filters of the table of bundles."""
     return [WRONG_ONLY, *found.counts]
 
 
 def first_choice(found: Ownership) -> str:
-    """Return what the table shows at first: what is wrong, else the most common state."""
+    """Return the default filter of the table: wrong states, else the most common state."""
     if any(found.counts.get(state) for state in WRONG) or not found.counts:
         return WRONG_ONLY
     return max(found.counts, key=lambda state: found.counts[state])
@@ -228,7 +228,7 @@ def spread_table(spread: pa.Table) -> pd.DataFrame:
 
 
 def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
-    """Return who led from when to when, the newest first."""
+    """Return the terms of the leaders, newest first."""
     rows = []
     for lead in history.leads:
         ended = lead.until or now
@@ -245,14 +245,14 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
 
 
 def when(moment: Moment) -> str:
-    """Return when something happens, from the failure on."""
+    """Return the time of an event, seconds after the failure."""
     if moment.to_s == moment.from_s:
         return f"{moment.from_s:g} s"
     return f"{moment.from_s:g} to {moment.to_s:g} s"
 
 
 def landing_table(broker_failure: BrokerFailure) -> pd.DataFrame:
-    """Return where its bundles land, summed by broker, the most traffic first."""
+    """Return the destinations of its bundles, summed by broker, the most traffic first."""
     table = broker_failure.landing
     if not table.num_rows:
         return pd.DataFrame(columns=["to", "bundles", "clients", "traffic"])
@@ -329,6 +329,6 @@ def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
 
 
 def since_text(found: Ownership) -> str:
-    """Return when the oldest znode of a bundle was created, for the caption; empty: unknown."""
+    """Return the creation time of the oldest znode of a bundle, as a caption; empty if unknown."""
     oldest = pc.min(found.bundles["held_since"]).as_py()
     return f"Oldest ownership: {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""

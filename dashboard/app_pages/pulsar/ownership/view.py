@@ -163,7 +163,7 @@ def spread(page: PulsarPage) -> None:
 
 
 def leader(page: PulsarPage) -> None:
-    """Show who led when, and what a change costs."""
+    """Render the leaders over time and the cost of a change."""
     reading = page.reading
     try:
         history = queries.leaders(page.config, page.cluster, page.stored)

@@ -53,7 +53,7 @@ SHOWN: Final = ("all", "limited", "at limit", "no limit")
 
 
 def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
-    """Return what is limited, who is at a limit, and whether limits of groups have an effect."""
+    """Return the figures of limits: namespaces at a limit, groups and their enforcement."""
     rated = {one.namespace for one in limits.rates if one.limit > 0}
     attached = {name for group in limits.groups for name in group.namespaces}
     total, free = len(limits.use.namespaces), len(limits.use.namespaces) - len(rated | attached)
@@ -245,7 +245,7 @@ def shares_table(shared: SharedLimit) -> pd.DataFrame:
 
 
 def shares_notes(shared: SharedLimit) -> list[str]:
-    """Return what to know about the shares."""
+    """Return the notes on the shares."""
     idle = int((shared.used <= 0).sum())
     notes = [
         (
@@ -289,7 +289,7 @@ def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
 
 
 def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
-    """Return what a namespace carries now."""
+    """Return the current load of a namespace."""
     rates = {name: float(use.rate(name)[row]) for name in RATES}
     facts = {
         "Published now": f"{amount(rates['msg_rate_in'], 'msg/s')}, "
@@ -412,7 +412,7 @@ def namespaces_table(
 
 
 def bound_words(bound: Bound, unit: str) -> str:
-    """Return what a tenant's limits add up to, for people."""
+    """Return the sum of a tenant's limits as text."""
     if bound.limit is None:
         return f"{NO_LIMIT}: {pluralize(len(bound.unlimited), 'namespace')}"
     shared = f", shared: {listed(bound.shared_groups)}" if bound.shared_groups else ""
@@ -420,7 +420,7 @@ def bound_words(bound: Bound, unit: str) -> str:
 
 
 def tenants_answer(tenants: Sequence[TenantUse]) -> str:
-    """Return who has most of the fleet, and how many have no limit."""
+    """Return the busiest tenant and the number of tenants without a publish limit."""
     if not tenants:
         return "No tenants with namespaces in this snapshot."
     first = tenants[0]
@@ -472,7 +472,7 @@ def calculated(limit: str, usage: str) -> pd.DataFrame:
 
 
 def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
-    """Return what the shares add up to, and who would be held back."""
+    """Return the sum of the shares and the number of throttled brokers."""
     if number(limit, "The limit") < 0:
         return "No limit, no throttling."
     together = float(rows["upstream"].sum())
@@ -514,7 +514,7 @@ def course_data(
 
 
 def course_answer(data: CourseData, course: ShareCourse) -> str:
-    """Return how much was held back, where most, and how far over the limit it went."""
+    """Return the throttled traffic, the most throttled broker and the peak above the limit."""
     held = course.held_back
     wanted = float(course.wanted.sum())
     if not wanted:

@@ -103,7 +103,7 @@ _MOST_OFFERED: Final = 2_000
 
 
 def draw_enforcement(page: PulsarPage) -> None:
-    """Say why limits of groups have no effect on this cluster; nothing where they have."""
+    """Render why limits of groups have no effect on this cluster; nothing where they have."""
     holds, sentence = enforcement_words(page.reading.settings)
     if not holds:
         st.warning(words.plain(sentence), icon=":material/power_off:")

@@ -102,7 +102,7 @@ def picked(names: tuple[str, ...]) -> str:
 
 
 def lines_of(choice: Choice) -> list[presenter.Line]:
-    """Return what every strategy does."""
+    """Return the result of every strategy, one row each."""
     lines = []
     for candidate in choice.candidates:
         found = queries.decision(candidate)

@@ -110,7 +110,7 @@ scenarios_in_background = BackgroundResults(scenarios, max_entries=8)
 
 
 def origin(stored: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:
-    """Return what is decided on: the reading of the snapshot, or the changed fleet.
+    """Return the basis of the decision: the reading of the snapshot, or the changed fleet.
 
     Raises:
         InputError: There is no such fleet.

@@ -26,7 +26,7 @@ def supposition(fleet: Fleet) -> str:
 
 
 def beginning(origin: Scenario) -> str:
-    """Return how the changed fleet stands before anything is shed."""
+    """Return the balance of the changed fleet before shedding."""
     before, after = worst_deviation(origin.before), worst_deviation(origin.after)
     reached = (
         "Balance unknown."

@@ -161,7 +161,7 @@ decided_in_background = BackgroundResults(decided, max_entries=256)
 
 
 def decision(candidate: Candidate) -> StrategyDecision | str | None:
-    """Return what a strategy decides, why it failed, or ``None`` while it is computed."""
+    """Return the decision of a strategy, its error, or ``None`` while it is computed."""
     is_huge = reading(candidate.stored).snapshot.bundles.num_rows > HUGE_BUNDLES
     try:
         return decided_in_background(candidate) if is_huge else decided(candidate)
@@ -313,7 +313,7 @@ def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None
 
 
 def former_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
-    """Return what :func:`rebalance_preview` returned before it was time to make the plan again."""
+    """Return the result of :func:`rebalance_preview` in the period before the current one."""
     return previews_in_background.known((request, _period() - 1))
 
 

@@ -302,7 +302,7 @@ _LABELS: Final = {
 
 
 def edits() -> queries.Edits:
-    """Return what was left out and sent elsewhere; unreadable parts of the address are ignored."""
+    """Return the excluded and redirected moves; unreadable parts of the address are ignored."""
     pairs = [one.split(_ARROW) for one in state.listed(state.RETARGET)]
     return queries.Edits(
         left_out=state.listed(state.DROP),

@@ -46,7 +46,7 @@ class Objective:
     def request(
         self, page: PulsarPage, relief: float | None, pinned: tuple[str, ...]
     ) -> OptimizeRequest:
-        """Return what the optimizer is to compute."""
+        """Return the request to the optimizer."""
         return OptimizeRequest(
             within=self.target_ratio,
             measure="usage" if relief else self.measure,

@@ -112,7 +112,7 @@ def outcome_sentence(view: RunView) -> str:
 
 
 def doubt(view: RunView) -> str:
-    """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
+    """Return the time of the measurement and overlapping runs; empty if nothing to report."""
     measured = view.measured
     if measured is None:
         when = "A worker measures the brokers approx. 20 s after the end."

@@ -219,7 +219,7 @@ def _mark(settings: EffectiveSettings, setting: Setting) -> str:
 
 
 def _felt(setting: Setting) -> str:
-    """Return when a changed value takes effect."""
+    """Return the moment when a changed value takes effect."""
     if not setting.is_dynamic:
         return "broker.conf"
     return setting.takes_effect.replace("restart", "at restart")
@@ -266,7 +266,7 @@ def _defaults(setting: Setting) -> dict[str, str]:
 
 
 def preset_table(found: Iterable[Difference]) -> pd.DataFrame:
-    """Return what a preset has otherwise."""
+    """Return the settings that a preset changes."""
     return pd.DataFrame(
         [
             {
@@ -314,7 +314,7 @@ def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
 
 
 def round_words(decision: str, settings: EffectiveSettings) -> str:
-    """Return what the next round would be, as a supposition where shedding is off.
+    """Return the next round as a sentence; conditional where shedding is off.
 
     Args:
         decision: The strategy's own sentence, which leaves the switches aside.
@@ -376,7 +376,7 @@ def comparison_table(compared: Comparison) -> pd.DataFrame:
 
 
 def members(compared: Comparison) -> list[str]:
-    """Return who is in each of the shown groups that has several brokers."""
+    """Return the members of each of the shown groups that has several brokers."""
     return [
         f"{group_words(group)}: {', '.join(group.brokers)}"
         for group in compared.groups[:MOST_GROUPS]

@@ -42,7 +42,7 @@ def opened_by(params: Collection[str], *, has_changes: bool) -> str:
 
 
 def findings_tab(page: PulsarPage, found: Examination) -> None:
-    """Show what the doctor found, each with its fix, and what could not be judged."""
+    """Render the findings of the doctor, each with its fix, and the checks without a verdict."""
     findings.show(
         findings.of_cluster(page, found.diagnoses),
         key="settings",
@@ -55,7 +55,7 @@ def findings_tab(page: PulsarPage, found: Examination) -> None:
 
 
 def _fix(one: Finding) -> None:
-    """Show what the fix of a finding sets, and offer to add it to the changes."""
+    """Render the settings of a finding's fix and the button that adds them to the changes."""
     fix = one.fix
     if fix.wanted:
         options = model.fix_options(one)
@@ -76,7 +76,7 @@ def _fix(one: Finding) -> None:
 
 
 def comparison(compared: Comparison) -> None:
-    """Show what is not the same on all brokers: settings, release, limits."""
+    """Render the differences between the brokers: settings, release, limits."""
     if not compared.rows:
         if compared.brokers > 1:
             text = f"All {compared.brokers} brokers have the same settings."
@@ -312,7 +312,7 @@ def _add_typed(key: str) -> None:
 
 
 def presets(page: PulsarPage) -> None:
-    """Show what a preset would change here, and offer to add that to the changes."""
+    """Render the effects of a preset here and the button that adds it to the changes."""
     settings = page.reading.settings
     name = st.selectbox(
         "Preset",
@@ -366,7 +366,7 @@ def requested() -> dict[str, Any] | None:
 
 
 def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
-    """Show what the requested changes would do.
+    """Render the effects of the requested changes.
 
     Args:
         page: The page.
@@ -421,7 +421,7 @@ def _preview() -> None:
 
 
 def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
-    """Say what the next round would be, and what would not fit any more."""
+    """Render the next round with the changes, and new conflicts."""
     reading = page.reading
     assumed = tuple((key, value) for key, value in changed.items() if value is not None)
     after = explanations.assumed_settings((page.stored, assumed))
@@ -443,7 +443,7 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
 
 
 def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
-    """Say how the balancer ends with the changes, simulated until nothing moves any more."""
+    """Render the balance with the changes, simulated to convergence."""
     with st.spinner("Simulating the balancer", show_time=True):
         text, is_no_worse = queries.outcome((page.stored, assumed))
     if is_no_worse is False:

@@ -134,7 +134,7 @@ def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
 
 
 def parts_table(found: SplitWhatIf) -> pd.DataFrame:
-    """Return what each part carries."""
+    """Return the load of each part."""
     return pd.DataFrame(
         [
             {

@@ -66,7 +66,7 @@ class SelectedBundle:
         return cls(page, bundle, topics, read_at, whole)
 
     def explained(self, algorithm: str, positions: Sequence[int] = ()) -> SplitWhatIf:
-        """Return what one algorithm would do."""
+        """Return the outcome of one algorithm."""
         return explain_split(
             self.snapshot,
             self.page.reading.settings,

@@ -81,7 +81,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
 
 
 def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
-    """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
+    """Render the run to undo and return the plan for it; ``None`` if there is none."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/undo: Undo of run **{words.plain(run_id)}**.")
         st.button(

@@ -71,7 +71,7 @@ def _predicted(
     bundle: str | None,
     config: Path | None,
 ) -> _Predicted:
-    """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
+    """Return the prediction of a live cluster's leader observer, or a note that there is none."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
         return _Predicted(leader_round.FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
@@ -275,7 +275,7 @@ def _state(gate: Gate) -> str:
 
 
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
-    """Say what would turn the verdict: settings that were tried, and what no setting does."""
+    """Print the settings that change the decision, and the number of those that do not."""
     for point in points:
         say(point.text)
     if not is_searchable(found.view):

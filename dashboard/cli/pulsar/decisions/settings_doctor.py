@@ -146,7 +146,7 @@ def _body(
 def _past(
     source: str, snapshot: PulsarSnapshot, config: Path | None
 ) -> tuple[RecordedPast | None, str]:
-    """Return what was recorded of a cluster of the configuration, or why that is not known."""
+    """Return the recorded past of a configured cluster, or why it is unknown."""
     if Path(source).is_dir():
         return None, ""
     from dashboard.services.pulsar.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history

@@ -179,7 +179,7 @@ def chosen(
 
 
 def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
-    """Return who places what is shed, and the warning about an unpaired AvgShedder."""
+    """Return the placement of shed bundles and the warning about an unpaired AvgShedder."""
     pair = unpaired_avg_shedder(settings, manager)
     return {
         "placement": active_placement(settings, manager),
@@ -188,7 +188,7 @@ def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, st
 
 
 def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
-    """Yield what would turn the verdict on a broker that sheds, and on the one nearest to it."""
+    """Yield the turning points of the first broker that sheds and of the nearest that does not."""
     if not is_searchable(what_if.view):
         return
     ranked = [trace for trace in _ranked(first) if trace.broker is not None]
