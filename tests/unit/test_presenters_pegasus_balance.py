@@ -177,7 +177,7 @@ def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
     assert "without replicas: db4:34801" in maintenance.answer(facts, None)
 
 
-def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
+def test_the_command_of_an_operation_names_the_rate_only_where_it_differs():
     offline = maintenance.BY_LABEL["Take offline"]
     usual = maintenance.command(offline, "peg", ["n1:1"], offline.rate_mb_per_s)
     assert usual == "trimtab pegasus offline peg n1:1"
