@@ -108,7 +108,7 @@ class UnexecutableRun:
         self.wait_s = min(2 * self.wait_s, _LAST_RETRY_S)
 
 
-class _Seldom:
+class _PolledCondition:
     """A question that is asked every half second at most; once it is true it stays so."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
@@ -276,7 +276,7 @@ class _Loop:
         open_runs = self._due_runs(journal)
         if not open_runs:
             self._let_go()
-            with unless(_Seldom(lambda: bool(self._due_runs(journal)))):
+            with unless(_PolledCondition(lambda: bool(self._due_runs(journal)))):
                 self._measure_due(journal)
             self._doing("Waiting for runs.")
             self._report_once("ready", "Waiting for runs.")

@@ -321,8 +321,8 @@ def undo(
 # -- following -------------------------------------------------------------------------------------
 
 
-class _Presses:
-    """How often a person pressed Ctrl-C; SIGTERM counts as many."""
+class _Interrupts:
+    """Number of Ctrl-C presses; SIGTERM counts as several."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -335,8 +335,8 @@ class _Presses:
 
 
 @contextlib.contextmanager
-def _presses() -> Iterator[_Presses]:
-    presses = _Presses()
+def _presses() -> Iterator[_Interrupts]:
+    presses = _Interrupts()
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, presses.on_interrupt),
         signal.SIGTERM: signal.signal(signal.SIGTERM, presses.on_terminate),

@@ -36,8 +36,8 @@ Command = Callable[..., int]
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What a command printed.
+class PrintedOutput:
+    """Output of a command.
 
     Attributes:
         text: To standard output.
@@ -107,7 +107,7 @@ def each(
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
 
 
-class _Kept(io.StringIO):
+class _PrintBuffer(io.StringIO):
     """What is printed later, in lines of the width of the terminal it will be printed on.
 
     On Spark that is 80 columns: its tasks do not know the terminal.
@@ -123,7 +123,7 @@ class _Kept(io.StringIO):
 
 def answer_with(
     command: Command, directory: Path, as_json: bool, *, is_terminal: bool = False
-) -> Printed:
+) -> PrintedOutput:
     """Run a command and keep what it prints, refusals included.
 
     Args:
@@ -132,13 +132,13 @@ def answer_with(
         as_json: It prints one JSON object.
         is_terminal: It is printed on a terminal, which tables and sentences have to fit.
     """
-    text, notes = _Kept(is_terminal=is_terminal), _Kept(is_terminal=is_terminal)
+    text, notes = _PrintBuffer(is_terminal=is_terminal), _PrintBuffer(is_terminal=is_terminal)
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
         try:
             code = command(directory, as_json=as_json)
         except OpsError as error:
             code = fail(error, as_json=as_json)
-    return Printed(text.getvalue(), notes.getvalue(), code)
+    return PrintedOutput(text.getvalue(), notes.getvalue(), code)
 
 
 def _on_spark(
@@ -146,7 +146,7 @@ def _on_spark(
     directories: Mapping[str, Path],
     command: Command,
     as_json: bool,
-) -> dict[str, Printed]:
+) -> dict[str, PrintedOutput]:
     paths = {name: path.absolute() for name, path in directories.items()}
     is_terminal = sys.stdout.isatty()
 
@@ -157,7 +157,7 @@ def _on_spark(
 
     found = each_on_spark(spark, paths, answer, STATUS)
     rows = {name: tables[_PRINTED].to_pylist()[0] for name, tables in found}
-    return {name: Printed(**rows[name]) for name in directories}
+    return {name: PrintedOutput(**rows[name]) for name in directories}
 
 
 def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
@@ -169,7 +169,7 @@ def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
     }
 
 
-def _repeat(printed: Mapping[str, Printed], *, as_json: bool) -> int:
+def _repeat(printed: Mapping[str, PrintedOutput], *, as_json: bool) -> int:
     """Print what was printed elsewhere; the worst exit code is the command's."""
     for one in printed.values():
         sys.stderr.write(one.notes)

@@ -21,8 +21,8 @@ _AHEAD: Final = timedelta(minutes=1)
 
 
 @dataclass
-class _Misnamed:
-    """One error, the page it was met on, and what is shown in place of what was named."""
+class _AddressError:
+    """One error of the address, its page, and the value shown instead."""
 
     error: OpsError
     page: str
@@ -37,8 +37,8 @@ def tell(key: str, error: OpsError) -> None:
         key: Of the parameter.
         error: What is wrong with it.
     """
-    stored: dict[str, _Misnamed] = st.session_state.setdefault(_STORED, {})
-    stored[key] = _Misnamed(error, state.page())
+    stored: dict[str, _AddressError] = st.session_state.setdefault(_STORED, {})
+    stored[key] = _AddressError(error, state.page())
 
 
 def draw(key: str, shown: object) -> None:
@@ -48,7 +48,7 @@ def draw(key: str, shown: object) -> None:
         key: Of the parameter.
         shown: What the page shows in its place now.
     """
-    stored: dict[str, _Misnamed] = st.session_state.get(_STORED, {})
+    stored: dict[str, _AddressError] = st.session_state.get(_STORED, {})
     found = stored.get(key)
     if found is None:
         return

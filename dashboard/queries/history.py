@@ -72,11 +72,11 @@ class ClusterHistory:
 
     def events(self) -> EventQueries:
         """Return the questions about what happened."""
-        return EventQueries(self.store, self.cluster, _Remembering(self))
+        return EventQueries(self.store, self.cluster, _CachedQueries(self))
 
     def queries(self) -> HistoryQueries:
         """Return the questions about load."""
-        return HistoryQueries(self.store, self.cluster, self.system, _Remembering(self))
+        return HistoryQueries(self.store, self.cluster, self.system, _CachedQueries(self))
 
 
 def history_of(config: Config, cluster: Cluster) -> ClusterHistory:
@@ -122,7 +122,7 @@ def _ask(question: _Query) -> pa.Table | None:
 _answers = cached(_ask, max_entries=_MAX_ANSWERS)
 
 
-class _Remembering(HistoryReader):
+class _CachedQueries(HistoryReader):
     """Answers each question once, until something is recorded."""
 
     def __init__(self, history: ClusterHistory) -> None:
@@ -204,7 +204,7 @@ _minutes = cached(_minutes_of, max_entries=_MAX_ANSWERS)
 
 @dataclass(frozen=True)
 class HistoryQuery:
-    """What a picture of a history is of.
+    """What a timeline of a history is of.
 
     Attributes:
         history: Whose.
@@ -227,7 +227,7 @@ class HistoryQuery:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class PeriodLoad:
     """Load and events of a period.
 
     Attributes:
@@ -245,10 +245,10 @@ class Picture:
     counts: pa.Table
 
 
-def _picture_of(query: HistoryQuery) -> Picture:
+def _period_load(query: HistoryQuery) -> PeriodLoad:
     minutes = query.history.minutes(query.period)
     queries, step_ms = query.history.queries(), step_of(minutes)
-    return Picture(
+    return PeriodLoad(
         minutes=minutes,
         step_ms=step_ms,
         grid=queries.grid(query.measure, query.period, step_ms=step_ms, weights=query.weighed),
@@ -257,8 +257,8 @@ def _picture_of(query: HistoryQuery) -> Picture:
     )
 
 
-picture = cached(_picture_of, max_entries=16)
-"""Load and events of a period, for the picture."""
+period_load = cached(_period_load, max_entries=16)
+"""Load and events of a period, for the timeline."""
 
 
 # -- any past minute -------------------------------------------------------------------------------

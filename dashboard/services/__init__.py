@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
     from connectors.journal.archive import Archive
-    from connectors.journal.journal import Archivable, SqlJournal
+    from connectors.journal.journal import ArchivableEntries, SqlJournal
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
     from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     Journal = SqlJournal
     BackupMade = Backup
     ArchiveMade = Archive
-    OldEntries = Archivable
+    OldEntries = ArchivableEntries
     Verified = Verification
     """What the pages call them; they import nothing of the connectors."""
 

@@ -271,7 +271,7 @@ def run_watch(
     from connectors.alerts.watch import watch  # noqa: PLC0415  # commands must start fast
 
     thread = threading.Thread(
-        target=watch, args=(config, _Returned(config), stop, report), name="alerts"
+        target=watch, args=(config, _ReturnCounter(config), stop, report), name="alerts"
     )
     thread.start()
     return thread
@@ -293,7 +293,7 @@ def _flap_count(events: pa.Table) -> int:
     return int(flaps_of(events, NO_MINUTES, FlapsRequest())["flaps"].num_rows)
 
 
-class _Returned:
+class _ReturnCounter:
     """Returns how many moves since a moment went back to a server that was left before.
 
     The events are read again when some came, which is seldom: that is two scans of the history.

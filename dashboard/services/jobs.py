@@ -259,8 +259,8 @@ def serve_jobs(config: Config, stop: threading.Event, report: Callable[[str], No
         report = logging.getLogger("trimtab.jobs").info
     memory.use_few_pools()
     memory.keep_giving_back()
-    session = warm.Warm(lambda: spark.session(config))
-    tools = server.Tools(spark=session, history=lambda: history.history(config))
+    session = warm.WarmSession(lambda: spark.session(config))
+    tools = server.JobResources(spark=session, history=lambda: history.history(config))
     try:
         server.serve(config, catalogue.kinds(), tools, stop, report)
     finally:

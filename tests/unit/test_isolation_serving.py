@@ -178,9 +178,9 @@ def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
     astray = set(bare.impact.astray)
     assert astray
     assert not astray & set(bare.impact.unloaded)
-    assert bare.course is not None
+    assert bare.preview is not None
     target = fleet.brokers["broker"][3].as_py()
-    own = [one for one in bare.course.steps if one.step.namespace == space(fleet)]
+    own = [one for one in bare.preview.steps if one.step.namespace == space(fleet)]
     assert own
     assert all(set(one.placement.distribution) == {target} for one in own)
 

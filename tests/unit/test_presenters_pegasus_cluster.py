@@ -337,7 +337,7 @@ NOTHING = dict.fromkeys(model.TAB_OF, "")
 def test_tab_follows_what_is_named_outside_of_it_and_never_leaves_a_clicked_one(
     at, changed, before, opened
 ):
-    followed = None if before is None else model.DrawnTab(before, NOTHING)
+    followed = None if before is None else model.TabState(before, NOTHING)
     assert model.tab_to_open(at, NOTHING | changed, followed) == opened
 
 

@@ -449,7 +449,7 @@ class TransferState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fresh:
+class _UsableBrokers:
     """Rows with usable records in the leader's order, or why the round ends here."""
 
     rows: np.ndarray
@@ -600,7 +600,7 @@ def _skipped(reason: Reason, why: str, trace: tuple[BrokerTrace, ...] = ()) -> D
 
 def _fresh(
     view: LoadView, loads: ExtensibleLoads, config: TransferConfig, state: TransferState
-) -> _Fresh:
+) -> _UsableBrokers:
     """Take the records that count.
 
     Source:
@@ -623,9 +623,11 @@ def _fresh(
                 f"{name} shed bundles {elapsed_ms / 1000:.0f} s before its last record; "
                 f"the whole cluster waits for {config.delay_s} s."
             )
-            return _Fresh(rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why))
+            return _UsableBrokers(
+                rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why)
+            )
         rested.pop(name)
-    return _Fresh(
+    return _UsableBrokers(
         rows, ordered, replace(state, gave_at_ms=rested), _lack(view, loads, is_old, rows.size)
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.alerts.rules import RULE_BY_CODE
-from core.alerts.thresholds import ADJUSTABLE, Adjustable, differences, fields_of, requested
+from core.alerts.thresholds import ADJUSTABLE, AdjustableFields, differences, fields_of, requested
 from core.errors import OpsError
 from dashboard.components import words
 from dashboard.queries import access
@@ -80,7 +80,7 @@ def _form(config: Config) -> None:
     )
 
 
-def _shown(one: Adjustable, limits: Limits) -> float | None:
+def _shown(one: AdjustableFields, limits: Limits) -> float | None:
     """Return a threshold in the unit of its field; ``None``: the target of the cluster."""
     value = getattr(limits, one.threshold)
     if value is None:

@@ -1,4 +1,4 @@
-"""Figures of the back-test page: candidates by evenness and moves, and their course in time."""
+"""Figures of the back-test page: candidates by evenness and moves, and their series over time."""
 
 from __future__ import annotations
 
@@ -185,19 +185,19 @@ def _bars(middles: Sequence[float], ranges: Sequence[Range], factor: float) -> d
     }
 
 
-# -- their course in time --------------------------------------------------------------------------
+# -- their series over time ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """One candidate.
+class CandidateSeries:
+    """Lines of one candidate in the charts.
 
     Attributes:
         name: Its label.
         times: Aware UTC, ascending.
-        deviation: Shape ``(n,)``: farthest server from the mean, share of it; NaN unknown.
+        deviation: Shape ``(n,)``: largest deviation of a server, share of the mean; NaN unknown.
         unloads: Shape ``(n,)``: unloads so far.
-        farthest: The server that is farthest, by time.
+        farthest: The server with the largest deviation, by time.
         is_record: What really happened.
     """
 
@@ -210,7 +210,7 @@ class Line:
 
 
 def timeline_chart(
-    lines: Sequence[Line], *, target: float | None = None, nouns: Wording
+    lines: Sequence[CandidateSeries], *, target: float | None = None, nouns: Wording
 ) -> go.Figure:
     """Return deviation above and moves so far below, on one time axis.
 

@@ -45,8 +45,8 @@ CLUSTER_TARGET: Final = "cluster"
 
 
 @dataclass(frozen=True, eq=False)
-class Editing:
-    """What the form is about.
+class FormContext:
+    """Context of the form.
 
     Attributes:
         page: The page.
@@ -65,9 +65,9 @@ class Editing:
 
 def editing(
     page: FleetContext, system: BacktestPages, span: Span, earlier: Sequence[Job]
-) -> Editing:
+) -> FormContext:
     """Return the context of the form for the cluster in the header."""
-    return Editing(
+    return FormContext(
         page=page,
         span=span,
         system=system,
@@ -76,7 +76,7 @@ def editing(
     )
 
 
-def draw(about: Editing) -> None:
+def draw(about: FormContext) -> None:
     """Draw the form, how much it makes, and the button that starts it."""
     _presets(about)
     first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
@@ -105,7 +105,7 @@ def draw(about: Editing) -> None:
     _start(about, form, advanced.engine, problems)
 
 
-def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
+def _start(about: FormContext, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
     """Render the size of the grid and the start button."""
     refusal, work = "", None
     try:
@@ -134,12 +134,12 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
     jobs.draw_refusal()
 
 
-def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
+def _ask(about: FormContext, form: model.GridForm, engine: str) -> None:
     body = queries.body_of(form.parameters(), engine)
     jobs.start(about.page.config, queries.KIND, body, "backtest")
 
 
-def _presets(about: Editing) -> None:
+def _presets(about: FormContext) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Presets:", width="content")
         for preset in about.system.presets(about.page.page):
@@ -153,7 +153,7 @@ def _presets(about: Editing) -> None:
             )
 
 
-def _take(about: Editing, preset: Preset) -> None:
+def _take(about: FormContext, preset: Preset) -> None:
     """Fill the form with a preset; for callbacks."""
     st.session_state[SHEDDING] = list(preset.shedding)
     if about.system.grid.placement:
@@ -197,8 +197,8 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Advanced:
-    """What few need: how often and where it is replayed.
+class _AdvancedOptions:
+    """Advanced options of the replay.
 
     Attributes:
         seeds: Replays of each candidate.
@@ -213,7 +213,7 @@ class _Advanced:
     engine: str
 
 
-def _advanced(about: Editing) -> _Advanced:
+def _advanced(about: FormContext) -> _AdvancedOptions:
     with st.expander("Advanced", icon=":material/tune:"):
         first, second, third, fourth = st.columns(4, gap="medium")
         seeds = first.number_input(
@@ -254,7 +254,7 @@ def _advanced(about: Editing) -> _Advanced:
                 say=lambda one: model.ENGINES.get(one, one),
                 has_label=True,
             )
-    return _Advanced(
+    return _AdvancedOptions(
         seeds=int(seeds or 3),
         window_minutes=int(window or 360),
         minute_s=float(minute_s or about.minute_s),
@@ -268,7 +268,7 @@ def begin_with(key: str, values: Sequence[str]) -> None:
         st.session_state[key] = list(values)
 
 
-def _target(about: Editing) -> tuple[float, float]:
+def _target(about: FormContext) -> tuple[float, float]:
     """Draw what is good enough: the cluster's target, or another for this back-test."""
     system, page = about.system, about.page
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
@@ -304,7 +304,7 @@ def _target(about: Editing) -> tuple[float, float]:
     return float(deviation or 0.0), float(unloads or 0.0)
 
 
-def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+def _values(about: FormContext) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     """Draw the settings that are tried; return their values, and what is wrong with them."""
     grid = about.system.grid
     tried = st.multiselect(
@@ -333,7 +333,7 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     return values, problems
 
 
-def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
+def _values_of(about: FormContext, key: str, meaning: str) -> tuple[str, ...]:
     suggested = list(about.system.suggestions(about.page.page, key))
     begin_with(value_key(key), suggested)
     remaining = (

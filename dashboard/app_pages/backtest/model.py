@@ -25,7 +25,7 @@ from core.history.backtest.model import (
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
-from dashboard.app_pages.backtest.charts import Line, Point
+from dashboard.app_pages.backtest.charts import CandidateSeries, Point
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.jobs import moment
 from dashboard.presenters.moments import span_words, stamp
@@ -258,7 +258,7 @@ def plannable(ranking: pd.DataFrame) -> list[str]:
     return list(ranks.sort_values("rank")["candidate"])
 
 
-def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
+def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[CandidateSeries]:
     """Return the time lines of candidates, thinned to what a screen shows, with its peaks.
 
     Args:
@@ -277,7 +277,7 @@ def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
     return found
 
 
-def _line(name: str, rows: pd.DataFrame) -> Line:
+def _line(name: str, rows: pd.DataFrame) -> CandidateSeries:
     """Thin a line: of each stretch the minute with the greatest deviation."""
     deviation = rows["deviation"].to_numpy(dtype=np.float64)
     picks = np.arange(len(rows))
@@ -288,7 +288,7 @@ def _line(name: str, rows: pd.DataFrame) -> Line:
             [start + int(filled[start:end].argmax()) for start, end in pairwise(edges)]
         )
     times = pd.to_datetime(rows["taken_at"].to_numpy(), unit="ms", utc=True)
-    return Line(
+    return CandidateSeries(
         name=name,
         times=[moment.to_pydatetime() for moment in times[picks]],
         deviation=deviation[picks],

@@ -15,7 +15,7 @@ from dashboard.charts.dumbbell import DeviationPairs
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from core.history.analysis.prevention import Prevention
 
 MAX_ROWS = 5
@@ -130,7 +130,7 @@ def prevention_rows(found: Prevention) -> pd.DataFrame:
     )
 
 
-def verdict_rows(found: OverTime) -> pd.DataFrame:
+def verdict_rows(found: PeriodDiagnosis) -> pd.DataFrame:
     """Return the verdicts on the sampled minutes, the most frequent first."""
     return pd.DataFrame(
         [{"minutes": count, "verdict": sentence} for sentence, count in found.verdicts[:MAX_ROWS]],
@@ -138,7 +138,7 @@ def verdict_rows(found: OverTime) -> pd.DataFrame:
     )
 
 
-def event_rows(found: OverTime) -> pd.DataFrame:
+def event_rows(found: PeriodDiagnosis) -> pd.DataFrame:
     """Return the moves of the object in question, newest first."""
     return pd.DataFrame(
         [

@@ -13,7 +13,7 @@ from dashboard.app_pages.diagnose.queries import over_time, span_end
 from dashboard.components import tables, words
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.app_pages.diagnose.system import DiagnoseSystem
     from dashboard.components.frame import FleetContext
 
@@ -81,7 +81,7 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     st.caption(":material/hourglass_top: Replaying the history.")
 
 
-def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
+def _draw_found(found: PeriodDiagnosis, system: DiagnoseSystem, cluster: str) -> None:
     words.answer(found.answer)
     for sentence in found.prevention.sentences:
         st.caption(words.plain(sentence))

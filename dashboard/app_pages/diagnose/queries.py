@@ -21,7 +21,7 @@ from dashboard.queries.background import BackgroundResults
 from dashboard.services import history
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.services import Config
 
 
@@ -93,7 +93,7 @@ def span_end(config: Config, cluster: str) -> datetime | None:
     return None if span is None else span[1]
 
 
-def _over_time(key: tuple[str, int, str, datetime]) -> OverTime | str:
+def _over_time(key: tuple[str, int, str, datetime]) -> PeriodDiagnosis | str:
     from core.history.analysis import diagnosis  # noqa: PLC0415  # only when the tab is opened
 
     cluster, hours, name, _ = key

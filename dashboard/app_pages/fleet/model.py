@@ -23,7 +23,7 @@ from core.units import (
     pluralize,
 )
 from dashboard.presenters.figures import KeyFigure, Status, band_status
-from dashboard.presenters.fleet import Acting
+from dashboard.presenters.fleet import ActionStatus
 from dashboard.presenters.moves import Move, returning
 from dashboard.services.processes import ProcessState, title_of
 
@@ -72,7 +72,7 @@ class FleetRow:
     """
 
     cluster: str
-    acting: Acting
+    acting: ActionStatus
     group: str = ""
     verdict: Verdict | None = None
     deviation_ratio: float | None = None

@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What the picture shows.
+    """What the timeline shows.
 
     Attributes:
         rows: Names of the servers drawn; length ``n``.

@@ -1,4 +1,4 @@
-"""What happened, for people: lanes of a picture, rows of a table."""
+"""What happened, for people: lanes of a timeline, rows of a table."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ LANES: Final = (
         "run entry",
     ),
 )
-"""From the top of the picture."""
+"""From the top of the timeline."""
 
 FORMER_LANES: Final[Mapping[str, str]] = {"Up and down": "Restarts", "Runs by people": "Runs"}
 """Names of today by those of addresses written before."""
@@ -150,7 +150,7 @@ def lanes(counts: pa.Table, wanted: Sequence[str] = ()) -> list[Lane]:
         wanted: Keys of lanes; empty: all.
     """
     found: dict[str, dict[int, _Mark]] = {}
-    for row in counts.to_pylist():  # one a stretch of time, kind and who: bounded by the picture
+    for row in counts.to_pylist():  # one a stretch of time, kind and who: bounded by the timeline
         lane = lane_of(row["kind"], row["by"])
         if lane is None or (wanted and lane.key not in wanted):
             continue

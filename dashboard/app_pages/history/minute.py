@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
     from dashboard.app_pages.history.timeline import SelectedMinute
     from dashboard.components.header import Choice
-    from dashboard.queries.history import HistoryQuery, Picture
+    from dashboard.queries.history import HistoryQuery, PeriodLoad
     from dashboard.services import Config
 
 _NEWEST: Final = "newest minute"
@@ -49,7 +49,7 @@ def draw_minute(
     query: HistoryQuery,
     system: HistorySystem,
     measure: HistoryMeasure,
-    picture: Picture,
+    period_load: PeriodLoad,
     looked: SelectedMinute,
 ) -> None:
     """Draw the minute that is looked at against another one.
@@ -59,13 +59,13 @@ def draw_minute(
         header: Cluster and snapshots of the header.
         query: Cluster and period.
         system: Of the cluster.
-        measure: The one of the picture.
-        picture: Of the period.
+        measure: The one of the timeline.
+        period_load: Of the period.
         looked: The minute.
     """
-    draw_scrubber(query, picture, looked)
+    draw_scrubber(query, period_load, looked)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        other = _pick(picture, looked)
+        other = _pick(period_load, looked)
         shown = choice.segmented(
             "List", list(model.MINUTE_LISTS), key=state.QUANTITY, say=model.MINUTE_LISTS.__getitem__
         )
@@ -79,7 +79,7 @@ def draw_minute(
         _draw_load(query, system, measure, looked, other)
 
 
-def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
+def _pick(period_load: PeriodLoad, looked: SelectedMinute) -> datetime | None:
     """Draw the choice of the other minute; return it, ``None`` if none is entered."""
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
@@ -100,7 +100,7 @@ def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
         if chosen == _OTHER
         else ""
     )
-    minutes = picture.minutes
+    minutes = period_load.minutes
     row = minutes.row_at(looked.moment) or 0
     known = {
         _NEWEST: ms_to_datetime(looked.newest_ms),

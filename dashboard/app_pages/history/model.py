@@ -1,4 +1,4 @@
-"""Numbers and texts of the History page: figures, picture, compared minutes, moves, predictions."""
+"""Numbers and texts of the History page: figures, timeline, compared minutes, predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 
-# -- headline and picture --------------------------------------------------------------------------
+# -- headline and timeline -------------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ PRESETS: Final[Mapping[str, timedelta]] = {
 FREE: Final = "dates"
 
 EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
-"""Tabs below the picture, each for one job."""
+"""Tabs below the timeline, each for one job."""
 TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
@@ -94,7 +94,7 @@ class EventCounts:
 
     @classmethod
     def of(cls, counts: pa.Table) -> EventCounts:
-        """Sum up the counts of a picture."""
+        """Sum up the counts of a timeline."""
         held: dict[tuple[str, bool], int] = {}
         orphans = 0
         for row in counts.to_pylist():
@@ -176,7 +176,7 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     return ", ".join(parts)
 
 
-# -- the picture -----------------------------------------------------------------------------------
+# -- the timeline ----------------------------------------------------------------------------------
 
 
 def timeline(

@@ -1,4 +1,4 @@
-"""The upper part of the History page: the range, the picture, and the minute marked in it."""
+"""The upper part of the History page: the range, the timeline, and the minute marked in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dashboard.app_pages.history.model import (
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 from dashboard.components import choice, figures, misnamed
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.queries.history import HistoryQuery, Picture
+from dashboard.queries.history import HistoryQuery, PeriodLoad
 
 # -- range and measure -----------------------------------------------------------------------------
 
@@ -92,17 +92,19 @@ def _dates(span: tuple[datetime, datetime]) -> tuple[datetime | None, datetime |
     return start, end
 
 
-# -- the picture -----------------------------------------------------------------------------------
+# -- the timeline ----------------------------------------------------------------------------------
 
 _KEY: Final = "history_picture"
 
 
-def pick_lanes(picture: Picture) -> list[str]:
+def pick_lanes(period_load: PeriodLoad) -> list[str]:
     """Draw the filter of events; return the chosen lanes, empty: all."""
     found = {
         lane.key: lane.name
         for kind, by in zip(
-            picture.counts["kind"].to_pylist(), picture.counts["by"].to_pylist(), strict=True
+            period_load.counts["kind"].to_pylist(),
+            period_load.counts["by"].to_pylist(),
+            strict=True,
         )
         if (lane := lane_of(kind, by)) is not None
     }
@@ -127,22 +129,22 @@ def pick_lanes(picture: Picture) -> list[str]:
     return [str(one) for one in chosen]
 
 
-def draw_picture(
+def draw_timeline(
     query: HistoryQuery,
-    picture: Picture,
+    period_load: PeriodLoad,
     system: HistorySystem,
     measure: HistoryMeasure,
     looked: SelectedMinute,
     wanted: list[str],
     target_ratio: float,
 ) -> None:
-    """Draw the picture, the minute that is looked at marked."""
+    """Draw the timeline, the minute that is looked at marked."""
     data = model.timeline(
-        picture.grid,
-        picture.evenness,
+        period_load.grid,
+        period_load.evenness,
         measure,
         system,
-        lanes=lanes(picture.counts, wanted),
+        lanes=lanes(period_load.counts, wanted),
         period=query.period,
         target_ratio=target_ratio,
     )
@@ -232,9 +234,9 @@ def _not_there(text: str) -> InputError:
     )
 
 
-def draw_scrubber(query: HistoryQuery, picture: Picture, looked: SelectedMinute) -> None:
+def draw_scrubber(query: HistoryQuery, period_load: PeriodLoad, looked: SelectedMinute) -> None:
     """Draw slider and buttons that lead from minute to minute and from event to event."""
-    minutes = picture.minutes
+    minutes = period_load.minutes
     row = minutes.row_at(looked.moment) or 0
     before, after = query.history.events().neighbours(looked.at_ms, query.period)
     steps = (

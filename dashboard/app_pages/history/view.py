@@ -1,4 +1,4 @@
-"""Below the picture of the History page: events, moves, series, predictions; and the export."""
+"""Below the timeline of the History page: events, moves, series, predictions; and the export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dashboard.components.activity import run_link
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import HistoryQuery, Picture, predicted
+from dashboard.queries.history import HistoryQuery, PeriodLoad, predicted
 from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _EVENTS: Final = "_history_events"
 _ALERTS: Final = "_history_alerts"
 _ROUNDS: Final = "history_rounds"
 _TABLE_PX: Final = 420
-"""Of a table below the picture: picture and table together are two screens at most."""
+"""Of a table below the timeline: timeline and table together are two screens at most."""
 
 
 def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> None:
@@ -373,20 +373,20 @@ _SETTLE: Final = "history_flaps_settle"
 
 
 def draw_moves(
-    query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
+    query: HistoryQuery, system: HistorySystem, period_load: PeriodLoad, minute_s: float
 ) -> None:
     """Draw the moves over time, and the top movers, the flaps, or the effect of each round.
 
     Args:
         query: Cluster and period.
         system: Of the cluster.
-        picture: Of the period.
+        period_load: Of the period.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """
     moves = _moves(query, system)
     if moves is None:
         return
-    cluster, found = query.history.cluster, _flaps(moves, picture, minute_s)
+    cluster, found = query.history.cluster, _flaps(moves, period_load, minute_s)
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
     by_time = model.by_time(moves, query.period)
     figures.chart(
@@ -419,9 +419,9 @@ def _moves(query: HistoryQuery, system: HistorySystem) -> pa.Table | None:
     return None
 
 
-def _flaps(moves: pa.Table, picture: Picture, minute_s: float) -> dict[str, pa.Table]:
+def _flaps(moves: pa.Table, period_load: PeriodLoad, minute_s: float) -> dict[str, pa.Table]:
     """Return the flaps, and the rounds with the effect of each."""
-    evenness = picture.evenness
+    evenness = period_load.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
     return flaps_of(moves, minutes, _flaps_request(), minute_s)
 
@@ -562,13 +562,13 @@ _SERIES_A_ROW: Final = 3
 _SERIES_PX: Final = 130
 
 
-def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:
+def draw_series(query: HistoryQuery, system: HistorySystem, period_load: PeriodLoad) -> None:
     """Draw the load of one server or moved object over the period, with its events."""
-    _begin_with_busiest(system.server_parameter, picture)
+    _begin_with_busiest(system.server_parameter, period_load)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         server = st.selectbox(
             system.server.capitalize(),
-            list(picture.grid.subjects),
+            list(period_load.grid.subjects),
             format_func=option,
             key=system.server_parameter,
             bind="query-params",
@@ -586,17 +586,17 @@ def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) ->
             subject = (text or "").strip()
         _draw_all_clusters("trends", "Trends of all clusters…")
     if subjects is not None and subject:
-        _draw_subject(query, picture, system.subject, subjects, subject)
+        _draw_subject(query, period_load, system.subject, subjects, subject)
     elif server:
         table = query.history.queries().server_series(
-            str(server), query.period, step_ms=picture.step_ms, weights=query.weighed
+            str(server), query.period, step_ms=period_load.step_ms, weights=query.weighed
         )
         _draw(query, str(server), table, system.measures)
 
 
-def _begin_with_busiest(key: str, picture: Picture) -> None:
+def _begin_with_busiest(key: str, period_load: PeriodLoad) -> None:
     """Show the one that carried most on average, unless the user or the address chose another."""
-    grid = picture.grid
+    grid = period_load.grid
     if key in st.session_state or key in st.query_params or not grid.subjects:
         return
     known = np.isfinite(grid.mean)
@@ -605,9 +605,9 @@ def _begin_with_busiest(key: str, picture: Picture) -> None:
 
 
 def _draw_subject(
-    query: HistoryQuery, picture: Picture, noun: str, subjects: SubjectSeries, name: str
+    query: HistoryQuery, period_load: PeriodLoad, noun: str, subjects: SubjectSeries, name: str
 ) -> None:
-    table = subjects.read(query, picture, name)
+    table = subjects.read(query, period_load, name)
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
             words.plain(

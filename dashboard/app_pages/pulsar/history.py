@@ -32,7 +32,7 @@ from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.pulsar import leader
 
 if TYPE_CHECKING:
-    from dashboard.queries.history import HistoryQuery, Picture, Weights
+    from dashboard.queries.history import HistoryQuery, PeriodLoad, Weights
     from dashboard.services import Config
 
 
@@ -113,9 +113,9 @@ def _draw_accuracy(config: Config, cluster: str) -> bool:
     return True
 
 
-def _bundle_series(query: HistoryQuery, picture: Picture, bundle: str) -> pa.Table:
+def _bundle_series(query: HistoryQuery, period_load: PeriodLoad, bundle: str) -> pa.Table:
     return query.history.queries().bundle_series(
-        bundle, picture.minutes, query.period, picture.step_ms
+        bundle, period_load.minutes, query.period, period_load.step_ms
     )
 
 

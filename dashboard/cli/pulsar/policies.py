@@ -42,7 +42,7 @@ from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,
     Violation,
-    course_note,
+    destinations_note,
     impact_sentence,
     row_name,
     violations,
@@ -208,7 +208,7 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
 
 def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
     """Return the possible destinations of the bundles that are placed again, a row each."""
-    if seen.course is None:
+    if seen.preview is None:
         return []
     return [
         {
@@ -216,16 +216,16 @@ def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
             "from": one.step.owner,
             "to": dict(one.placement.distribution),
         }
-        for one in seen.course.steps
+        for one in seen.preview.steps
     ]
 
 
 def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
     """Return the brokers that are touched, with their usage now and expected."""
-    if seen.course is None:
+    if seen.preview is None:
         return []
     limit = overload_limit(active_settings(snapshot))
-    over = {row["broker"] for row in overloaded(seen.course.before_after, limit)}
+    over = {row["broker"] for row in overloaded(seen.preview.before_after, limit)}
     return [
         {
             "broker": row["broker"],
@@ -235,7 +235,7 @@ def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[st
             "usage_after": row["usage_ratio_after"],
             "is_over_limit": row["broker"] in over,
         }
-        for row in seen.course.before_after.to_pylist()
+        for row in seen.preview.before_after.to_pylist()
         if row["is_touched"]
     ]
 
@@ -280,17 +280,17 @@ class _PlannedPolicy:
         )
         if len(self.impact.changes) > len(changes):
             say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
-        self._say_course()
+        self._print_destinations()
         show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
-    def _say_course(self) -> None:
+    def _print_destinations(self) -> None:
         """Print where bundles are expected to land, by broker; those over the limit are marked."""
-        course = self.seen.course
-        if course is None:
+        preview = self.seen.preview
+        if preview is None:
             return
-        over = {row["broker"] for row in overloaded(course.before_after, self.limit)}
+        over = {row["broker"] for row in overloaded(preview.before_after, self.limit)}
         touched = [
-            row for row in course.before_after.to_pylist() if row["departures"] or row["arrivals"]
+            row for row in preview.before_after.to_pylist() if row["departures"] or row["arrivals"]
         ]
         table(
             ("broker", "leave", "arrive (expected)", "current usage", "expected", "limit"),
@@ -306,7 +306,7 @@ class _PlannedPolicy:
                 for row in touched
             ],
         )
-        say(course_note(self.seen))
+        say(destinations_note(self.seen))
 
 
 def _brokers(names: Sequence[str]) -> str:

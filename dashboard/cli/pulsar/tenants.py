@@ -81,7 +81,7 @@ def quota(
     if group is not None or snapshot is not None:
         return _live_quota(snapshot, group, of, config, limit=limit, usage=usage, as_json=as_json)
     if steps is not None:
-        return _course(
+        return _share_timeline(
             limit,
             steps,
             period_s=period,
@@ -209,7 +209,7 @@ def _limit(value: float, unit: str) -> str:
     return "no limit" if value < 0 else amount(value, unit)
 
 
-def _course(
+def _share_timeline(
     limit: float | None,
     steps: str,
     *,

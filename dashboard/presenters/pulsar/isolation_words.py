@@ -167,7 +167,7 @@ def impact_sentence(change: PolicyOutlook) -> str:
     return "; ".join(parts) + "."
 
 
-def course_note(change: PolicyOutlook) -> str:
+def destinations_note(change: PolicyOutlook) -> str:
     """Return the scope of the expected destinations."""
     more = change.moving - MAX_MOVES
     text = (

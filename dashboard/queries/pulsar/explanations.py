@@ -334,9 +334,9 @@ def _likely(
     checks = UnloadChecks(one.view, one.settings)
     moves = [Move(broker=broker, bundle=bundle) for bundle, broker in owned]
     return {
-        landing.move.bundle: max(landing.distribution.items(), key=lambda item: item[1])
-        for landing in checks.landings(moves)
-        if landing.distribution
+        outcome.move.bundle: max(outcome.distribution.items(), key=lambda item: item[1])
+        for outcome in checks.unload_outcomes(moves)
+        if outcome.distribution
     }
 
 

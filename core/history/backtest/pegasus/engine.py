@@ -75,7 +75,7 @@ class SimulatedMinute:
 
 
 @dataclass(frozen=True, slots=True)
-class _UnderWay:
+class _OngoingChange:
     """Something that is being done: a plan of the balancer, or an addition of the guardian's."""
 
     due_s: float
@@ -109,7 +109,7 @@ class _Simulation:
     pace: float
     now_s: float = 0.0
     headless_s: float = 0.0
-    under_way: list[_UnderWay] = field(default_factory=list)
+    under_way: list[_OngoingChange] = field(default_factory=list)
     wakes_s: dict[int, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     converged_at: tuple[int, Rules] | None = None
@@ -164,7 +164,7 @@ class _Simulation:
             self.converged_at = None
             self._look()
 
-    def _survives(self, one: _UnderWay) -> bool:
+    def _survives(self, one: _OngoingChange) -> bool:
         alive = self.fleet.alive
         if one.plan is not None:
             return self.fleet.can_happen(one.plan)
@@ -309,7 +309,7 @@ class _Simulation:
         if not had_it:
             due_s = self.queue.book(row, primary, node, self.now_s)
             copied_mb = float(self.tape.size_mb[row])
-        self.under_way.append(_UnderWay(due_s, row, node, copied_mb=copied_mb))
+        self.under_way.append(_OngoingChange(due_s, row, node, copied_mb=copied_mb))
 
     def _guarded(self, rows: list[int]) -> list[GuardedNode]:
         """Count what living nodes hold; of the tables in question one by one."""
@@ -341,7 +341,7 @@ class _Simulation:
             due_s = self.now_s
             if plan.kind is not PlanKind.MOVE_PRIMARY:
                 due_s = self._booked(plan)
-            self.under_way.append(_UnderWay(due_s, plan.row, plan.target, plan))
+            self.under_way.append(_OngoingChange(due_s, plan.row, plan.target, plan))
 
     def _booked(self, plan: BalancePlan) -> float:
         """Queue the copy of a plan; the primary is what is copied from."""

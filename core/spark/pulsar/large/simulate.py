@@ -24,7 +24,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView
 from core.simulation import Run, Simulation
 from core.simulation.cluster import touched_by
@@ -150,12 +150,14 @@ class Spread:
         self.cluster.have_counted({namespace_of(move.bundle) for move in decision.moves})
         return decision, following
 
-    def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Sequence[UnloadOutcome]:
         """Delegate to the manager."""
         if not moves:
             return []
         spaces = frozenset(namespace_of(move.bundle) for move in moves)
-        return self._asked(lambda view: list(self.manager.landings(view, moves)), placed=spaces)
+        return self._asked(
+            lambda view: list(self.manager.unload_outcomes(view, moves)), placed=spaces
+        )
 
     def _asked(
         self, request: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
@@ -306,12 +308,12 @@ def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.
     names = skeleton.brokers.select(["broker", "is_leader"])
     tables = {"policies": skeleton.policies, "brokers": names, "namespaces": grouped}
     frame = PulsarSnapshot.build(cluster.manifest, tables)
-    found = cluster.fetch(_Hottest(frame, settings), "searching for the hottest bundles")
+    found = cluster.fetch(_HottestBundles(frame, settings), "searching for the hottest bundles")
     return top_bundles(_with(frame, found), settings)
 
 
 @dataclass(frozen=True, eq=False)
-class _Hottest:
+class _HottestBundles:
     """Keeps the hottest bundles of each broker, of some of its bundles.
 
     Attributes:

@@ -45,8 +45,8 @@ TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting"
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnTab:
-    """What the page was drawn with the last time.
+class TabState:
+    """State of the tabs when the page was last drawn.
 
     Attributes:
         tab: The open one.
@@ -57,7 +57,7 @@ class DrawnTab:
     values: Mapping[str, str]
 
 
-def tab_to_open(at: str, values: Mapping[str, str], followed: DrawnTab | None) -> str:
+def tab_to_open(at: str, values: Mapping[str, str], followed: TabState | None) -> str:
     """Return the tab of a parameter that was set from outside of its tab; empty: stay.
 
     A widget in a tab sets its parameter when it is drawn, which does not request that tab: only

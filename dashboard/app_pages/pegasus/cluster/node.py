@@ -28,7 +28,7 @@ def follow_address() -> None:
     named = model.tab_to_open(at, values, followed)
     if named:
         st.session_state[model.TAB] = named
-    st.session_state[_FOLLOWED] = model.DrawnTab(named or at or model.TABS[0], values)
+    st.session_state[_FOLLOWED] = model.TabState(named or at or model.TABS[0], values)
 
 
 def choose(node: str) -> None:

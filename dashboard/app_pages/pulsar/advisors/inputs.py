@@ -20,7 +20,12 @@ from dashboard.presenters.pulsar.advisors_facts import (
     PartitionedTopic,
     partitioned_topics,
 )
-from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number, live_value
+from dashboard.presenters.pulsar.advisors_inputs import (
+    AdvisorParameter,
+    ClusterValue,
+    Number,
+    live_value,
+)
 from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 
 if TYPE_CHECKING:
@@ -33,31 +38,33 @@ _WIDTH_PX: Final = 184
 _REMEMBERED: Final = 8
 
 
-def draw(knobs: Sequence[Knob], live: Mapping[str, Live]) -> dict[str, Number]:
+def draw(
+    parameters: Sequence[AdvisorParameter], live: Mapping[str, ClusterValue]
+) -> dict[str, Number]:
     """Draw the inputs in rows that wrap, and return what they hold by key.
 
     What has not been changed follows the cluster from snapshot to snapshot.
 
     Args:
-        knobs: In their order.
+        parameters: In their order.
         live: What the cluster gives, by key.
     """
     with st.container(horizontal=True, gap="small"):
-        return {knob.key: _draw(knob, live) for knob in knobs}
+        return {parameter.key: _draw(parameter, live) for parameter in parameters}
 
 
-def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
-    begin, origin = live_value(knob, live)
-    _follow(knob.key, begin)
+def _draw(parameter: AdvisorParameter, live: Mapping[str, ClusterValue]) -> Number:
+    begin, origin = live_value(parameter, live)
+    _follow(parameter.key, begin)
     with st.container(gap=None, width=_WIDTH_PX):
         given = st.number_input(
-            knob.label,
+            parameter.label,
             value=begin,
-            step=knob.step,
+            step=parameter.step,
             format=None if isinstance(begin, int) else "%g",
-            key=knob.key,
+            key=parameter.key,
             bind="query-params",
-            help=_help(knob),
+            help=_help(parameter),
         )
         value = begin if given is None else given
         mark = "◇ custom; " if value != begin else ""
@@ -65,9 +72,12 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
     return value
 
 
-def _help(knob: Knob) -> str | None:
+def _help(parameter: AdvisorParameter) -> str | None:
     """Return the meaning of an input and its upstream name."""
-    parts = (words.plain(knob.key) if knob.is_upstream else "", words.plain(knob.help))
+    parts = (
+        words.plain(parameter.key) if parameter.is_upstream else "",
+        words.plain(parameter.help),
+    )
     return ": ".join(part for part in parts if part) or None
 
 

@@ -287,7 +287,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, split_plan: SplitPlan) -> Non
 
 PARTITIONS_CALCULATOR: Final = Calculator[str](
     title="Partitions",
-    knobs=PARTITIONS,
+    parameters=PARTITIONS,
     controls=_form,
     live=lambda subject, topic: live_topic(subject.topic(topic)),
     compute=_compute,

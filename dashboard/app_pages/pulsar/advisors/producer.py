@@ -112,7 +112,7 @@ def _chart(load: ProducerLoad, brokers: int, slow_ratio: float) -> go.Figure | N
 
 PRODUCER_CALCULATOR: Final = Calculator[_Choices](
     title="Producer queue",
-    knobs=PRODUCER,
+    parameters=PRODUCER,
     controls=_choices,
     live=lambda subject, choices: live_producer(subject.facts, choices.topic),
     compute=_compute,

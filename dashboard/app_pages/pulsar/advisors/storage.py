@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.presenters.pulsar.advisors_facts import PartitionedTopic
-    from dashboard.presenters.pulsar.advisors_inputs import Live
+    from dashboard.presenters.pulsar.advisors_inputs import ClusterValue
 
 
 # -- ledgers ---------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _phases(phases: Sequence[Phase]) -> None:
         st.caption(words.coded(phases[row].why))
 
 
-def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, Live]:
+def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     snapshot, settings = subject.page.reading.snapshot, subject.page.reading.settings
     return (
         live_ledger(subject.facts, topic)
@@ -157,7 +157,7 @@ def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[st
 
 LEDGERS_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
     title="Ledgers",
-    knobs=(*LEDGER, *DISKS),
+    parameters=(*LEDGER, *DISKS),
     controls=topic_choice,
     live=lambda subject, topic: (
         live_ledger(subject.facts, topic) | live_settings(subject.page.reading.settings, LEDGER)
@@ -166,7 +166,7 @@ LEDGERS_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
 )
 RETENTION_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
     title="Retention",
-    knobs=RETENTION,
+    parameters=RETENTION,
     controls=topic_choice,
     live=_live_retention,
     compute=_retention,

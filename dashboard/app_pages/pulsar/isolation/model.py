@@ -303,18 +303,18 @@ def _namespace_row(one: NamespaceChange) -> dict[str, object]:
     }
 
 
-def destinations(course: Preview, limit: float) -> pd.DataFrame:
+def destinations(preview: Preview, limit: float) -> pd.DataFrame:
     """Return the expected losses and gains of each broker, those over the limit first.
 
     Rows are brokers that are touched: bundles now, leaving, expected to come; traffic and usage
     now and after.
 
     Args:
-        course: Where bundles are placed again.
+        preview: Where bundles are placed again.
         limit: The overload limit, usage 0..1.
     """
-    over = {row["broker"] for row in overloaded(course.before_after, limit)}
-    table = course.before_after.to_pandas()
+    over = {row["broker"] for row in overloaded(preview.before_after, limit)}
+    table = preview.before_after.to_pandas()
     table = table[table["is_touched"]].copy()
     rows = pd.DataFrame(
         {

@@ -26,7 +26,7 @@ from dashboard.presenters.pulsar import policy_edits, unload
 from dashboard.presenters.pulsar.isolation_words import (
     NO_POLICY,
     Violation,
-    course_note,
+    destinations_note,
     impact_sentence,
     who_serves,
 )
@@ -334,7 +334,7 @@ def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
     moves_plan.draw_remarks(plan)
     policy_changes.draw_difference(plan, key="isolation_difference")
     _draw_namespaces(change)
-    _draw_course(change, page.reading.settings)
+    _draw_destinations(change, page.reading.settings)
     if not plan.errored:
         policy_changes.draw_commands(preview)
 
@@ -365,11 +365,11 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
     )
 
 
-def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
-    if change.course is None:
+def _draw_destinations(change: PolicyOutlook, settings: EffectiveSettings) -> None:
+    if change.preview is None:
         return
-    words.section("Expected destinations", course_note(change))
-    rows = model.destinations(change.course, overload_limit(settings))
+    words.section("Expected destinations", destinations_note(change))
+    rows = model.destinations(change.preview, overload_limit(settings))
     columns = {
         "broker": tables.words("Broker"),
         "limit": tables.words("Limit", "▲: expected usage above the overload limit."),
@@ -393,7 +393,7 @@ def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
         alt="Expected change of bundles and load by broker",
         height=min(330, tables.height_of(len(rows))),
     )
-    if not change.course.is_exact:
+    if not change.preview.is_exact:
         st.caption("Sampled, because there are too many possible results.")
 
 

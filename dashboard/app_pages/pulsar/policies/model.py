@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.errors import InputError
 from core.planning.advisors.share_steps import simulated_steps, usage_list, whole_limit
-from core.planning.advisors.shares import ShareCourse, shares
+from core.planning.advisors.shares import ShareTimeline, shares
 from core.planning.limits.effects import amount
 from core.planning.limits.groups import (
     QUANTITIES,
@@ -25,7 +25,7 @@ from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
 from core.units import UNKNOWN, format_ratio, pluralize
-from dashboard.app_pages.pulsar.policies.charts import CourseData
+from dashboard.app_pages.pulsar.policies.charts import ShareTimelineData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 
@@ -484,46 +484,46 @@ def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     return f"{parts}; {pluralize(len(held), 'broker')} throttling {lost:,.0f}/s."
 
 
-def course_data(
+def timeline_data(
     limit: str, steps: str, *, period: str, tolerance: str
-) -> tuple[CourseData, ShareCourse]:
+) -> tuple[ShareTimelineData, ShareTimeline]:
     """Return the chart's numbers of a simulation, and the simulation.
 
     Raises:
         InputError: Any of it cannot be.
     """
     period_s = number(period, "The report interval")
-    course, whole = simulated_steps(
+    timeline, whole = simulated_steps(
         number(limit, "The limit"),
         steps,
         period_s=period_s,
         tolerance_percent=number(tolerance, "The tolerance"),
     )
-    periods, brokers = course.wanted.shape
+    periods, brokers = timeline.wanted.shape
     first = np.full((1, brokers), np.nan if whole < 0 else float(whole))
-    allowed = np.vstack([first, course.share[:-1]])
-    return CourseData(
+    allowed = np.vstack([first, timeline.share[:-1]])
+    return ShareTimelineData(
         seconds=np.arange(periods, dtype=np.float64) * period_s,
         brokers=[f"broker {at}" for at in range(1, brokers + 1)],
-        wanted=course.wanted,
-        used=course.used,
+        wanted=timeline.wanted,
+        used=timeline.used,
         share=np.where(np.isfinite(allowed), allowed, np.nan),
-        reports=course.reports,
+        reports=timeline.reports,
         limit=np.nan if whole < 0 else float(whole),
-    ), course
+    ), timeline
 
 
-def course_answer(data: CourseData, course: ShareCourse) -> str:
+def timeline_answer(data: ShareTimelineData, timeline: ShareTimeline) -> str:
     """Return the throttled traffic, the most throttled broker and the peak above the limit."""
-    held = course.held_back
-    wanted = float(course.wanted.sum())
+    held = timeline.held_back
+    wanted = float(timeline.wanted.sum())
     if not wanted:
         return "No demand."
     parts = f"Throttled: {format_ratio(float(held.sum()) / wanted)} of the demand"
     if held.any():
         worst = int(np.argmax(held.sum(axis=0)))
         parts += f", most on {data.brokers[worst]}"
-    sums = course.used.sum(axis=1)
+    sums = timeline.used.sum(axis=1)
     over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)
     if over.any():
         most = float(sums.max() / data.limit) if data.limit else math.inf
@@ -531,23 +531,23 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
             f"; {pluralize(int(over.sum()), 'period')} above the limit (max {most:,.1f} times), "
             "because shares follow earlier reports"
         )
-    silent = int((~course.reports).sum())
+    silent = int((~timeline.reports).sum())
     if silent:
-        parts += f"; {silent:,} of {pluralize(course.reports.size, 'report')} suppressed"
+        parts += f"; {silent:,} of {pluralize(timeline.reports.size, 'report')} suppressed"
     return f"{parts}."
 
 
-def course_table(data: CourseData, course: ShareCourse) -> pd.DataFrame:
+def timeline_table(data: ShareTimelineData, timeline: ShareTimeline) -> pd.DataFrame:
     """Return one row a period and broker, for downloads."""
-    periods, brokers = course.wanted.shape
+    periods, brokers = timeline.wanted.shape
     names: Sequence[str] = data.brokers
     return pd.DataFrame(
         {
             "second": np.repeat(data.seconds, brokers),
             "broker": list(names) * periods,
-            "wanted": course.wanted.ravel(),
-            "got_through": course.used.ravel(),
+            "wanted": timeline.wanted.ravel(),
+            "got_through": timeline.used.ravel(),
             "allowed": data.share.ravel(),
-            "reported": course.reports.ravel(),
+            "reported": timeline.reports.ravel(),
         }
     )

@@ -101,7 +101,7 @@ def picked(names: tuple[str, ...]) -> str:
     return name
 
 
-def lines_of(choice: Choice) -> list[presenter.Line]:
+def lines_of(choice: Choice) -> list[presenter.StrategyRow]:
     """Return the result of every strategy, one row each."""
     lines = []
     for candidate in choice.candidates:
@@ -110,7 +110,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(
-            presenter.Line(
+            presenter.StrategyRow(
                 name=candidate.strategy,
                 mark=presenter.WHAT_IF if is_extra else presenter.IN_FORCE if is_own else "",
                 settings=_settings_of(choice, candidate),
@@ -137,7 +137,7 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
     )
 
 
-def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
+def draw_table(choice: Choice, lines: list[presenter.StrategyRow], target_ratio: float) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
     now = rebalance_plan.worst_deviation(choice.page.reading.measures.throughput)
@@ -212,7 +212,7 @@ def warn_of_unpaired(candidate: queries.Candidate) -> None:
         )
 
 
-def wait_for_decisions(choice: Choice, lines: list[presenter.Line]) -> None:
+def wait_for_decisions(choice: Choice, lines: list[presenter.StrategyRow]) -> None:
     """Name the strategies that failed; draw the page again when the others have decided."""
     for line in lines:
         if line.failure:
@@ -224,7 +224,7 @@ def wait_for_decisions(choice: Choice, lines: list[presenter.Line]) -> None:
         )
 
 
-def wait_for_rounds(choice: Choice, lines: list[presenter.Line]) -> None:
+def wait_for_rounds(choice: Choice, lines: list[presenter.StrategyRow]) -> None:
     """Draw the page again as rounds are simulated, until all are."""
     done = sum(line.simulated is not None for line in lines)
     if choice.is_simulated and done < len(lines):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dashboard.app_pages.pulsar.rebalance.candidates import Choice
 
 
-def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
+def draw_compared(choice: Choice, lines: list[presenter.StrategyRow], target_ratio: float) -> None:
     """Draw the effect of each candidate against its moved traffic, and its settings."""
     left, right = frame.columns([0.45, 0.55], key="compare")
     with left:

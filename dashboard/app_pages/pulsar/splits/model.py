@@ -37,8 +37,8 @@ _PERCENT: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
-    """How many bundles are near a split.
+class SplitProximity:
+    """Numbers of bundles near a split.
 
     Attributes:
         due: Split at the next check.
@@ -51,14 +51,14 @@ class Near:
     near: int
 
 
-def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
+def near_counts(watch: pa.Table, due: Collection[str]) -> SplitProximity:
     """Count the bundles of the watch table by how near they are."""
     ratio = watch["ratio"].to_numpy(zero_copy_only=False)
     over = int(np.count_nonzero(ratio > 1.0))
-    return Near(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
+    return SplitProximity(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
 
 
-def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str:
+def answer(counts: SplitProximity, *, limit: int, is_extensible: bool, is_on: bool) -> str:
     """Return the sentence that says how many bundles are split next, and how many are near."""
     line = f"{NEAR_RATIO * _PERCENT:.0f}%"
     if not counts.over:

@@ -33,7 +33,13 @@ from dashboard.presenters.pulsar.advisors_facts import (
     live_storage,
     namespace_facts,
 )
-from dashboard.presenters.pulsar.advisors_inputs import LEDGER, RETENTION, Knob, Live, Number
+from dashboard.presenters.pulsar.advisors_inputs import (
+    LEDGER,
+    RETENTION,
+    AdvisorParameter,
+    ClusterValue,
+    Number,
+)
 
 _MEASURED: Final = frozenset({"entries", "written"})
 
@@ -286,7 +292,7 @@ def _rule(held: Mapping[str, Number]) -> RolloverRule:
 
 def _filled(
     given: Mapping[str, Number | None],
-    knobs: Sequence[Knob],
+    parameters: Sequence[AdvisorParameter],
     snapshot: Path | None,
     namespace: str | None,
 ) -> _Inputs:
@@ -294,33 +300,38 @@ def _filled(
 
     Args:
         given: Inputs by key, in the units of the page; ``None``: not given.
-        knobs: The inputs.
+        parameters: The inputs.
         snapshot: Directory of the snapshot that fills what is not given.
         namespace: Namespace of the average topic.
 
     Raises:
         UsageFaultError: A rate is in neither.
     """
-    live = _live(knobs, snapshot, namespace)
+    live = _live(parameters, snapshot, namespace)
     values: dict[str, Number] = {}
     words: dict[str, str] = {}
-    for knob in knobs:
-        value = given.get(knob.key)
+    for parameter in parameters:
+        value = given.get(parameter.key)
         if value is not None:
-            values[knob.key] = value
-        elif knob.key in live:
-            values[knob.key], words[knob.key] = live[knob.key].value, live[knob.key].words
-        elif knob.key in _MEASURED:
+            values[parameter.key] = value
+        elif parameter.key in live:
+            values[parameter.key], words[parameter.key] = (
+                live[parameter.key].value,
+                live[parameter.key].words,
+            )
+        elif parameter.key in _MEASURED:
             raise UsageFaultError(
                 "The rate or the throughput is missing.",
                 hint="Pass --rate and --throughput, or --snapshot and --namespace.",
             )
         else:
-            values[knob.key] = knob.value
+            values[parameter.key] = parameter.value
     return _Inputs(values, words)
 
 
-def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) -> dict[str, Live]:
+def _live(
+    parameters: Sequence[AdvisorParameter], directory: Path | None, namespace: str | None
+) -> dict[str, ClusterValue]:
     if directory is None:
         if namespace is not None:
             raise UsageFaultError(
@@ -328,7 +339,7 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
             )
         return {}
     snapshot = load_snapshot(directory)
-    found = live_settings(active_settings(snapshot), knobs)
+    found = live_settings(active_settings(snapshot), parameters)
     if namespace is None:
         return found
     facts = namespace_facts(snapshot.bundles, namespace, snapshot.brokers.num_rows)
@@ -336,7 +347,7 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", namespace, known, place=str(directory))
     own = live_storage(snapshot, namespace)
-    wanted = {knob.key for knob in knobs}
+    wanted = {parameter.key for parameter in parameters}
     found |= {key: one for key, one in own.items() if key in wanted}
     return found | live_ledger(facts, None)
 

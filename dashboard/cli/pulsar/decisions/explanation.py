@@ -44,8 +44,8 @@ _MET = {True: "yes", False: "no", None: "unknown"}
 
 
 @dataclass(frozen=True)
-class _Predicted:
-    """What the next round is predicted from.
+class _LeaderPrediction:
+    """Prediction of the next round and its source.
 
     Attributes:
         sentence: For people.
@@ -70,21 +70,21 @@ def _predicted(
     broker: str | None,
     bundle: str | None,
     config: Path | None,
-) -> _Predicted:
+) -> _LeaderPrediction:
     """Return the prediction of a live cluster's leader observer, or a note that there is none."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
-        return _Predicted(leader_round.FROM_SNAPSHOT)
+        return _LeaderPrediction(leader_round.FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
     if forecast is None or not leader_round.is_shown(forecast, now_s) or not forecast.next_round:
-        return _Predicted(leader_round.missing(forecast, now_s, is_past=False))
+        return _LeaderPrediction(leader_round.missing(forecast, now_s, is_past=False))
     one = forecast.next_round
     if bundle is not None:
         sentence = leader_round.bundle_headline(one, now_s, bundle)
     else:
         sentence = leader_round.headline(one, now_s, broker or "")
     more = "Gates and distances are computed from the snapshot."
-    return _Predicted(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
+    return _LeaderPrediction(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def _ended(
     body: dict[str, Any],
     started: float,
     show: Callable[[], None],
-    predicted: _Predicted,
+    predicted: _LeaderPrediction,
     *,
     as_json: bool,
 ) -> int:

@@ -52,8 +52,8 @@ _MOST_MOVES: Final = 40
 
 
 @dataclass(frozen=True)
-class Planned:
-    """Where the plan of the first round goes, the snapshot it is made on, and the plan."""
+class PlanTarget:
+    """File of the first round's plan, the snapshot that it is made on, and the plan."""
 
     file: Path | None = None
     directory: Path = Path()
@@ -74,7 +74,7 @@ def shed(
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
     answer = _decide(snapshot, request, assumptions, recent.names)
-    planned = Planned(plan_file, directory)
+    planned = PlanTarget(plan_file, directory)
     if plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, assumptions)
         write_plan(plan_file, plan)
@@ -86,7 +86,7 @@ def tell(
     answer: ShedAnswer,
     recent: KnownBundles,
     request: ShedRequest,
-    planned: Planned = Planned(),
+    planned: PlanTarget = PlanTarget(),
     *,
     as_json: bool,
 ) -> int:
