@@ -13,7 +13,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.services import access, alerts
 
 _MAX_CHANGES = 10
@@ -40,7 +40,7 @@ def past(
 
     def show() -> None:
         if not found:
-            say(f"No alert fired or resolved on {name} in this period.")
+            print_line(f"No alert fired or resolved on {name} in this period.")
             return
         rows = [
             (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
@@ -77,7 +77,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not found:
-            say("No alerts.")
+            print_line("No alerts.")
         rows = []
         for one in found:
             is_quiet = any(quiet.covers(one, now) for quiet in silences)
@@ -94,7 +94,9 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             what = f"{quiet.rule} on {quiet.cluster}"
             what += f" ({quiet.subject})" if quiet.subject != "*" else ""
             until = f"{quiet.until:%Y-%m-%d %H:%M} UTC"
-            say(f"Silence {quiet.number}: {what} until {until}, by {quiet.by}: {quiet.reason}")
+            print_line(
+                f"Silence {quiet.number}: {what} until {until}, by {quiet.by}: {quiet.reason}"
+            )
 
     body = {
         "alerts": [
@@ -206,7 +208,7 @@ def list_limits(config_file: Config = None, as_json: Json = False) -> int:
         )
         for one in changes[-_MAX_CHANGES:]:
             value = "configured" if one.value is None else f"{one.value:g}"
-            say(f"{one.at:%Y-%m-%d %H:%M} UTC {one.by}: {one.field} {value}: {one.reason}")
+            print_line(f"{one.at:%Y-%m-%d %H:%M} UTC {one.by}: {one.field} {value}: {one.reason}")
 
     body = {
         "limits": rows,
@@ -255,10 +257,12 @@ def set_limit(
 
     def show() -> None:
         if not changed:
-            say("No change: the threshold already has this value.")
+            print_line("No change: the threshold already has this value.")
             return
         table(("field", "before", "after"), changed)
-        say("Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply.")
+        print_line(
+            "Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply."
+        )
 
     body = {
         "changes": [
@@ -271,7 +275,7 @@ def set_limit(
 
 
 @app.command("test")
-def tell_target(
+def send_test(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Target name in trimtab.toml.")],
     config_file: Config = None,
 ) -> int:

@@ -41,8 +41,8 @@ from dashboard.cli.output import (
     confirm,
     emit,
     note,
+    print_line,
     require_terminal,
-    say,
     table,
 )
 from dashboard.cli.plan_answers import refusal, write_plan
@@ -488,12 +488,12 @@ def pace_per_min(text: str) -> float:
 
 def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_json: bool) -> int:
     def show() -> None:
-        say(f"Run {view.run_id} is {view.state}. {view.sentence}")
+        print_line(f"Run {view.run_id} is {view.state}. {view.sentence}")
         if purpose := purpose_words(view):
-            say(purpose)
+            print_line(purpose)
         for sentence in not_brought_back(view.plan):
-            say(f"Not moved back: {sentence}")
-        say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
+            print_line(f"Not moved back: {sentence}")
+        print_line(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
     body = {"run": run_json(view)}
@@ -502,17 +502,17 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
 
 def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
     def show() -> None:
-        say(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
+        print_line(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
         if found.refusal is not None and found.refusal.hint:
-            say(found.refusal.hint)
+            print_line(found.refusal.hint)
         rows = [
             [str(item.index + 1), f"{item.after_s:.0f} s", item.code, item.sentence]
             for item in found.steps
         ]
         table(("step", "after", "verdict", "expected result"), rows)
         for key, value in found.settings:
-            say(f"{key} would be set to {value}." if value else f"{key} would be removed.")
-        say("Nothing was changed.")
+            print_line(f"{key} would be set to {value}." if value else f"{key} would be removed.")
+        print_line("Nothing was changed.")
 
     code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
     return emit(Answer(_dry_run_json(plan, found), show, code), as_json=as_json)

@@ -12,7 +12,14 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, confirm, emit, require_terminal, say
+from dashboard.cli.output import (
+    Answer,
+    UsageFaultError,
+    confirm,
+    emit,
+    print_line,
+    require_terminal,
+)
 from dashboard.services import access
 
 app = typer.Typer()
@@ -51,9 +58,9 @@ def archive(
     count = made.last - made.first + 1
 
     def show() -> None:
-        say(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
+        print_line(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
         if found.open_run:
-            say(f"Run {found.open_run} has not ended; its entries and later ones stay.")
+            print_line(f"Run {found.open_run} has not ended; its entries and later ones stay.")
 
     body = {
         "archive": str(file),

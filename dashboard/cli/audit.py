@@ -19,7 +19,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import span
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.runs import entry_json, entry_row
 
 _COLUMNS = ("entry", "at", "run", "cluster", "who", "kind", "what", "why", "hash")
@@ -63,11 +63,13 @@ def audit(
         _write(export, entries)
         body = {"export": str(export), "entries": len(entries)}
         count = pluralize(len(entries), "entry")
-        return emit(Answer(body, lambda: say(f"{count} written to {export}.")), as_json=as_json)
+        return emit(
+            Answer(body, lambda: print_line(f"{count} written to {export}.")), as_json=as_json
+        )
 
     def show() -> None:
         if not entries:
-            say(f"No entry of the journal {journal.place} matches.")
+            print_line(f"No entry of the journal {journal.place} matches.")
             return
         rows = [[*entry_row(one)[:3], one.record.cluster, entry_row(one)[3]] for one in entries]
         table(("entry", "at (UTC)", "who", "cluster", "what"), rows, spare=("who", "cluster"))

@@ -11,7 +11,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, emit, print_line
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
 
@@ -38,11 +38,15 @@ def restore(folder: Folder, config_file: Config = None, as_json: Json = False) -
 
 def _told(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
     def show() -> None:
-        say(f"{folder}: {', '.join(found.files)}.")
+        print_line(f"{folder}: {', '.join(found.files)}.")
         if found.entries is None:
-            say("The journal is on a database server: copy it with the tools of that server.")
+            print_line(
+                "The journal is on a database server: copy it with the tools of that server."
+            )
         else:
-            say(f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}.")
+            print_line(
+                f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}."
+            )
 
     body = {
         "folder": str(folder),

@@ -29,7 +29,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.parts import part
@@ -132,14 +132,14 @@ def check(config: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         for name, items in {**results, "history and journal": [history, journal]}.items():
-            say(name)
+            print_line(name)
             table(
                 ("", "check", "detail"),
                 [("ok" if item.ok else "FAILED", item.what, item.detail) for item in items],
             )
             for item in items:
                 if not item.ok and item.remedy:
-                    say(f"To fix {item.what}: {item.remedy}")
+                    print_line(f"To fix {item.what}: {item.remedy}")
 
     code = EXIT_DONE if body["ok"] else EXIT_REFUSED
     return emit(Answer(body, show, exit_code=code), as_json=as_json)

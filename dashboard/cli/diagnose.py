@@ -20,7 +20,7 @@ from dashboard.cli import answers, systems
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 from dashboard.cli.parts import part
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
@@ -177,7 +177,7 @@ def _answered(
 
     def show() -> None:
         for line in lines:
-            say(line)
+            print_line(line)
         _show(found, command_of, _MAX_LINES - len(lines))
 
     return emit(Answer(body, show), as_json=as_json)
@@ -224,13 +224,13 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
 
 def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
     """Print a diagnosis in at most so many lines: as many causes as fit, one at least."""
-    say(_answer(found))
+    print_line(_answer(found))
     if found.subject:
-        say(found.subject)
+        print_line(found.subject)
     lines -= 1 + bool(found.subject)
     if not found.causes:
         for text in found.notes[:lines]:
-            say(text)
+            print_line(text)
     else:
         _show_causes(found, command_of, lines - 1)
 
@@ -243,13 +243,13 @@ def _show_causes(found: Diagnosis, command_of: Callable[[Cause], str], lines: in
             break
         shown += 1
         lines -= len(fix) + 2
-        say(f"{shown}. {cause.summary}", is_prose=True)
+        print_line(f"{shown}. {cause.summary}", is_prose=True)
         for line in (*_consequence(cause), *fix):
-            say(f"   {line}", is_prose=line not in fix)
+            print_line(f"   {line}", is_prose=line not in fix)
     if last := _last_line(found, len(found.causes) - shown):
-        say(last)
+        print_line(last)
     for text in found.notes[1:][: max(lines, 0)]:
-        say(text, is_prose=True)
+        print_line(text, is_prose=True)
 
 
 def _last_line(found: Diagnosis, hidden: int) -> str:

@@ -21,7 +21,7 @@ from core.errors import OpsError, UnknownNameError
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
 from dashboard.cli.config import read_config
-from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
+from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, print_line
 from dashboard.cli.progress import STATUS
 from dashboard.services import spark as services_spark
 
@@ -181,8 +181,8 @@ def _repeat(printed: Mapping[str, PrintedOutput], *, as_json: bool) -> int:
     else:
         for number, (name, one) in enumerate(printed.items()):
             if number:
-                say()
-            say(f"== {name}")
+                print_line()
+            print_line(f"== {name}")
             sys.stdout.write(one.text)
     sys.stdout.flush()
     return max((one.code for one in printed.values()), default=EXIT_DONE)

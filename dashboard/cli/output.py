@@ -180,7 +180,7 @@ def discard(error: OSError | None = None, *, number: int = 1) -> None:
         note(f"trimtab: {unwritable(error)}")
 
 
-def say(text: str = "", *, is_prose: bool = False) -> None:
+def print_line(text: str = "", *, is_prose: bool = False) -> None:
     """Print a line to standard output.
 
     Args:

@@ -15,7 +15,7 @@ from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
 from dashboard.cli.config import current_config
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, emit, print_line
 from dashboard.services import access
 
 
@@ -65,8 +65,8 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
 
     def show() -> None:
         for one in reasons:
-            say(f"{one.sentence} {one.hint}".rstrip())
-        say("Nothing to plan: no file is written, nothing is sent.")
+            print_line(f"{one.sentence} {one.hint}".rstrip())
+        print_line("Nothing to plan: no file is written, nothing is sent.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -89,19 +89,19 @@ def write_plan(path: Path, plan: Plan) -> None:
 def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
     """Print where a plan is and how it is applied, or that it was not written."""
     if plan_file is None:
-        say("Not written. Pass --plan OUT to write it.")
+        print_line("Not written. Pass --plan OUT to write it.")
         return
-    say(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+    print_line(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
     words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    say(f"To apply it: trimtab {words}")
+    print_line(f"To apply it: trimtab {words}")
 
 
 def show_plan(plan: Plan) -> None:
     """Print what a plan is, and its diagnostics."""
-    say(
+    print_line(
         f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; valid until "
         f"{plan.expires_at:%H:%M:%S} UTC."
     )
     sentences = (f"{item.severity}: {item.sentence} {item.hint}" for item in plan.diagnostics)
     for text in dict.fromkeys(sentences):  # what is so for every step is a sentence once
-        say(text.rstrip())
+        print_line(text.rstrip())

@@ -42,7 +42,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.presenters.run_steps import purpose_words, same_reason, waiting_step
@@ -141,7 +141,9 @@ def _control(
     sentence = (
         f"{control.capitalize()} of run {run} requested. A running worker reacts within about 1 s."
     )
-    return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
+    return emit(
+        Answer({"run_id": run, "control": control}, lambda: print_line(sentence)), as_json=as_json
+    )
 
 
 def _list(config: services.Config, cluster: str | None, last: int, *, as_json: bool) -> int:
@@ -151,7 +153,7 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         if not views:
             where = f" on {cluster}" if cluster else ""
             place = services.journal(config).place
-            say(f"The journal {place} has no runs{where}.")
+            print_line(f"The journal {place} has no runs{where}.")
             return
         columns = ("run", "requested (UTC)", "who", "cluster", "state", "steps", "why")
         rows = [_row(view) for view in views]
@@ -210,25 +212,27 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     entries = services.journal(config).entries(run_id=RunId(run_id))
 
     def show() -> None:
-        _say_head(view)
+        _print_head(view)
         if forged := describe_forged(view.forged, is_run_forged=view.is_request_forged):
-            say(forged)
-        say()
+            print_line(forged)
+        print_line()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         rows = [_step_row(step) for step in view.steps]
         table(columns, rows, spare=("took", "from", "requested"))
         waits = waiting_step(view)
         if waits is not None:
-            say(f"Step {waits.index + 1} waits: {waits.waiting}")
+            print_line(f"Step {waits.index + 1} waits: {waits.waiting}")
         skipped = same_reason(view.steps)
         for step in view.steps:
             is_new = step.index not in skipped.repeated
             if step.result is not None and step.state != "DONE" and is_new:
-                say(f"Step {step.index + 1}: {step.result.sentence} {step.result.hint}".rstrip())
+                print_line(
+                    f"Step {step.index + 1}: {step.result.sentence} {step.result.hint}".rstrip()
+                )
         for sentence in skipped.sentences:
-            say(sentence)
-        _say_rest(view)
-        say()
+            print_line(sentence)
+        _print_results(view)
+        print_line()
         rows = [entry_row(entry, view.disregarded) for entry in entries]
         table(("entry", "at (UTC)", "who", "what"), rows, spare=("who",))
 
@@ -240,57 +244,57 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _say_head(view: RunView) -> None:
+def _print_head(view: RunView) -> None:
     counts = ", ".join(f"{count} {state.lower()}" for state, count in view.counts.items())
-    say(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
+    print_line(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
     if purpose := purpose_words(view):
-        say(purpose)
-    say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
+        print_line(purpose)
+    print_line(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
-        say(f"It undoes run {view.undoes}.")
+        print_line(f"It undoes run {view.undoes}.")
         for sentence in not_brought_back(view.plan):
-            say(f"Not moved back: {sentence}")
+            print_line(f"Not moved back: {sentence}")
     if view.state == "RUNNING":
-        say(f"Rate: {pace_of(view).sentence}.")
+        print_line(f"Rate: {pace_of(view).sentence}.")
     if view.worker:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
-        say(f"Executed by {view.worker}{again}.")
+        print_line(f"Executed by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
-        say(f"{view.control.requested_by} requested: {view.control.control}.")
+        print_line(f"{view.control.requested_by} requested: {view.control.control}.")
     if view.damage:
-        say(view.damage)
+        print_line(view.damage)
 
 
-def _say_settings(view: RunView) -> None:
+def _print_settings(view: RunView) -> None:
     for setting in view.settings:
         left = setting.sentence or "Not yet restored."
         before = describe_value(setting.before) or "not set"
         during = describe_value(setting.during) or EMPTY
-        say(f"{setting.key}: {before} before the run, {during} during the run. {left}")
+        print_line(f"{setting.key}: {before} before the run, {during} during the run. {left}")
         for sentence in setting.set_again:
-            say(sentence)
+            print_line(sentence)
     if view.is_ended and (nothing := why_nothing_lasts(view)):
-        say(nothing)
+        print_line(nothing)
 
 
-def _say_rest(view: RunView) -> None:
-    _say_settings(view)
+def _print_results(view: RunView) -> None:
+    _print_settings(view)
     for move in view.external_changes:
-        say(move.sentence)
+        print_line(move.sentence)
     for step in view.next_moves:
-        say(f"{step.subject} may still move from {step.owner} to {step.destination}.")
+        print_line(f"{step.subject} may still move from {step.owner} to {step.destination}.")
     rows = list(_compared(view))
     if rows:
-        say()
+        print_line()
         columns = ("broker", "usage before", "predicted", "measured")
         table((*columns, "traffic before", "predicted", "measured"), rows)
     measured, expected = view.measured, view.plan.expected
     if expected.nodes:
-        _say_nodes(view)
+        _print_nodes(view)
     elif measured is not None:
         if view.unassigned:
-            say(f"{count_named('Unassigned', view.unassigned)}: no broker owns them.")
-        say(
+            print_line(f"{count_named('Unassigned', view.unassigned)}: no broker owns them.")
+        print_line(
             "Traffic of the busiest broker above the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
             f"{format_ratio(expected.throughput_deviation_after)} predicted, "
@@ -298,18 +302,18 @@ def _say_rest(view: RunView) -> None:
             f"{_time(measured.taken_at)}."
         )
     if measured is not None and measured.disturbed_by:
-        say(
+        print_line(
             f"Run {measured.disturbed_by} changed the cluster in between; the difference is not "
             "only from this run."
         )
 
 
-def _say_nodes(view: RunView) -> None:
+def _print_nodes(view: RunView) -> None:
     """Nodes of the plan on a Pegasus cluster: before, predicted, counted; what was copied."""
     value, note = CopyProgress.of(view).describe()
-    say(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
+    print_line(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
     came = {item.node: item for item in view.measured.nodes} if view.measured else {}
-    say()
+    print_line()
     columns = ("node", "primaries before", "predicted", "counted")
     table(
         (*columns, "replicas before", "predicted", "counted"),
@@ -406,30 +410,32 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _say_skipped(found: services.Verified) -> None:
+def _print_skipped(found: services.Verified) -> None:
     if found.skipped:
-        say(f"Not checked: {', '.join(found.skipped)}.")
+        print_line(f"Not checked: {', '.join(found.skipped)}.")
 
 
 def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
         if found.is_sound:
-            say(f"The journal {journal.place} is intact: {_entries_text(found.entries)}.")
+            print_line(f"The journal {journal.place} is intact: {_entries_text(found.entries)}.")
         elif found.damage is None:
-            say(f"The journal {journal.place} is NOT INTACT.")
+            print_line(f"The journal {journal.place} is NOT INTACT.")
         else:
-            say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
+            print_line(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
         for sentence in (*found.problems, *found.unchecked):
-            say(sentence)
-        say(f"Checked: {', '.join(found.checked)}.")
-        _say_skipped(found)
+            print_line(sentence)
+        print_line(f"Checked: {', '.join(found.checked)}.")
+        _print_skipped(found)
         if found.archived:
-            say(f"Entries up to {found.archived} are in an archive; verify it with --archive FILE.")
-        say(f"Newest intact entry: {found.newest_seq}, hash {found.newest_digest}")
+            print_line(
+                f"Entries up to {found.archived} are in an archive; verify it with --archive FILE."
+            )
+        print_line(f"Newest intact entry: {found.newest_seq}, hash {found.newest_digest}")
         if found.anchors:
-            say(f"{pluralize(found.anchors, 'anchor')} match.")
+            print_line(f"{pluralize(found.anchors, 'anchor')} match.")
         else:
-            say(
+            print_line(
                 "To detect a truncated journal, store that hash elsewhere and run `runs "
                 "--verify --expect HASH`, or set anchor_file under [audit]."
             )
@@ -469,7 +475,9 @@ def _export(
             f"{out} cannot be written: {exc.strerror}.", hint="Specify another file."
         ) from exc
     body = {"export": str(out), "entries": count}
-    return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)
+    return emit(
+        Answer(body, lambda: print_line(f"{count:,} entries written to {out}.")), as_json=as_json
+    )
 
 
 def _entries(config: services.Config, run: str | None, cluster: str | None) -> Iterator[Entry]:

@@ -21,7 +21,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
 )
 from dashboard.cli.parts import part
 from dashboard.cli.source import is_path
@@ -124,11 +124,11 @@ def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        say(f"{manifest.cluster}: {verdict.sentence}")
+        print_line(f"{manifest.cluster}: {verdict.sentence}")
         for item in verdict.findings:
-            say(f"{item.severity.upper():8}{item.sentence}")
+            print_line(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
-                say(f"{'':8}{item.hint}")
+                print_line(f"{'':8}{item.hint}")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -139,13 +139,13 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
     body = {"plan": plan_answers.plan(plan), "answer": sentence, "expired": is_expired}
 
     def show() -> None:
-        say(sentence)
+        print_line(sentence)
         for step in plan.steps:
-            say(f"  {step.describe()}")
+            print_line(f"  {step.describe()}")
             for line in step.command_lines():
-                say(f"    {line}")
+                print_line(f"    {line}")
         if is_expired:
-            say(
+            print_line(
                 f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
                 "applied."
             )
@@ -176,7 +176,7 @@ def captured(snapshot: Any, out: Path) -> Answer:
     def show() -> None:
         filled = [name for name, table in snapshot.tables.items() if table.num_rows]
         sizes = record_of(snapshot.manifest.kind, systems()).sizes(snapshot, filled)
-        say(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
+        print_line(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
         _show_problems(snapshot.manifest.problems)
 
     manifest = snapshot.manifest

@@ -12,7 +12,7 @@ from core.access import describe_scopes
 from core.errors import InputError
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.services import access
 
@@ -32,7 +32,7 @@ def list_users(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not users:
-            say(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
+            print_line(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
             return
         table(("name", "groups"), [(name, ", ".join(one.groups)) for name, one in users.items()])
 
@@ -89,7 +89,7 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
-        say(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
+        print_line(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
         table(
             ("cluster", "role", "role in a scope"),
             [
@@ -98,7 +98,9 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
             ],
         )
         if config.access.sign_in != "none" and who.source == "local":
-            say(f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`.")
+            print_line(
+                f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`."
+            )
 
     body = {
         "name": who.name,

@@ -203,8 +203,8 @@ def _refusal(dialog: ApplyDialog) -> str | None:
     )
     if found is None or going is None or dialog.cluster.read_only:
         return found
-    say = describe_stop if going.run_id in found else describe_open_run
-    return f"{found} {say(going, config_option(dialog.config))}"
+    describe = describe_stop if going.run_id in found else describe_open_run
+    return f"{found} {describe(going, config_option(dialog.config))}"
 
 
 def _begin(dialog: ApplyDialog) -> None:

@@ -80,7 +80,7 @@ def draw(config: Config) -> FleetView:
             "Sort by",
             SORTS,
             key=state.SORT,
-            say=_SORT_WORDS.__getitem__,
+            format_func=_SORT_WORDS.__getitem__,
             width=170,
             has_label=False,
         )
@@ -97,7 +97,7 @@ def _pick(label: str, options: list[str], key: str) -> str:
         label,
         ["", *options],
         key=key,
-        say=lambda one: one or f"All {label.lower()}s",
+        format_func=lambda one: one or f"All {label.lower()}s",
         width=150,
         has_label=False,
     )
@@ -109,7 +109,7 @@ def _open_named(config: Config) -> None:
     if not name:
         return
     known = of_person(config, is_fresh=True)
-    words.tell_unknown("view", [] if name in known else [name], list(known))
+    words.report_unknown("view", [] if name in known else [name], list(known))
     st.query_params.pop(SAVED, None)
     if name in known:
         _show(known[name])

@@ -103,7 +103,7 @@ def _check_cluster(config: Config) -> None:
     known = [cluster.name for cluster in config.clusters]
     named = st.query_params.get(state.CLUSTER)
     if named and named not in known:
-        misnamed.tell(state.CLUSTER, UnknownNameError.of("cluster", named, known))
+        misnamed.report(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
 def _badges_px(cluster: Cluster, saved: SavedSnapshots) -> int:

@@ -30,7 +30,7 @@ class _AddressError:
     is_drawn: bool = False
 
 
-def tell(key: str, error: OpsError) -> None:
+def report(key: str, error: OpsError) -> None:
     """Keep what is wrong with a parameter for :func:`draw`.
 
     Args:
@@ -112,7 +112,7 @@ def check_times(*keys: str, may_be_ahead: bool = False) -> None:
             continue
         error = time_error(key, text)
         if error is not None and not (may_be_ahead and _moment_of(text)):
-            tell(key, error)
+            report(key, error)
 
 
 def _moment_of(text: str) -> datetime | None:

@@ -54,7 +54,7 @@ def pick_time(
     if named and named != LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
         if isinstance(problem, OpsError) and st.query_params.get(state.AT) == named:
-            misnamed.tell(state.AT, problem)
+            misnamed.report(state.AT, problem)
             problem = ""
         if past is not None and stamp(past.taken_at) not in by_text:
             saved = saved.joined_by(past)

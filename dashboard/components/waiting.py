@@ -65,20 +65,20 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
         choice: What the header says.
         is_answer: The page has no other answer.
     """
-    tell = words.answer if is_answer else words.section
+    draw_text = words.answer if is_answer else words.section
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
     error = last_error(status)
     if error:
-        tell(f"No data from {name} yet.")
+        draw_text(f"No data from {name} yet.")
         st.error(words.plain(error), title="Last collector error", icon=":material/link_off:")
         st.markdown("To check the addresses of the cluster:")
         st.code(f"trimtab check{services.config_option(config)}", language="bash")
     elif status:
-        tell(f"Reading the first snapshot of {name}.")
+        draw_text(f"Reading the first snapshot of {name}.")
         st.caption("This page updates automatically.")
     else:
-        tell(f"No snapshot of {name}; no collector has run.")
+        draw_text(f"No snapshot of {name}; no collector has run.")
         st.markdown("To read the cluster once a minute, start a collector:")
         st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()

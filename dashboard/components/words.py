@@ -267,7 +267,7 @@ def failed(error: OpsError, *, what: str) -> None:
     st.error(body, title=what, icon=":material/error:")
 
 
-def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+def report_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
     """Render the names in the address that do not exist; the page continues without them.
 
     Args:

@@ -756,7 +756,7 @@ def run_collector(
     clusters: Sequence[ClusterConfig],
     every_s: float,
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set, or one of the threads is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
@@ -766,7 +766,7 @@ def run_collector(
     memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
-    report = logs.reporter("collector", config.log_format, tell)
+    report = logs.reporter("collector", config.log_format, print_line)
     loops.run_collector(config, clusters, every_s, stop, report)
 
 
@@ -797,7 +797,7 @@ def run_worker(
     config: TrimtabConfig,
     clusters: Sequence[ClusterConfig],
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
     """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
@@ -807,7 +807,9 @@ def run_worker(
     memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
-    worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
+    worker.run_worker(
+        config, clusters, stop, logs.reporter("worker", config.log_format, print_line)
+    )
 
 
 def _end_with_threads(stop: threading.Event) -> None:
@@ -825,13 +827,13 @@ def work_on(
     cluster: str,
     run_id: str,
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
     """Be the worker of a cluster until one run has ended, or ``stop`` is set."""
     from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
 
     worker.work_on(
-        config, config.cluster(cluster), RunId(run_id), stop, lambda event: tell(str(event))
+        config, config.cluster(cluster), RunId(run_id), stop, lambda event: print_line(str(event))
     )
 
 

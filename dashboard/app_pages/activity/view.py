@@ -73,7 +73,7 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
     wanted = _filters(views, entries, is_journal=False)
     found = model.matching_runs(views, wanted)
     rows = runs_frame(found, services.now())
-    _tell_count(len(rows), len(views), runs.MAX_RUNS, "runs")
+    _draw_count(len(rows), len(views), runs.MAX_RUNS, "runs")
     columns = {
         "run": tables.opener("Run", "_activity_run", run_link),
         "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
@@ -116,7 +116,7 @@ def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame)
             help="Recomputes the hash of every entry, like `trimtab runs --verify`.",
         )
         _draw_chain(config, is_requested=is_requested)
-        _tell_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
+        _draw_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
     journal_table(rows.head(MAX_ROWS), key="activity_entries")
     tables.downloads(rows, cluster=wanted.cluster or "all", what="entries", moment=services.now())
 
@@ -135,7 +135,7 @@ def _draw_chain(config: Config, *, is_requested: bool) -> None:
         )
 
 
-def _tell_count(matching: int, total: int, limit: int, what: str) -> None:
+def _draw_count(matching: int, total: int, limit: int, what: str) -> None:
     cut = f", newest {MAX_ROWS:,} shown" if matching > MAX_ROWS else ""
     older = f" For older {what}, use `trimtab runs`." if total >= limit else ""
     if matching != total or cut or older:

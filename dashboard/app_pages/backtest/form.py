@@ -251,7 +251,7 @@ def _advanced(about: FormContext) -> _AdvancedOptions:
                 list(model.ENGINES),
                 default=model.LOCAL,
                 key=ENGINE,
-                say=lambda one: model.ENGINES.get(one, one),
+                format_func=lambda one: model.ENGINES.get(one, one),
                 has_label=True,
             )
     return _AdvancedOptions(
@@ -278,7 +278,7 @@ def _target(about: FormContext) -> tuple[float, float]:
         "Target",
         [CLUSTER_TARGET, OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == CLUSTER_TARGET else "Custom",
+        format_func=lambda one: words if one == CLUSTER_TARGET else "Custom",
         has_label=True,
     )
     st.caption(system.target_caption)

@@ -67,7 +67,10 @@ def draw_minute(
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         other = _pick(period_load, looked)
         shown = choice.segmented(
-            "List", list(model.MINUTE_LISTS), key=state.QUANTITY, say=model.MINUTE_LISTS.__getitem__
+            "List",
+            list(model.MINUTE_LISTS),
+            key=state.QUANTITY,
+            format_func=model.MINUTE_LISTS.__getitem__,
         )
         st.space("stretch")
         _links(system, looked)
@@ -87,7 +90,7 @@ def _pick(period_load: PeriodLoad, looked: SelectedMinute) -> datetime | None:
     state.rename_in_address(state.AGAINST, {old.capitalize(): now for old, now in _FORMER.items()})
     state.rename_in_address(state.AGAINST, _FORMER)
     chosen = choice.selected(
-        label, offered, key=state.AGAINST, say=str.capitalize, width=300, has_label=True
+        label, offered, key=state.AGAINST, format_func=str.capitalize, width=300, has_label=True
     )
     text = (
         st.text_input(

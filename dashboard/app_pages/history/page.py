@@ -28,10 +28,10 @@ try:
     history = history_of(config, choice.cluster)
     span = history.span()
 except SnapshotError as error:
-    states.tell_damage(history_of(config, choice.cluster))
+    states.draw_damage(history_of(config, choice.cluster))
     words.failed(error, what="Could not read the history")
     st.stop()
-states.tell_damage(history)
+states.draw_damage(history)
 if span is None:
     states.nothing_recorded(config, choice)
     st.stop()
@@ -63,7 +63,7 @@ with figures_place:
     figures.key_figures(
         model.key_figures(system, seen, shown.evenness, recorded, target), key="history"
     )
-    states.tell_gap(config, choice, span[1])
+    states.draw_gap(config, choice, span[1])
 with lanes_place:
     lanes = pick_lanes(shown)
 with export_place:

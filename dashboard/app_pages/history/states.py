@@ -56,7 +56,7 @@ def outside(span: tuple[datetime, datetime]) -> None:
     st.caption(f"The history covers {stamp(span[0])} to {stamp(span[1])} UTC.")
 
 
-def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
+def draw_gap(config: Config, choice: Choice, last: datetime) -> None:
     """Say that recording stands still, where it does."""
     silent = services.now() - last
     if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
@@ -75,7 +75,7 @@ def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
     )
 
 
-def tell_damage(history: ClusterHistory) -> None:
+def draw_damage(history: ClusterHistory) -> None:
     """Render the damage of the history: the page shows less than was recorded."""
     found = history.damage()
     if found:

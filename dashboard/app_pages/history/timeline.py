@@ -59,7 +59,7 @@ def pick_range(
         "Measure",
         [one.key for one in system.measures],
         key=state.MEASURE,
-        say=lambda key: system.measure(key).label,
+        format_func=lambda key: system.measure(key).label,
         width=190,
         has_label=False,
     )
@@ -216,7 +216,7 @@ def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> Select
     if row is None or (moment is not None and moment > minutes.moment(len(minutes) - 1) + _SECOND):
         row = minutes.row_at(default)
         if is_new:
-            misnamed.tell(state.MINUTE, _not_there(text))
+            misnamed.report(state.MINUTE, _not_there(text))
     at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
     shown = stamp(ms_to_datetime(at_ms))
     is_default = shown == stamp(default)

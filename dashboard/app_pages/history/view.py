@@ -74,7 +74,10 @@ def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> No
     """
     with st.container(horizontal=True, vertical_alignment="center"):
         shown = choice.segmented(
-            "List", list(model.EVENT_LISTS), key=state.KIND, say=model.EVENT_LISTS.__getitem__
+            "List",
+            list(model.EVENT_LISTS),
+            key=state.KIND,
+            format_func=model.EVENT_LISTS.__getitem__,
         )
         text = (
             st.text_input(
@@ -231,7 +234,7 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
         "Strategy",
         [model.CONFIGURED, *known.strategies],
         key=state.STRATEGY,
-        say=lambda one: configured if one == model.CONFIGURED else one,
+        format_func=lambda one: configured if one == model.CONFIGURED else one,
         width=360,
     )
     if chosen != model.CONFIGURED:
@@ -400,7 +403,9 @@ def draw_moves(
         "effect": "Effect",
     }
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = choice.segmented("List", list(labels), key=state.SHOW, say=labels.__getitem__)
+        shown = choice.segmented(
+            "List", list(labels), key=state.SHOW, format_func=labels.__getitem__
+        )
         _draw_all_clusters("flaps", "Find flaps on all clusters…")
     if shown == "movers":
         _draw_top(query, system)

@@ -37,7 +37,7 @@ def draw_tables(job: Job) -> None:
         "Table",
         list(known),
         key=state.TABLE,
-        say=lambda one: one.replace("_", " ").capitalize(),
+        format_func=lambda one: one.replace("_", " ").capitalize(),
         has_label=True,
     )
     st.caption(words.plain(known[name]))

@@ -20,7 +20,7 @@ from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.options import Config, EngineName, Json, OutTables
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 
@@ -81,8 +81,8 @@ def trends(
 
 
 def _show_trends(found: Trends) -> None:
-    say(found.sentence)
-    say()
+    print_line(found.sentence)
+    print_line()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
         ("cluster", "from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
@@ -100,7 +100,7 @@ def _show_trends(found: Trends) -> None:
         ],
         spare=("cluster",),
     )
-    say()
+    print_line()
     movers = found.movers.slice(0, _MOST_SHOWN).to_pylist()
     if movers:
         table(
@@ -111,8 +111,8 @@ def _show_trends(found: Trends) -> None:
             ],
         )
     else:
-        say("The largest changes need two periods; shorten them with --by.")
-    say()
+        print_line("The largest changes need two periods; shorten them with --by.")
+    print_line()
     table(
         ("cluster", "hottest", "mean", "max", "share"),
         [
@@ -174,8 +174,8 @@ def _outcome(row: dict[str, Any]) -> str:
 
 
 def _show_flaps(found: FlapAnswer) -> None:
-    say(found.sentence)
-    say()
+    print_line(found.sentence)
+    print_line()
     table(
         ("cluster", "back at", "bundle", "home", "away", "for", "by"),
         [
@@ -192,7 +192,7 @@ def _show_flaps(found: FlapAnswer) -> None:
         ],
         spare=("cluster", "away"),
     )
-    say()
+    print_line()
     table(
         ("cluster", "moved at", "by", "moves", "before", "after", "helped"),
         [

@@ -30,7 +30,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.pulsar.leader import ACCURACY_COLUMNS, accuracy_rows
@@ -166,10 +166,10 @@ def minutes(
 
     def show() -> None:
         if not times:
-            say(f"No snapshot of {cluster} is recorded in that period.")
+            print_line(f"No snapshot of {cluster} is recorded in that period.")
             return
         whole = "no gaps" if not gaps else pluralize(len(gaps), "gap")
-        say(
+        print_line(
             f"{cluster}: {span_text(len(times), times[0], times[-1])}, {clock(times[0])} to "
             f"{clock(times[-1])} UTC, {whole}; total history: {format_bytes(held)}."
         )
@@ -246,7 +246,7 @@ def events(
 
     def show() -> None:
         kinds_text = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-        say(
+        print_line(
             f"{cluster}: {pluralize(len(chosen), 'event')}"
             + (f" of {kinds_text}." if kinds_text else ".")
         )
@@ -267,7 +267,7 @@ def events(
             spare=("run", "kind"),
         )
         if len(chosen) > _MOST_SHOWN:
-            say(f"... and {len(chosen) - _MOST_SHOWN:,} earlier events; --json lists all.")
+            print_line(f"... and {len(chosen) - _MOST_SHOWN:,} earlier events; --json lists all.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -338,7 +338,9 @@ def agreement(
         _show_agreement(found)
         if forecast is not None and forecast.accuracy:
             until = leader_round.measured_note(forecast, services.now().timestamp())
-            say(f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip())
+            print_line(
+                f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip()
+            )
             table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
@@ -391,22 +393,22 @@ def agreement_json(found: Agreement) -> dict[str, Any]:
 
 
 def _show_agreement(found: Agreement) -> None:
-    say(found.sentence)
+    print_line(found.sentence)
     if found.landing_ratio is not None and found.landing_expected is not None:
-        say(
+        print_line(
             "Actual destinations of predicted moves had a mean probability of "
             f"{found.landing_ratio:.0%}; expected {found.landing_expected:.0%}."
         )
     if found.moves_by_others:
         moves = pluralize(found.moves_by_others, "further move")
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        say(f"{moves} excluded ({reasons}).")
+        print_line(f"{moves} excluded ({reasons}).")
     table(
         ("verdict", "rounds"),
         [(name.replace("_", " "), str(count)) for name, count in found.counts.items()],
     )
     acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
-    say()
+    print_line()
     table(
         ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not compared because"),
         [
@@ -459,7 +461,7 @@ def snapshot(
     }
 
     def show() -> None:
-        say(f"{out}: {cluster} at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
+        print_line(f"{out}: {cluster} at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 

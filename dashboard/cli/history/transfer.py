@@ -27,7 +27,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.progress import STATUS
@@ -80,13 +80,13 @@ def export_(
     is_more = start is not None and held.first < datetime_to_ms(start)
 
     def show() -> None:
-        say(
+        print_line(
             f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
             f"{clock(held.first)} to {clock(held.last)} UTC, {format_bytes(size)}."
         )
         if is_more:
-            say("It begins before --from: an export begins at a full hour.")
-        say("Import it on another machine with `trimtab history import FILE`.")
+            print_line("It begins before --from: an export begins at a full hour.")
+        print_line("Import it on another machine with `trimtab history import FILE`.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -123,9 +123,9 @@ def import_(
     body = {"import": str(source), "history": past.place, "minutes": count}
 
     def show() -> None:
-        say(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
+        print_line(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
         for one in _unconfigured(past, source, name):
-            say(
+            print_line(
                 f"Commands accept the name {one}. For the pages, add a cluster of that name, "
                 f"with its original addresses, to {past.config.file or 'trimtab.toml'} and run "
                 "`trimtab dashboard --no-collect`, which contacts none of them."
@@ -187,7 +187,7 @@ def compact(
 
     def show() -> None:
         if not names:
-            say(f"No history is recorded in {past.place}.")
+            print_line(f"No history is recorded in {past.place}.")
         table(("cluster", "hours merged", "days deleted", "size"), rows)
 
     code = EXIT_REFUSED if failed else EXIT_DONE
@@ -229,14 +229,14 @@ def repair(
 
     def show() -> None:
         if not steps:
-            say(f"No damage in {past.place}.")
+            print_line(f"No damage in {past.place}.")
             return
         for one in steps:
-            say(f"{one.action:8} {one}")
+            print_line(f"{one.action:8} {one}")
         if apply:
-            say(f"Moved to {Path(past.place) / QUARANTINE}; nothing was deleted.")
+            print_line(f"Moved to {Path(past.place) / QUARANTINE}; nothing was deleted.")
         else:
-            say("Nothing was changed. Stop the collectors, then run it with --apply.")
+            print_line("Nothing was changed. Stop the collectors, then run it with --apply.")
 
     code = EXIT_DONE if apply or not steps else EXIT_INCOMPLETE
     return emit(Answer(body, show, code), as_json=as_json)

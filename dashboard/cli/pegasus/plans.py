@@ -50,7 +50,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.apply import Yes, check_can_confirm, execute
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.pegasus.state import show_level
@@ -258,7 +258,7 @@ def _write(
         show_preview(plan, found)
         show_nodes(found)
         if plan_file is None:
-            say(
+            print_line(
                 "Nothing was changed. Apply it with --apply --reason TEXT, or write it to a file "
                 "with --plan OUT."
             )

@@ -14,7 +14,7 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import format_mb, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 
 _MOST_LINES: Final = 3
 _MOST_STEPS: Final = 40
@@ -43,7 +43,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
         show_preview(plan, found)
         show_nodes(found)
         if is_expired:
-            say(
+            print_line(
                 f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
                 "applied."
             )
@@ -75,7 +75,9 @@ def preview_json(found: PegasusPreview) -> dict[str, Any]:
     }
 
 
-def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None] = say) -> None:
+def show_preview(
+    plan: Plan, found: PegasusPreview, write: Callable[[str], None] = print_line
+) -> None:
     """Print a plan for people."""
     write(f"Plan {plan.short_id} for {plan.cluster}: {found.sentence}")
     for item in plan.diagnostics:
@@ -115,7 +117,7 @@ def show_nodes(found: PegasusPreview) -> None:
     head = ("node", "primaries", "after", "replicas", after, "receives", "free after")
     table(head, rows)
     if found.is_guardians_choice:
-        say(GUARDIANS_CHOICE)
+        print_line(GUARDIANS_CHOICE)
 
 
 def _size(copied_mb: float | None) -> str:

@@ -10,7 +10,7 @@ import typer
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.options import Json
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.systems import captured
 from dashboard.services import pulsar
 
@@ -49,6 +49,6 @@ def import_files(
         )
         answer.show()
         for sentence in made.snapshot.manifest.unavailable:
-            say(f"Missing: {sentence}", is_prose=True)
+            print_line(f"Missing: {sentence}", is_prose=True)
 
     return emit(Answer(body, show, exit_code=answer.exit_code), as_json=as_json)

@@ -29,7 +29,7 @@ from dashboard import services
 from dashboard.cli.clusters import duration_s
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, Release
-from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.supervisor import shutting_down
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services.pulsar import leader
@@ -177,7 +177,7 @@ def _as_json(one: RoundPrediction) -> dict[str, Any]:
 
 def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | ExtensibleReplay) -> None:
     if not rounds:
-        say("No shedding round began in the requested part of the recording.")
+        print_line("No shedding round began in the requested part of the recording.")
         return
     rows: list[tuple[str, ...]] = []
     for one in rounds:
@@ -189,7 +189,7 @@ def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | Extensible
     table(("round (UTC)", "selected bundle", "unloaded to"), rows)
     selected = sum(len(one.selected) for one in rounds)
     unloaded = sum(len(one.unloaded) for one in rounds)
-    say(
+    print_line(
         f"{model.strategy.name}: {pluralize(len(rounds), 'round')}, "
         f"{pluralize(selected, 'bundle')} selected, {unloaded} unloaded."
     )
@@ -255,7 +255,7 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
     prediction = forecast.next_round
     if prediction is not None and leader_round.is_shown(forecast, now_s):
         when = datetime.fromtimestamp(prediction.at_s, UTC)
-        say(f"{leader_round.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
+        print_line(f"{leader_round.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
         rows: list[tuple[Any, ...]] = [
             (
                 format_ratio(one.share) if prediction.has_shares else "-",
@@ -267,9 +267,9 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
         ]
         table(("share", "bundle", "from", "to"), rows)
         for warning in leader_round.notes(prediction):
-            say(f"Note: {warning}")
+            print_line(f"Note: {warning}")
     if forecast.accuracy:
-        say(leader_round.measured_note(forecast, now_s))
+        print_line(leader_round.measured_note(forecast, now_s))
         table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
 

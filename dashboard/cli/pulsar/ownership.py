@@ -18,7 +18,7 @@ from core.pulsar.served import Services, services_of
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pulsar import answers
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
@@ -71,18 +71,18 @@ def owners(
 
     def show() -> None:
         now_ms = datetime_to_ms(snapshot.manifest.taken_at)
-        say(found.sentence)
+        print_line(found.sentence)
         _explain(found, services)
         if only_problems or namespace is not None:
             _show_bundles(bundles, now_ms)
         if not only_problems:
             _show_sessions(found.sessions, now_ms)
-            say()
-            say(spread_sentence(spread))
+            print_line()
+            print_line(spread_sentence(spread))
         for one in found.notes:
-            say(f"Note: {one}")
+            print_line(f"Note: {one}")
         if elsewhere:
-            say(elsewhere)
+            print_line(elsewhere)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -92,12 +92,12 @@ def _explain(found: Ownership, services: Services) -> None:
     for state in found.counts:
         if state not in WRONG:
             continue
-        say(f"{state}: {meaning_of(state)}")
+        print_line(f"{state}: {meaning_of(state)}")
         row = worst_first(found.bundles, (state,)).slice(0, 1).to_pylist()[0]
         service = services.of(row)
         words = " ".join(filter(None, (service.sentence, service.next_lookup, service.fix)))
         if words:
-            say(f"{row['bundle']}: {words}")
+            print_line(f"{row['bundle']}: {words}")
 
 
 def _chosen(found: Ownership, namespace: str | None, *, only_problems: bool) -> pa.Table:
@@ -116,7 +116,7 @@ def _bundle_json(row: dict[str, Any], services: Services) -> dict[str, Any]:
 
 
 def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
-    say()
+    print_line()
     table(
         ("bundle", "state", "owner", "also claimed by", "session", "owned for"),
         [
@@ -133,11 +133,11 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
         spare=("session", "also claimed by"),
     )
     if bundles.num_rows > _MOST_SHOWN:
-        say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json lists all.")
+        print_line(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
-    say()
+    print_line()
     table(
         ("broker", "session", "min age", "bundles", "traffic", "registered", "leads"),
         [
@@ -155,7 +155,7 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
         spare=("session", "min age"),
     )
     if sessions.num_rows > _MOST_SHOWN:
-        say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json lists all.")
+        print_line(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _age(now_ms: int, at_ms: int | None) -> str:

@@ -33,7 +33,7 @@ from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings, pulsar_cluster, pulsar_snapshot
@@ -93,7 +93,7 @@ def list_policies(
         ]
         table(("policy", "of", "value"), rows)
         if not rows:
-            say("No policy of that kind is set.")
+            print_line("No policy of that kind is set.")
 
     body = {
         policy: {key: _decoded(value) for key, value in v.items()} for policy, v in found.items()
@@ -182,7 +182,7 @@ def _plan_policy(
     more = services.config_option(config)
     limit = overload_limit(active_settings(snapshot))
     shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects, limit)
-    return emit(Answer(body, shown.say), as_json=as_json)
+    return emit(Answer(body, shown.print), as_json=as_json)
 
 
 def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
@@ -252,17 +252,17 @@ class _PlannedPolicy:
     effects: Sequence[str]
     limit: float
 
-    def say(self) -> None:
+    def print(self) -> None:
         """Print it."""
         for item in self.others:
-            say(item.sentence)
-            say(f"  {item.command}")
+            print_line(item.sentence)
+            print_line(f"  {item.command}")
         for sentence in self.effects:
-            say(sentence)
+            print_line(sentence)
         if self.impact.changes or self.impact.unloaded:
-            say(impact_sentence(self.seen))
+            print_line(impact_sentence(self.seen))
         for finding in self.seen.plan.diagnostics:
-            say(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
+            print_line(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
         changes = self.impact.changes[:_SHOWN]
         table(
             ("namespace", "brokers before", "after", "bundles", "must move", "stay"),
@@ -279,7 +279,7 @@ class _PlannedPolicy:
             ],
         )
         if len(self.impact.changes) > len(changes):
-            say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
+            print_line(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
         self._print_destinations()
         show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
@@ -306,7 +306,7 @@ class _PlannedPolicy:
                 for row in touched
             ],
         )
-        say(destinations_note(self.seen))
+        print_line(destinations_note(self.seen))
 
 
 def _brokers(names: Sequence[str]) -> str:
@@ -324,14 +324,14 @@ class _Report:
     wrong: list[Violation]
     elsewhere: str
 
-    def say(self) -> None:
+    def print(self) -> None:
         """Print it."""
         for row, policy in enumerate(self.serving.rows):
-            say(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
+            print_line(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
             for role, brokers in self.brokers_of(row).items():
-                say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}", is_prose=True)
+                print_line(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}", is_prose=True)
         for name, fault in self.serving.view.unreadable_policies.items():
-            say(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
+            print_line(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
         table(
             ("group", "namespace", "bundles", "brokers", "domains"),
             [
@@ -351,14 +351,14 @@ class _Report:
             [(name, listed(brokers, 6)) for name, brokers in self.domains.items()],
         )
         for one in self.wrong:
-            say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
+            print_line(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
             for fix in one.fixes:
-                say(f"  {fix.label}: {fix.why}")
+                print_line(f"  {fix.label}: {fix.why}")
                 for change in fix.desired:
-                    say(f"    {self._line(change)}")
+                    print_line(f"    {self._line(change)}")
         clear = "" if self.wrong else "Isolation policies and anti-affinity groups: no conflict."
         for line in filter(None, (clear, self.elsewhere)):
-            say(line)
+            print_line(line)
 
     def _line(self, policy: DesiredPolicy) -> str:
         """Return the command that plans a change; the cluster as the snapshot names it."""
@@ -464,7 +464,7 @@ def isolation(
         violations(found, FixFinder(snapshot, serving), collisions),
         verdict.elsewhere(("policies",)),
     )
-    return emit(Answer(report.as_json(), report.say), as_json=as_json)
+    return emit(Answer(report.as_json(), report.print), as_json=as_json)
 
 
 def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
@@ -484,14 +484,14 @@ def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        say(who_serves(serving, namespace))
-        _say_wrong(wrong)
+        print_line(who_serves(serving, namespace))
+        _print_misplaced(wrong)
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _say_wrong(bundles: Sequence[str]) -> None:
+def _print_misplaced(bundles: Sequence[str]) -> None:
     if not bundles:
-        say("All its bundles are on allowed brokers.")
+        print_line("All its bundles are on allowed brokers.")
     else:
-        say(f"Misplaced: {listed(bundles, 6)}.")
+        print_line(f"Misplaced: {listed(bundles, 6)}.")

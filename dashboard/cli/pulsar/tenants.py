@@ -26,7 +26,7 @@ from core.planning.limits.namespaces import namespace_use
 from core.planning.limits.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
 _MAX_SHOWN = 40
@@ -118,14 +118,14 @@ def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bo
 
     def show() -> None:
         if limit < 0:
-            say("No limit: brokers do not throttle.")
+            print_line("No limit: brokers do not throttle.")
             return
         rows = [
             (str(number), f"{use:,g}", f"{share:,.2f}" if chosen == "published" else f"{share:,}")
             for number, (use, share) in enumerate(zip(used, given, strict=True), 1)
         ]
         table(("broker", "uses", "local limit"), rows)
-        say(f"Total: {sum(given):,.2f} of {limit:,g}.")
+        print_line(f"Total: {sum(given):,.2f} of {limit:,g}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -199,8 +199,8 @@ def _live_quota(
             ],
         )
         together = amount(float(shared.used.sum()), unit)
-        say(f"Total: {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
-        say(sentence)
+        print_line(f"Total: {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
+        print_line(sentence)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -259,7 +259,7 @@ def _share_timeline(
         table(("from", "wanted", "accepted", "next local limit", "reports"), rows)
         wanted = float(found.wanted.sum())
         held = float(found.held_back.sum()) / wanted if wanted else 0.0
-        say(f"{format_ratio(held)} of the demand was throttled.")
+        print_line(f"{format_ratio(held)} of the demand was throttled.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -314,9 +314,9 @@ def tenants(source: Source, config: Config = None, as_json: Json = False) -> int
             ],
         )
         if len(found) > _MAX_SHOWN:
-            say(f"... and {len(found) - _MAX_SHOWN} more.")
+            print_line(f"... and {len(found) - _MAX_SHOWN} more.")
         if any(one.groups for one in found):
-            say(sentence)
+            print_line(sentence)
 
     return emit(Answer(body, show), as_json=as_json)
 

@@ -145,7 +145,7 @@ def fields_told(kind: str, text: str) -> str:
     return "; ".join(texts) or NO_LIMIT
 
 
-def says_nothing(row: Mapping[Any, Any]) -> bool:
+def is_no_change(row: Mapping[Any, Any]) -> bool:
     """Return whether a field of :func:`difference` goes from no value to one that means none."""
     return {row["now"], row["then"]} <= {NOT_SET, NO_LIMIT, EMPTY}
 
@@ -156,7 +156,7 @@ def plan_sentence(steps: Sequence[Step]) -> str:
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
         for row in difference(policy_changes(steps)).to_dict("records")
-        if not says_nothing(row)
+        if not is_no_change(row)
     ]
     more = f"; and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
     return f"{tally(steps).capitalize()}: {'; '.join(texts[:_MAX_SHOWN])}{more}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.steps.base import policy_change_of
 from core.pulsar.steps.policy import NOT_THERE
-from dashboard.presenters.pulsar.policy_edits import difference, fields_told, says_nothing
+from dashboard.presenters.pulsar.policy_edits import difference, fields_told, is_no_change
 
 if TYPE_CHECKING:
     from core.actions.views import StepView
@@ -48,7 +48,7 @@ class PolicyText:
         values = "; ".join(
             f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
             for row in rows
-            if not says_nothing(row)
+            if not is_no_change(row)
         )
         return f"Verified: {values}." if values else ""
 

@@ -68,7 +68,7 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
     stored = page.facts.stored_level
     known = [level.word for level in FunctionLevel]
     unknown = state.unknown_in_address(LEVEL, [*known, *(one.upper() for one in known)])
-    words.tell_unknown("level", unknown, known)
+    words.report_unknown("level", unknown, known)
     named = st.query_params.get(LEVEL, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
     # another stored level: what was chosen against the former one does not count any more

@@ -105,7 +105,7 @@ def _one_node(page: PegasusPage) -> None:
         "Node",
         ["", *page.facts.columns.nodes],
         key=state.NODE,
-        say=lambda name: name or "Select a node",
+        format_func=lambda name: name or "Select a node",
         has_label=False,
     )
     if not node:

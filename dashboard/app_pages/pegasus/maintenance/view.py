@@ -93,7 +93,7 @@ def choose(page: PegasusPage) -> tuple[model.OperationDescription, MaintenanceRe
     """
     labels = list(model.BY_LABEL)
     state.rename_in_address(state.PICK, {"Rebalance until done": "Rebalance to convergence"})
-    words.tell_unknown("operation", state.unknown_in_address(state.PICK, labels), labels)
+    words.report_unknown("operation", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
         "Operation",
         labels,
@@ -136,7 +136,7 @@ def _nodes(page: PegasusPage, operation: model.OperationDescription) -> tuple[st
         return ()
     names = [node.name for node in page.facts.nodes]
     dead = {node.name for node in page.facts.nodes if not node.is_alive}
-    words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
+    words.report_unknown("node", state.unknown_in_address(state.NODE, names), names)
     chosen = st.multiselect(
         "Node" if operation.nodes == "one" else "Nodes (in order)",
         names,

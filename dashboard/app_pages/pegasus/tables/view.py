@@ -45,7 +45,7 @@ def tables_by_node(page: PegasusPage) -> None:
         list(model.GRID_MEASURES),
         default="primaries",
         key=_GRID,
-        say=lambda key: model.GRID_MEASURES[key][0],
+        format_func=lambda key: model.GRID_MEASURES[key][0],
     )
     data = model.grid(page.facts, measure)
     st.caption(model.grid_note(data))

@@ -190,7 +190,7 @@ def topic_choice(subject: Subject) -> PartitionedTopic | None:
         "Rate source",
         names,
         key=state.OF,
-        say=lambda name: name or "namespace average",
+        format_func=lambda name: name or "namespace average",
         width=460,
     )
     return subject.topic(chosen)

@@ -42,7 +42,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         "Measure",
         [measure.key for measure in BROKER_MEASURES],
         key=state.MEASURE,
-        say=lambda key: broker_measure(key).label,
+        format_func=lambda key: broker_measure(key).label,
     )
     window = st.segmented_control(
         "Window",

@@ -34,7 +34,7 @@ def bundles(page: PulsarPage) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
         state.rename_in_address(state.STATE, {"what is wrong": model.WRONG_ONLY})
-        words.tell_unknown("state", state.unknown_in_address(state.STATE, options), options)
+        words.report_unknown("state", state.unknown_in_address(state.STATE, options), options)
         chosen = st.selectbox(
             "State",
             options,
@@ -208,7 +208,7 @@ def failure(page: PulsarPage) -> None:
             "Failed broker",
             names,
             key=state.BROKER,
-            say=lambda name: f"{name} (leader)" if name == leader else name,
+            format_func=lambda name: f"{name} (leader)" if name == leader else name,
         )
         st.button(
             "Open broker",

@@ -42,7 +42,7 @@ def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
     """Draw every namespace with its use, the nearest limit first; a click changes its limits."""
     holds, _ = enforcement_words(page.reading.settings)
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, say=str.capitalize)
+        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, format_func=str.capitalize)
         contains = st.text_input(
             "Contains",
             live=tables.TYPING_PAUSE,
@@ -233,7 +233,7 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
         list(QUANTITIES),
         default=limited[0] if limited else "publish_msgs",
         key=state.QUANTITY,
-        say=lambda key: QUANTITIES[key].title,
+        format_func=lambda key: QUANTITIES[key].title,
     )
     shared = policies.shared_of((page.stored, group.name, quantity))
     rows = model.shares_table(shared)
@@ -299,7 +299,7 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
             "Limit type",
             list(RATE_KINDS),
             key=state.KIND,
-            say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
+            format_func=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
             has_label=True,
         )
         policy_form(page, kind, namespace or "", delete="Remove limit")

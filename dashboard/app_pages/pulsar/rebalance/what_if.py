@@ -29,7 +29,7 @@ def control(page: PulsarPage) -> fleets.Fleet:
         (state.FAIL, brokers, "broker"),
         (state.FAIL_DOMAIN, domains, "failure domain"),
     ):
-        words.tell_unknown(what, state.unknown_in_address(key, known), known)
+        words.report_unknown(what, state.unknown_in_address(key, known), known)
         held = st.session_state.get(key)
         if held:  # a broker may have gone since it was chosen
             st.session_state[key] = [one for one in held if one in known]

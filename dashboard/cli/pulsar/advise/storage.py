@@ -25,7 +25,7 @@ from core.planning.advisors.retention import (
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes, format_ratio
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
@@ -123,7 +123,7 @@ def ledger(
     }
 
     def show() -> None:
-        say(_rollover_words(found))
+        print_line(_rollover_words(found))
         inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
@@ -227,9 +227,9 @@ def retention(
         ]
         table(("phase", "from", "until (latest)", "reason"), rows)
         if stored:
-            say(f"Until then {stored}.")
+            print_line(f"Until then {stored}.")
         for sentence in found:
-            say(f"warning: {sentence}")
+            print_line(f"warning: {sentence}")
         inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
@@ -265,7 +265,7 @@ def disks(
     }
 
     def show() -> None:
-        say(disks_words(found, directories))
+        print_line(disks_words(found, directories))
         rows = [
             (str(number), format_bytes(size), str(ledgers))
             for number, (size, ledgers) in enumerate(
@@ -273,7 +273,7 @@ def disks(
             )
         ]
         table(("directory", "share", "ledgers"), rows)
-        say(
+        print_line(
             "Assumed: uniform topics in a bundle, one ledger each with a random number, all on "
             "one bookie."
         )
@@ -366,10 +366,12 @@ def compaction(
 
     def show() -> None:
         within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
-        say(
+        print_line(
             f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log is freed, "
             f"{format_ratio(fate.rewritten_ratio)} is rewritten."
         )
-        say(f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently.")
+        print_line(
+            f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently."
+        )
 
     return emit(Answer(body, show), as_json=as_json)

@@ -30,7 +30,7 @@ from core.units import format_ratio
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -205,10 +205,10 @@ def _ended(
 
     def show_all() -> None:
         if predicted.round is not None:
-            say(predicted.sentence)
+            print_line(predicted.sentence)
         show()
         if predicted.round is None:
-            say(predicted.sentence)
+            print_line(predicted.sentence)
 
     return emit(Answer(body, show_all), as_json=as_json)
 
@@ -248,24 +248,24 @@ def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
 
 def _off(found: Explanation) -> None:
     if found.off:
-        say(f"Load shedding is off: {found.off} is false. If it were on:")
+        print_line(f"Load shedding is off: {found.off} is false. If it were on:")
 
 
 def _show_broker(
     found: Explanation, why: BrokerReason, points: Sequence[TurningPoint], source: str
 ) -> None:
     _off(found)
-    say(why.sentence)
+    print_line(why.sentence)
     if source:
-        say(f"Usage: {source}.")
+        print_line(f"Usage: {source}.")
     table(
         ("gate", "open", "because"),
         [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
     )
     for name in why.bundles:
-        say(f"Selected: {name}.")
+        print_line(f"Selected: {name}.")
     for name, held in why.skipped:
-        say(f"Skipped: {name}: {held}.")
+        print_line(f"Skipped: {name}: {held}.")
     _turns(found, points, why.otherwise)
     _notes(found)
 
@@ -277,12 +277,12 @@ def _state(gate: Gate) -> str:
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
     """Print the settings that change the decision, and the number of those that do not."""
     for point in points:
-        say(point.text)
+        print_line(point.text)
     if not is_searchable(found.view):
-        say("The cluster is too large to try other settings.")
+        print_line("The cluster is too large to try other settings.")
     elif not points:
         tried = len(deciding_settings(found.strategy))
-        say(
+        print_line(
             f"None of the {tried} settings of {found.strategy.name} alone changes this decision. "
             f"{otherwise}"
         )
@@ -292,7 +292,7 @@ def _show_bundle(
     found: Explanation, reason: BundleReason, split: SplitWhatIf, turns: Sequence[TurningPoint]
 ) -> None:
     _off(found)
-    say(reason.sentence)
+    print_line(reason.sentence)
     table(
         ("condition", "met", "distance", "because"),
         [
@@ -308,23 +308,23 @@ def _show_bundle(
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
-        say(f"Destination: {broker} ({format_ratio(chance)}).")
+        print_line(f"Destination: {broker} ({format_ratio(chance)}).")
     _turns(found, turns, reason.otherwise)
-    say()
-    say(split.when)
+    print_line()
+    print_line(split.when)
     _notes(found)
 
 
 def _show_cluster(found: Explanation, apart: Sequence[Finding], sources: Sequence[str]) -> None:
     _off(found)
-    say(found.sentence)
+    print_line(found.sentence)
     usage = dict(zip(found.view.brokers, sources, strict=True))
     rows = [
         (*_verdict(found, trace), usage.get(str(trace.broker), "")) for trace in found.ranked()[:12]
     ]
     table(("broker", "verdict", "because", "usage"), rows)
     for item in apart:
-        say(f"{item.severity}: {item.text} {item.hint}".rstrip())
+        print_line(f"{item.severity}: {item.text} {item.hint}".rstrip())
     _notes(found)
 
 
@@ -341,4 +341,4 @@ def _verdict(found: Explanation, trace: BrokerTrace) -> tuple[str, str, str]:
 
 def _notes(found: Explanation) -> None:
     for note in found.decision.notes:
-        say(f"Note: {note}")
+        print_line(f"Note: {note}")

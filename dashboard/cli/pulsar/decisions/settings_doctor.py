@@ -29,7 +29,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.cli.pulsar.views import fix_command
@@ -86,8 +86,8 @@ def doctor(
     def show() -> None:
         _show(found, snapshot.manifest, more)
         if elsewhere:
-            say()
-            say(elsewhere)
+            print_line()
+            print_line(elsewhere)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -205,7 +205,7 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
 
 
 def _show(found: Examination, manifest: Manifest, more: str) -> None:
-    say(answer(found))
+    print_line(answer(found))
     for one in found.diagnoses:
         _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf")
     _show_brokers(found.comparison)
@@ -214,46 +214,48 @@ def _show(found: Examination, manifest: Manifest, more: str) -> None:
 
 def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSettings) -> None:
     read = pluralize(len(config.values), "setting")
-    say(f"{config.name}: {read}, release {effective.target.name}.")
-    say(answer_of_file(found))
+    print_line(f"{config.name}: {read}, release {effective.target.name}.")
+    print_line(answer_of_file(found))
     for one in found.diagnoses:
         _show_finding(one, "", config.name)
         places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
         if places:
             more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
-            say(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
+            print_line(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
     _show_unjudged(found)
 
 
 def _show_finding(one: Finding, command: str, file: str) -> None:
-    say()
-    say(f"{one.severity}: {one.sentence}", is_prose=True)
-    say(f"  Consequence: {one.consequence}")
+    print_line()
+    print_line(f"{one.severity}: {one.sentence}", is_prose=True)
+    print_line(f"  Consequence: {one.consequence}")
     if one.hint:
-        say(f"  Fix: {one.hint}")
+        print_line(f"  Fix: {one.hint}")
     if command:
-        say(f"  {command}")
+        print_line(f"  {command}")
     for line in one.fix.lines:
-        say(f"  {one.fix.file(file)}: {line}")
+        print_line(f"  {one.fix.file(file)}: {line}")
     if one.fix.restart:
-        say("  A broker reads it at its start: restart the brokers one by one.")
+        print_line("  A broker reads it at its start: restart the brokers one by one.")
 
 
 def _show_unjudged(found: Examination) -> None:
     if found.unjudged:
-        say()
+        print_line()
         for sentence in found.unjudged:
-            say(f"unknown: {sentence}")
+            print_line(f"unknown: {sentence}")
 
 
 def _show_brokers(compared: Comparison) -> None:
     if not compared.rows:
         return
-    say()
+    print_line()
     groups = compared.groups[:_MOST_GROUPS]
     table(
         ("differences", *(group_words(group) for group in groups)),
         [(row, *(group.values[row] for group in groups)) for row in compared.rows],
     )
     if len(compared.groups) > len(groups):
-        say(f"{len(compared.groups) - len(groups)} more groups of brokers; --json lists all.")
+        print_line(
+            f"{len(compared.groups) - len(groups)} more groups of brokers; --json lists all."
+        )

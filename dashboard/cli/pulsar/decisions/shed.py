@@ -35,7 +35,7 @@ from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli import plan_answers
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.plan_answers import write_plan
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
@@ -79,10 +79,10 @@ def shed(
         plan = _plan(snapshot, answer, assumptions)
         write_plan(plan_file, plan)
         planned = replace(planned, plan=plan)
-    return tell(answer, recent, request, planned, as_json=as_json)
+    return print_rounds(answer, recent, request, planned, as_json=as_json)
 
 
-def tell(
+def print_rounds(
     answer: ShedAnswer,
     recent: KnownBundles,
     request: ShedRequest,
@@ -102,11 +102,11 @@ def tell(
         _show_rounds(answer)
         _show_placement(answer)
         _show_switch(answer, request)
-        say(leader_round.FROM_SNAPSHOT)
+        print_line(leader_round.FROM_SNAPSHOT)
         if plan is not None:
             _show_plan(plan, planned.file, planned.directory)
         elif planned.file is not None:
-            say("Nothing to plan: no file is written.")
+            print_line("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -294,16 +294,16 @@ def _show_rounds(answer: ShedAnswer) -> None:
     for number, done in enumerate(answer.rounds, 1):
         _show_round(number, done, is_only=len(answer.rounds) == 1)
         for point in answer.turning_points if number == 1 else ():
-            say(point.text)
+            print_line(point.text)
     if len(answer.rounds) > 1:
-        say("Every round uses the same load data; moves have no effect on it.")
+        print_line("Every round uses the same load data; moves have no effect on it.")
 
 
 def _show_placement(answer: ShedAnswer) -> None:
     if answer.placement:
-        say(f"Placement: {answer.placement}.")
+        print_line(f"Placement: {answer.placement}.")
     if answer.warning:
-        say(f"Warning: {answer.warning}")
+        print_line(f"Warning: {answer.warning}")
 
 
 def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
@@ -311,23 +311,23 @@ def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
     off = answer.settings.shedding_off
     if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
-        say(
+        print_line(
             f"To preview the unloads, add `{assumed}`, or `--strategy-only` to skip the load "
             "manager's checks too."
         )
 
 
 def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
-    say()
-    say(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
+    print_line()
+    print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
     for item in plan.diagnostics:
-        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-    say(f"Written to {path}.")
-    say(f"See `trimtab preview {path} --snapshot {given_name(directory)}`.")
+        print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    print_line(f"Written to {path}.")
+    print_line(f"See `trimtab preview {path} --snapshot {given_name(directory)}`.")
 
 
 def _show_round(number: int, done: Round, *, is_only: bool) -> None:
-    say(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
+    print_line(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
     rows = [
         (
             move.broker,
@@ -338,15 +338,15 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
     ]
     table(("broker", "bundle", "destination"), rows)
     if done.skipped and not done.moves:
-        say("No bundle is unloaded: the load manager skips all selected bundles.")
+        print_line("No bundle is unloaded: the load manager skips all selected bundles.")
     if len(done.moves) > _MOST_MOVES:
-        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json lists all.")
+        print_line(f"... and {len(done.moves) - _MOST_MOVES} more; --json lists all.")
     for bundle, reason in done.skipped.items():
-        say(f"Not unloaded: {bundle}: {reason}.")
+        print_line(f"Not unloaded: {bundle}: {reason}.")
     for assumed in done.decision.notes:
-        say(f"Note: {assumed}")
+        print_line(f"Note: {assumed}")
     if number == 1:
-        say()
+        print_line()
         _show_gates(done)
 
 
@@ -380,7 +380,7 @@ def _show_gates(done: Round) -> None:
     ]
     table(("broker", "verdict", "because"), rows)
     if len(traces) > _MOST_SHOWN:
-        say(f"... and {len(traces) - _MOST_SHOWN} more; --json lists all.")
+        print_line(f"... and {len(traces) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _verdict(trace: BrokerTrace, done: Round) -> str:

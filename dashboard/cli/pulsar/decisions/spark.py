@@ -111,7 +111,7 @@ def _shed(
     if not request.strategy_only:
         placed = shed.placed_by(settings, manager)
         answer = replace(answer, placement=placed["placement"], warning=placed["warning"])
-    return shed.tell(answer, recent, request, as_json=as_json)
+    return shed.print_rounds(answer, recent, request, as_json=as_json)
 
 
 def simulate_of(
@@ -150,7 +150,7 @@ def _simulate(
 
     recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
     simulated = partial(large_simulation, cluster)
-    return simulation.tell(
+    return simulation.print_simulation(
         cluster.skeleton, simulated, recent, request, assumptions, as_json=as_json
     )
 

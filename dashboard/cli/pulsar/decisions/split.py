@@ -28,7 +28,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, Release, Settings
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot
@@ -87,11 +87,11 @@ def split(
     def show() -> None:
         _show(found)
         if made is not None:
-            say()
-            say(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
+            print_line()
+            print_line(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
             for item in made.diagnostics:
-                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            say(f"Written to {plan}.")
+                print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            print_line(f"Written to {plan}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -211,12 +211,12 @@ def _condition(item: SplitCondition) -> dict[str, Any]:
 
 
 def _show(found: SplitWhatIf) -> None:
-    say(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
+    print_line(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
     if found.verdict.hint:
-        say(found.verdict.hint)
+        print_line(found.verdict.hint)
     if found.verdict.code == "assumed":
-        say(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
-    say()
+        print_line(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
+    print_line()
     table(
         ("part", "topics", "sessions", "rate", "throughput", "load share"),
         [
@@ -231,13 +231,13 @@ def _show(found: SplitWhatIf) -> None:
             for part in found.parts
         ],
     )
-    say()
-    say(found.when)
+    print_line()
+    print_line(found.when)
     table(("condition", "met", "kind"), _condition_rows(found.conditions))
-    say()
-    say(found.cost.sentence)
+    print_line()
+    print_line(found.cost.sentence)
     for text in found.notes:
-        say(f"Note: {text}")
+        print_line(f"Note: {text}")
 
 
 def _condition_rows(conditions: Sequence[SplitCondition]) -> list[tuple[str, str, str]]:
