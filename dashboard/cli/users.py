@@ -10,6 +10,7 @@ import typer
 
 from core.access import describe_scopes
 from core.errors import InputError
+from core.units import pluralize
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
@@ -75,7 +76,7 @@ def remove_user(name: Person, config_file: Config = None) -> int:
     """Remove a user with all sessions and API tokens."""
     config = read_config(config_file)
     tokens = access.user_file(config).remove_user(name)
-    note(f"{name} is removed, with {tokens} API token{'' if tokens == 1 else 's'}.")
+    note(f"{name} is removed, with {pluralize(tokens, 'API token')}.")
     return EXIT_DONE
 
 

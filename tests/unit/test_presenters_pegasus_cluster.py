@@ -212,7 +212,7 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
     refills = [one.sentence for one in plan.diagnostics if one.code == "fills_set_aside"]
     assert len(refills) == 2
     assert (
-        "db4:34801 is drained: at level lively the balancer moves replicas to it again."
+        "At level lively the balancer moves replicas to drained nodes again: db4:34801."
     ) in refills
 
 

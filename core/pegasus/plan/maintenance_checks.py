@@ -121,9 +121,8 @@ def note_refill(draft: Draft) -> None:
             draft.note(
                 "warning",
                 "fills_set_aside",
-                f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {status}: at level "
-                f"lively the balancer moves replicas to {'it' if len(names) == 1 else 'them'} "
-                "again.",
+                f"At level lively the balancer moves replicas to {status} nodes again: "
+                f"{', '.join(names)}.",
                 subject=names[0],
                 hint="Leave the level at steady to keep nodes empty, or decommission them first.",
             )

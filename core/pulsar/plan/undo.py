@@ -122,7 +122,7 @@ def _move_others(
 
 
 def _placed_by_brokers(count: int) -> list[Diagnostic]:
-    """Return the finding about bundles that need no move back: brokers place them again."""
+    """Return the finding about bundles that need no move back: brokers reassign them."""
     if not count:
         return []
     what = "1 moved bundle" if count == 1 else f"{count:,} of the moved bundles"
@@ -130,8 +130,7 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"When the policy is reverted, brokers unload {what} and place "
-            f"{'it' if count == 1 else 'them'} again.",
+            sentence=f"When the policy is reverted, brokers unload and reassign {what}.",
         )
     ]
 
@@ -272,7 +271,7 @@ def left_to_brokers(
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"When the policy is reverted, brokers unload {bundle} and place it again.",
+            sentence=f"When the policy is reverted, brokers unload and reassign {bundle}.",
             subject=bundle,
         )
         for bundle in back

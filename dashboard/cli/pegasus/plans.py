@@ -552,11 +552,11 @@ def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
 
 
 def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
-    unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
+    unknown = f"; not moved: {pluralize(found.unknown_count, 'partition')} of unknown weight"
     return (
         f"Max node deviation by {request.measure}: "
-        f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
-        f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
-        f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
+        f"{format_ratio(found.deviation_before)}; after "
+        f"{pluralize(len(found.steps), 'move')}: {format_ratio(found.deviation_after)} "
+        f"({found.verdict.replace('_', ' ')})"
         f"{unknown if found.unknown_count else ''}. {found.rest_gain}"
     ).rstrip()

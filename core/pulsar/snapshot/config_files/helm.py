@@ -257,8 +257,7 @@ def _without_prefix(part: _BrokerConfigPart) -> Iterator[Finding]:
         severity="warning",
         area="settings",
         keys=tuple(lost),
-        sentence=f"{', '.join(lost[:3])}{more} in {part.place} "
-        f"{'have' if len(lost) > 1 else 'has'} no prefix {PREFIX}.",
+        sentence=f"Keys without prefix {PREFIX} in {part.place}: {', '.join(lost[:3])}{more}.",
         consequence="broker.conf does not have such keys, and the image adds only keys "
         "with the prefix: they have no effect.",
         hint=f"Use {PREFIX}{lost[0]}.",
@@ -282,7 +281,6 @@ def _not_texts(part: _BrokerConfigPart) -> Iterator[Finding]:
         return
     names = ", ".join(key.removeprefix(PREFIX) for key in odd[:3])
     more = f" and {len(odd) - 3} more" if odd[3:] else ""
-    are = "are numbers or truth values" if len(odd) > 1 else "is a number or a truth value"
     yield Finding(
         code="value_not_text",
         title="Chart value is not a string",
@@ -291,7 +289,7 @@ def _not_texts(part: _BrokerConfigPart) -> Iterator[Finding]:
         severity="warning",
         area="settings",
         keys=tuple(key.removeprefix(PREFIX) for key in odd),
-        sentence=f"{names}{more} in {part.place} {are}, not a quoted string.",
+        sentence=f"Number or boolean instead of a quoted string in {part.place}: {names}{more}.",
         consequence="Kubernetes refuses a ConfigMap with such a value, and Helm writes "
         "large numbers as 1e+06, which brokers cannot parse.",
         hint='Quote the value: key: "10".',

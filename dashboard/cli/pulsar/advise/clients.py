@@ -10,7 +10,7 @@ import typer
 from core.errors import UnknownNameError
 from core.planning.advisors.client_queue import ProducerLoad, batch_of
 from core.planning.advisors.stalls import ROUTINGS, routed_stall
-from core.units import format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.cli.options import Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 
@@ -100,7 +100,7 @@ def queue(
 
 
 def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float) -> str:
-    who = f"{silent} partition{'s' if silent != 1 else ''} on a broker that "
+    who = f"{pluralize(silent, 'partition')} on a broker that "
     who += f"takes {format_ratio(slow_ratio)} of its traffic" if slow_ratio else "does not answer"
     if after_s is None:
         return f"With {who} the producer does not block."

@@ -253,10 +253,9 @@ def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundle
         return KnownBundles(tuple(named))
     shown = ", ".join(missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-    verb = "is" if len(missing) == 1 else "are"
     warning = (
-        f"{pluralize(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot "
-        f"and ignored: {shown}{more}. A split may have changed the boundaries."
+        f"--recently-unloaded: {pluralize(len(missing), 'bundle')} not in the snapshot and "
+        f"ignored: {shown}{more}. A split may have changed the boundaries."
     )
     note(f"warning: {warning}")
     return KnownBundles(tuple(name for name in named if name in there), warning)
