@@ -25,7 +25,7 @@ class EfficiencyCurve:
     Attributes:
         name: For the legend.
         moved: Shape ``(n,)``: traffic moved so far, bytes/s.
-        deviation: Shape ``(n,)``: farthest broker from the mean, share of it; NaN unknown.
+        deviation: Shape ``(n,)``: max deviation of a broker, share of the mean; NaN unknown.
         texts: What was done by then; length ``n``.
         is_ours: The smallest-moves planner's; the others come in rounds.
     """

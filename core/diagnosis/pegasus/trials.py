@@ -1,9 +1,9 @@
 """Changes, tried on one snapshot: each is simulated with the meta server's own balancer.
 
 How even an outcome is: the number of replicas, and of primaries, on every living node. The
-deviation is the distance of the farthest node from the mean as a share of the mean, of the two
-countings the worse one. Where one table is judged, only its replicas and primaries count; where one
-node is judged, only that node's distance.
+deviation is the max deviation of a node as a share of the mean, of the two countings the worse
+one. Where one table is judged, only its replicas and primaries count; where one node is judged,
+only that node's deviation.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class CandidateSeries:
         times: Aware UTC, ascending.
         deviation: Shape ``(n,)``: largest deviation of a server, share of the mean; NaN unknown.
         unloads: Shape ``(n,)``: unloads so far.
-        farthest: The server with the largest deviation, by time.
+        max_deviation_servers: The server with the largest deviation, by time.
         is_record: What really happened.
     """
 
@@ -205,7 +205,7 @@ class CandidateSeries:
     times: Sequence[datetime]
     deviation: NDArray[np.float64]
     unloads: NDArray[np.float64]
-    farthest: Sequence[str]
+    max_deviation_servers: Sequence[str]
     is_record: bool = False
 
 
@@ -238,7 +238,7 @@ def timeline_chart(
                 name=line.name[:60],
                 legendgroup=line.name,
                 line=style,
-                customdata=list(line.farthest),
+                customdata=list(line.max_deviation_servers),
                 hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:.1f}%</b> %{customdata}",
             ),
             row=1,

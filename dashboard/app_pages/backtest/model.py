@@ -293,7 +293,7 @@ def _line(name: str, rows: pd.DataFrame) -> CandidateSeries:
         times=[moment.to_pydatetime() for moment in times[picks]],
         deviation=deviation[picks],
         unloads=rows["unloads"].to_numpy(dtype=np.float64).cumsum()[picks],
-        farthest=[str(one or "") for one in rows["farthest"].to_numpy()[picks]],
+        max_deviation_servers=[str(server or "") for server in rows["farthest"].to_numpy()[picks]],
         is_record=name == AS_RECORDED,
     )
 

@@ -70,9 +70,9 @@ def _deviations(moments: NDArray[np.intp], counts: Floats) -> Floats:
     reported, size = moments[is_reported], int(moments.max()) + 1
     sums = np.bincount(reported, weights=counts[is_reported], minlength=size)
     mean = np.where(sums > 0, sums, np.nan) / np.maximum(np.bincount(reported, minlength=size), 1)
-    farthest = np.zeros(size)
-    np.maximum.at(farthest, reported, np.abs(counts[is_reported] - mean[reported]))
-    return farthest / mean
+    max_deviation = np.zeros(size)
+    np.maximum.at(max_deviation, reported, np.abs(counts[is_reported] - mean[reported]))
+    return max_deviation / mean
 
 
 def _known(values: Floats) -> tuple[float, ...]:

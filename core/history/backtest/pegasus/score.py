@@ -28,14 +28,14 @@ class MinuteScore:
     Attributes:
         deviation: Max deviation of a live node from the mean traffic, share of the mean;
             ``None`` if no node lives.
-        farthest: Its node, or ``NO_NODE``.
+        max_deviation_node: The node of ``deviation``, or ``NO_NODE``.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.
         moved_rate: Requests/s of the partitions that it did it with.
     """
 
     deviation: float | None
-    farthest: int
+    max_deviation_node: int
     node_count: int
     operations: int
     moved_rate: float
@@ -145,12 +145,12 @@ class _Tally:
         tape, number = self.tape, minute.number
         alive = tape.is_alive[number]
         rates = tape.node_rates(minute.members, number)
-        deviation, farthest = _max_deviation(rates, alive)
+        deviation, node = _max_deviation(rates, alive)
         acts = [step for step in minute.steps if step.kind in OPERATIONS]
         rows = [step.row for step in acts]
         moved = float((tape.reads[number, rows] + tape.writes[number, rows]).sum(dtype=np.float64))
         count = int(alive.sum())
-        self.minutes.append(MinuteScore(deviation, farthest, count, len(acts), moved))
+        self.minutes.append(MinuteScore(deviation, node, count, len(acts), moved))
         self.steps += [(number, step) for step in minute.steps]
         self.ping_pongs += sum(map(self._is_back, acts))
         self.headless_s += minute.headless_s

@@ -237,7 +237,7 @@ class CandidateRow:
         takes: How long the copies take.
         primary_stddev: Of primaries at the end.
         replica_stddev: Of replicas at the end.
-        off: How far the farthest node is from the mean of the chosen measure at the end, 0..1.
+        off: Max deviation of a node from the mean of the chosen measure at the end, 0..1.
         note: What else is to be said.
     """
 

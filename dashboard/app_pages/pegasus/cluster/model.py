@@ -225,7 +225,7 @@ def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFram
 
 
 def round_lines(run: PolicyRounds) -> RoundLines:
-    """Return the primaries of the nodes by round, of those that begin farthest from the mean."""
+    """Return the primaries of the nodes by round, of those with the largest initial deviations."""
     begin = run.before.primary_counts.sum(axis=0, dtype=np.int64)
     counts = np.array([begin, *(spread.primaries for spread in run.spreads)], dtype=np.float64)
     rounds = np.unique(np.linspace(0, len(counts) - 1, MAX_POINTS, dtype=np.int64))
