@@ -1,4 +1,4 @@
-"""Which host names and origins the pages answer: the defence against DNS rebinding and framing.
+"""Host names and origins that the pages answer: the defence against DNS rebinding and framing.
 
 A browser sends the name that a person or a script requested as ``Host``, and the page that asks as
 ``Origin``. A hostile page can let its own name point at loopback (DNS rebinding), so an unknown

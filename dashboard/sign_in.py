@@ -1,4 +1,4 @@
-"""Who may open the pages at all: sign-in with a password, or headers of a trusted proxy.
+"""Access to the pages: sign-in with a password, or headers of a trusted proxy.
 
 It stands before every route and every WebSocket. What a person may do is decided where it is done:
 in :mod:`dashboard.services`, and again by the worker.

@@ -127,7 +127,7 @@ def text(key: str) -> str:
 
 
 def from_address(key: str, allowed: Collection[str] | None = None) -> str:
-    """Give a widget that is not bound the value of the address, when that has changed.
+    """Set an unbound widget to the value of the address, when that has changed.
 
     A bound parameter is lost when a person opens another page by a link or a button, so the
     header's are written by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
@@ -207,7 +207,7 @@ def follow_in_address(key: str, value: str) -> None:
 
 
 def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
-    """Give a widget that is not bound its option: the address's when that changed, else its own.
+    """Set the option of an unbound widget: the address's when that changed, else its own.
 
     Unlike :func:`from_address` this is of one page: what another page chose is forgotten.
 

@@ -1,4 +1,4 @@
-"""What a server does once it has started, so that no visitor waits for it."""
+"""Work of a server right after its start, so that no visitor waits for it."""
 
 from __future__ import annotations
 

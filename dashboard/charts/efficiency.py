@@ -1,4 +1,4 @@
-"""What a candidate achieves for the traffic that it moves."""
+"""Deviation against traffic moved, by candidate."""
 
 from __future__ import annotations
 

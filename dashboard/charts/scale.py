@@ -1,4 +1,4 @@
-"""How the numbers of one measure are scaled and written on axes and in hover texts."""
+"""Scaling and formatting of the numbers of one measure, for axes and hover texts."""
 
 from __future__ import annotations
 

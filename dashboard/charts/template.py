@@ -44,7 +44,7 @@ _HAS_ROOM_PX: Final = 140
 
 
 def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure:
-    """Give ``figure`` the house look in place, and return it.
+    """Apply the house style to ``figure`` in place, and return it.
 
     Args:
         figure: Any figure.

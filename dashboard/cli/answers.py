@@ -15,7 +15,7 @@ from core.snapshot.store import Storable
 
 
 def captured(snapshot: Storable, out: Path) -> dict[str, Any]:
-    """What ``capture`` and ``import-zk`` wrote."""
+    """Return the answer of ``capture`` and ``import-zk``."""
     manifest = snapshot.manifest
     return {
         "snapshot": str(out),
@@ -63,7 +63,7 @@ def verdict(found: Verdict) -> dict[str, Any]:
 
 
 def scope(found: Verdict) -> list[dict[str, Any]]:
-    """What was examined, and what was not, with the reason."""
+    """Return the scope of the examination, and the checks left out with the reason."""
     return [
         {
             "area": one.name,

@@ -52,7 +52,7 @@ class PrintedOutput:
 
 @dataclass(frozen=True)
 class Engine:
-    """Where commands run.
+    """The place where commands run.
 
     Attributes:
         name: ``local`` or ``spark``.
@@ -108,7 +108,7 @@ def each(
 
 
 class _PrintBuffer(io.StringIO):
-    """What is printed later, in lines of the width of the terminal it will be printed on.
+    """Buffer of output, in lines of the width of the terminal it will be printed on.
 
     On Spark that is 80 columns: its tasks do not know the terminal.
     """

@@ -1,4 +1,4 @@
-"""Where a command computes, how far it is, and where its whole tables go."""
+"""Engine of a command, its progress, and the files of its whole tables."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _unusable_path(error: OSError) -> InputError:
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, _trace: object) -> None:
-    """Say in one sentence that Trimtab itself is at fault."""
+    """Print in one sentence that Trimtab itself is at fault."""
     report_bug(kind, error, as_json="--json" in sys.argv[1:])
 
 
@@ -192,7 +192,7 @@ class _WithoutPandas(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the signature is Python's
         target: ModuleType | None = None,  # noqa: ARG002 - the signature is Python's
     ) -> ModuleSpec | None:
-        """Say that there is no pandas, and nothing about all else."""
+        """Raise the error of a missing module for pandas; return ``None`` for any other one."""
         if fullname == "pandas":
             raise ModuleNotFoundError(f"{fullname} is not used by the command line", name=fullname)
         return None

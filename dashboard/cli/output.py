@@ -1,4 +1,4 @@
-"""How a command answers: one JSON object, or tables and sentences for people.
+"""Answers of commands: one JSON object, or tables and sentences for people.
 
 With ``--json`` exactly one object goes to standard output; progress and logs always go to standard
 error. Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 answered, but incomplete: something
@@ -50,7 +50,7 @@ class StoppedError(OpsError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found out.
+    """Answer of a command.
 
     Attributes:
         body: The JSON object of ``--json``.
@@ -325,7 +325,7 @@ def _is_number(text: str) -> bool:
 
 
 def report_bug(kind: type[BaseException], error: BaseException, *, as_json: bool) -> None:
-    """Say in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
+    """Print in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
     bug = InvariantError(
         f"Internal error: {kind.__name__}: {error}.",
         hint="Please report it; TRIMTAB_DEBUG=1 prints the details.",

@@ -1,4 +1,4 @@
-"""How commands answer with a plan: its JSON, its preview, its file, and why there is none."""
+"""Answers of commands with a plan: its JSON, its preview, its file, or why there is none."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ R = TypeVar("R")
 def takes(
     request: type[Request], *, skip: Collection[str] = (), **defaults: Any
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Give a command the options of a request; its parameter ``request`` gets the request.
+    """Add the options of a request to a command; its parameter ``request`` gets the request.
 
     Args:
         request: Its type.

@@ -361,7 +361,7 @@ def _step_row(view: StepView) -> list[str]:
 
 
 def _ways(view: StepView) -> tuple[str, str, str]:
-    """Where the subject was, where it should go, where it is: holders, or values of a setting."""
+    """Return the subject's holders, or the values of a setting: before, requested, observed."""
     step, seen = view.step, view.before
     after = view.result.after if view.result and view.begun_at else None
     if step.setting is not None:
@@ -536,7 +536,7 @@ def run_json(view: RunView) -> dict[str, Any]:
 
 
 def _purpose_json(view: RunView) -> dict[str, Any] | None:
-    """What the run is for, and whether it holds; before the end that is not known."""
+    """Return the purpose of the run and whether it holds; unknown before the end."""
     checked = view.purpose
     if checked is not None:
         return {"what": checked.purpose, "holds": checked.holds, "sentence": checked.sentence}

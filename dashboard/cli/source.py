@@ -1,4 +1,4 @@
-"""What commands read: a cluster or a snapshot, and the settings in effect."""
+"""Sources of commands: a cluster or a snapshot, and the active settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def given_name(directory: Path) -> str:
 def snapshot_directories(
     sources: Sequence[str], config: Path | None, kind: str = ""
 ) -> Iterator[list[Path]]:
-    """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
+    """Yield the directory of each snapshot; of a cluster, one with a fresh snapshot.
 
     Args:
         sources: Snapshot directories, and names of clusters of the configuration.

@@ -1,4 +1,4 @@
-"""What is being done on a cluster, wherever it is shown: the header's badges, an object's past."""
+"""Activity on a cluster, wherever it is shown: the header's badges, an object's past."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class PauseOption(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ApplyDialog(ABC):
-    """What is about to be applied: exactly the plan that is shown; each system has a subclass.
+    """The plan about to be applied, exactly as shown; each system has a subclass.
 
     Attributes:
         config: The configuration.
@@ -87,12 +87,12 @@ class ApplyDialog(ABC):
 
     @property
     def pause(self) -> PauseOption | None:
-        """How the cluster's own balancer can be paused; ``None``: it need not or cannot be."""
+        """The way to pause the cluster's own balancer; ``None`` if not needed or not possible."""
         return None
 
     @property
     def doubt(self) -> str:
-        """Why the plan should rather not be applied, one sentence; empty: no such reason."""
+        """The reason against applying the plan, one sentence; empty if there is none."""
         return presenter.doubt(self.plan)
 
     @abstractmethod
@@ -181,7 +181,7 @@ def draw_dialog() -> None:
 
 
 def _refusal(dialog: ApplyDialog) -> str | None:
-    """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
+    """Return why the plan cannot be applied now; checked when drawn, and again when sent."""
     name = dialog.cluster.name
     forbidden = page_access.plan_refusal(dialog.config, dialog.plan, name)
     if forbidden is not None:

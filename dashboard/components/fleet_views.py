@@ -104,7 +104,7 @@ def _pick(label: str, options: list[str], key: str) -> str:
 
 
 def _open_named(config: Config) -> None:
-    """Give the filters the values of the saved view that the address names."""
+    """Set the filters to the saved view that the address names."""
     name = st.session_state.pop(SAVED, None) or st.query_params.get(SAVED)
     if not name:
         return

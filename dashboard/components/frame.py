@@ -1,4 +1,4 @@
-"""What every page has around it: the header, and the states in which there is nothing to show."""
+"""Frame of every page: the header, and the states in which there is nothing to show."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def open_page(title: str, kind: type[P]) -> P:
 
 @dataclass(frozen=True, eq=False)
 class FleetContext:
-    """What a page over every cluster works on.
+    """Context of a page over every cluster.
 
     Attributes:
         config: The configuration.

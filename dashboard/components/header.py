@@ -37,7 +37,7 @@ PROBLEMS_PX: Final = 85
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What the header's pickers say.
+    """Choice in the header's pickers.
 
     Attributes:
         cluster: Chosen cluster.
@@ -99,7 +99,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
 
 
 def _check_cluster(config: Config) -> None:
-    """Tell of a cluster in the address that the configuration does not have."""
+    """Report a cluster in the address that the configuration does not have."""
     known = [cluster.name for cluster in config.clusters]
     named = st.query_params.get(state.CLUSTER)
     if named and named not in known:

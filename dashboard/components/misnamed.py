@@ -60,7 +60,7 @@ def draw(key: str, shown: object) -> None:
 
 
 def draw_page() -> None:
-    """Say that there is no page at the address, with similar ones, until another page is opened."""
+    """Render the error of an unknown page, with similar ones, until another page is opened."""
     if named := st.query_params.pop(NO_PAGE, ""):
         st.session_state[_PAGE] = named, state.page()
     name, page = st.session_state.get(_PAGE, ("", ""))
@@ -100,7 +100,7 @@ def time_error(key: str, text: str) -> InputError | None:
 
 
 def check_times(*keys: str, may_be_ahead: bool = False) -> None:
-    """Tell of parameters that are no times; call it before their widgets are drawn.
+    """Report parameters that are no valid times; call it before their widgets are drawn.
 
     Args:
         keys: Of the parameters.

@@ -1,4 +1,4 @@
-"""What the pages that plan the undo of a run share."""
+"""Parts that the pages for the undo of a run share."""
 
 from __future__ import annotations
 

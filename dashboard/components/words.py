@@ -179,7 +179,7 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
 
 
 def style() -> None:
-    """Give the page its few rules that the theme cannot hold (tabular figures, answer line)."""
+    """Add the few style rules that the theme cannot hold (tabular figures, answer line)."""
     st.html(STYLE)
 
 
@@ -288,7 +288,7 @@ def notes(sentences: Sequence[str]) -> None:
 
 
 def nothing(what: str, manifest: Manifest) -> None:
-    """Say that a table is missing, with the problems that made it so."""
+    """Render that a table is missing, with the problems that caused it."""
     st.warning(
         "\n".join(
             f"- {plain(problem.what)} {plain(problem.done)}"

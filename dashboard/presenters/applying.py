@@ -46,7 +46,7 @@ _LABEL_KINDS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """What decides whether a plan may be applied.
+    """Facts that decide whether a plan may be applied.
 
     Attributes:
         plan: The plan that is shown.
@@ -122,7 +122,7 @@ def _is_lasting(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """How far a plan reaches: what decides how much a person confirms.
+    """Reach of a plan, which decides how much a person confirms.
 
     Attributes:
         changes: Steps whose effect outlasts the run.
@@ -243,7 +243,7 @@ def must_type_name(plan: Plan, environment: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a person filled in.
+    """Entries of a person in the dialog.
 
     Attributes:
         reason: Why.

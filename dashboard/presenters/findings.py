@@ -27,7 +27,7 @@ NONE: Final = "\u2013"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Where something can be done about a finding.
+    """Page on which something can be done about a finding.
 
     Attributes:
         label: Of its button: ``Unload…``, ``Rebalance``, ``Settings``.
@@ -42,7 +42,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingLinks:
-    """What the findings of a system open.
+    """Pages that the findings of a system open.
 
     Attributes:
         subjects: By kind of subject: the page that shows it, and the parameter that names it.
@@ -91,12 +91,12 @@ class FindingRow:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What stays the same from one snapshot to the next: cluster, code, subject."""
+        """The part that stays the same between snapshots: cluster, code, subject."""
         return self.cluster, self.finding.code, self._thing or self.cluster
 
     @property
     def object(self) -> str:
-        """What it is about: its subject, its setting, its servers, or the whole cluster."""
+        """The object concerned: its subject, its setting, its servers, or the whole cluster."""
         first, *rest = self.finding.servers or ("",)
         named = f"{first} +{len(rest)}" if rest else first
         return self._thing or named or self.cluster

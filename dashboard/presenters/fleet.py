@@ -1,4 +1,4 @@
-"""What is being done on a cluster."""
+"""Permitted actions and the run in progress of a cluster."""
 
 from __future__ import annotations
 

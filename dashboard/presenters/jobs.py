@@ -37,7 +37,7 @@ def page_of(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """What is known of the job server.
+    """State of the job server.
 
     Attributes:
         is_alive: It was heard of a moment ago.

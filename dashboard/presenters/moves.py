@@ -1,4 +1,4 @@
-"""Which bundles changed hands between saved snapshots."""
+"""Ownership changes of bundles between saved snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps of a run wait, and for whom; which were skipped for one reason.
+"""Waiting steps of a run, and steps skipped for one reason.
 
 No pandas here: the command line prints it.
 """
@@ -15,7 +15,7 @@ from core.systems import purpose_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What a run waits for a person to do, to be read first.
+    """Action that a run needs from a person, shown first.
 
     Attributes:
         title: At which step.
@@ -77,7 +77,7 @@ def notice(view: RunView) -> Notice | None:
 
 @dataclass(frozen=True)
 class SameReason:
-    """What repeats among the endings of steps.
+    """Repeated reasons among the results of steps.
 
     Attributes:
         repeated: Indices of steps that were skipped for the reason of an earlier one.

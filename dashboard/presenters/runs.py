@@ -1,4 +1,4 @@
-"""What the pages say of runs: how far, how long, what came of each step."""
+"""Runs as text: progress, duration, result of each step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ RATE_SPAN_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
         finished: Steps whose outcome is known, skipped ones included.
@@ -455,7 +455,7 @@ def before_words(step: StepView) -> str:
 
 
 def _of_plan(step: StepView) -> str | None:
-    """What the plan says that was there before."""
+    """Return the former owner or value that the plan has."""
     change = step.step.setting
     if change is not None and not change.is_persistent:
         return EMPTY if change.before == "" else change.before

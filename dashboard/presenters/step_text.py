@@ -1,4 +1,4 @@
-"""What a system declares so that runs show its steps in the field's words, not as documents."""
+"""Contract of a system for the steps of runs: their values in the field's words."""
 
 from __future__ import annotations
 

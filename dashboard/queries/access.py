@@ -1,4 +1,4 @@
-"""Who uses this page, and which clusters and actions that person may see and use."""
+"""The person at this page, and the clusters and actions that the person may see and use."""
 
 from __future__ import annotations
 

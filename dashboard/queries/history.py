@@ -1,4 +1,4 @@
-"""What the pages read of the history: each answer is computed once, until something is recorded."""
+"""Queries of the history for the pages: each is computed once, until something is recorded."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class _CachedQueries(HistoryReader):
 
 @dataclass(frozen=True, eq=False)
 class PredictionComparison:
-    """What the shadow balancer predicted against what came.
+    """Predictions of the shadow balancer and the actual moves.
 
     Attributes:
         strategies: The requested ones, sorted.
@@ -204,7 +204,7 @@ _minutes = cached(_minutes_of, max_entries=_MAX_ANSWERS)
 
 @dataclass(frozen=True)
 class HistoryQuery:
-    """What a timeline of a history is of.
+    """Scope of a timeline.
 
     Attributes:
         history: Whose.

@@ -1,4 +1,4 @@
-"""What is saved of a cluster, whichever system it is of, and which of it is looked at."""
+"""Saved snapshots of a cluster of any system, and the selected one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SavedSnapshots:
-    """What is saved of a cluster: the entries, oldest first."""
+    """Saved snapshots of a cluster, oldest first."""
 
     entries: tuple[CachedSnapshot, ...]
 

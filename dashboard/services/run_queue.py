@@ -1,4 +1,4 @@
-"""Which run another one waits for: a cluster carries out one at a time."""
+"""Order of runs: a cluster executes one at a time."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ KINDS: Final = describe.KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
-    """Which entries of the journal; empty matches everything.
+    """Filter of the journal's entries; empty matches everything.
 
     Attributes:
         cluster: Name.

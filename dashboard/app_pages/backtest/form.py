@@ -263,7 +263,7 @@ def _advanced(about: FormContext) -> _AdvancedOptions:
 
 
 def begin_with(key: str, values: Sequence[str]) -> None:
-    """Give a list that presets fill, too, its first values; those of the address win."""
+    """Set the initial values of a list that presets fill, too; those of the address win."""
     if key not in st.session_state and key not in st.query_params:
         st.session_state[key] = list(values)
 

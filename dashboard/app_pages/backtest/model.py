@@ -60,7 +60,7 @@ class ResultTables:
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """What the ranking may be of: one cluster, or all together first."""
+        """The choices of the ranking's scope: one cluster, or all together first."""
         named = sorted(self.candidates["cluster"].dropna().unique())
         has_all = bool(self.candidates["cluster"].isna().any())
         if len(named) == 1:
@@ -521,7 +521,7 @@ _SPARK_START_S: Final = 25.0
 
 @dataclass(frozen=True, kw_only=True)
 class GridForm:
-    """What a person has put into the form.
+    """Content of the form.
 
     Attributes:
         cluster: Whose record.

@@ -1,4 +1,4 @@
-"""What the Back-test page works on: the record, the pace of a simulation, result tables."""
+"""Data of the Back-test page: the record, the pace of a simulation, result tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a back-test found: ranking, Pareto chart, time lines, moves, what to change and its plan."""
+"""Results of a back-test: ranking, Pareto chart, time lines, moves, changes and their plan."""
 
 from __future__ import annotations
 

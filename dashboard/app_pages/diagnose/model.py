@@ -230,7 +230,7 @@ def _kinds(found: Diagnosis) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """How far the search of a diagnosis is.
+    """Progress of the search of a diagnosis.
 
     Attributes:
         count: Changes tried so far.

@@ -1,4 +1,4 @@
-"""What a system declares to the Diagnose page."""
+"""Contract of a system with the Diagnose page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DiagnoseSystem(Protocol):
 
     @property
     def subject(self) -> str:
-        """What moves, as a label."""
+        """The noun for what moves, as a label."""
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
         """Return at most two pages where a fix is tried and planned, the recommended one first."""

@@ -91,7 +91,7 @@ class FleetRow:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return () if self.verdict is None else self.verdict.findings
 
     @property

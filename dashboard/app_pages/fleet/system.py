@@ -1,4 +1,4 @@
-"""What a system declares to the fleet overview."""
+"""Contract of a system with the fleet overview."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What the timeline shows.
+    """Data of the timeline.
 
     Attributes:
         rows: Names of the servers drawn; length ``n``.
@@ -299,7 +299,7 @@ _COLORS: Final = {"the cluster": NEUTRAL, "Trimtab": ACCENT}
 
 @dataclass(frozen=True, eq=False)
 class MovesByTime:
-    """How many moves there were.
+    """Numbers of moves over time.
 
     Attributes:
         times: Beginnings of equal stretches, aware UTC, ascending.

@@ -1,4 +1,4 @@
-"""What happened, for people: lanes of a timeline, rows of a table."""
+"""Events as shown: lanes of the timeline, rows of a table."""
 
 from __future__ import annotations
 

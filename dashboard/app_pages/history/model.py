@@ -81,7 +81,7 @@ def period_of(
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How often things happened in a period, by kind and whether they were Trimtab's.
+    """Numbers of events in a period, by kind and by whether Trimtab caused them.
 
     Attributes:
         counts: Events; moves without the orphans and without what had no owner before: a move is
@@ -105,11 +105,11 @@ class EventCounts:
         return cls(held, orphans)
 
     def number(self, *kinds: str) -> int:
-        """How many events of these kinds there were."""
+        """Return the number of events of these kinds."""
         return sum(count for (kind, _), count in self.counts.items() if kind in kinds)
 
     def ours(self, *kinds: str) -> int:
-        """How many of them were Trimtab's."""
+        """Return the number of those caused by Trimtab."""
         return sum(count for (kind, mine), count in self.counts.items() if kind in kinds and mine)
 
 
@@ -289,7 +289,7 @@ def then_and_now(
 
 @dataclass(frozen=True, eq=False)
 class MinuteComparison:
-    """What differs between two minutes.
+    """Differences between two minutes.
 
     Attributes:
         rows: One a difference: ``what``, ``subject``, ``before``, ``after``, and for what moved

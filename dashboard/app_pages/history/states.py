@@ -57,7 +57,7 @@ def outside(span: tuple[datetime, datetime]) -> None:
 
 
 def draw_gap(config: Config, choice: Choice, last: datetime) -> None:
-    """Say that recording stands still, where it does."""
+    """Render a warning if the recording has stopped."""
     silent = services.now() - last
     if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
         return

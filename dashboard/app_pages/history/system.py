@@ -1,4 +1,4 @@
-"""What a system declares to the History page."""
+"""Contract of a system with the History page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HistoryMeasure:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectSeries:
-    """How the load of what moves is chosen and read, where it is recorded one by one.
+    """Choice and reading of the load of single subjects, where it is recorded one by one.
 
     Attributes:
         label: Of the field for the name.

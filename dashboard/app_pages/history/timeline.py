@@ -189,7 +189,7 @@ class SelectedMinute:
 
     @property
     def moment(self) -> datetime:
-        """When it was recorded."""
+        """The time of the recording."""
         return ms_to_datetime(self.at_ms)
 
 

@@ -306,7 +306,7 @@ MOST_POINTS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """How a column is shown."""
+    """Display format of a column."""
 
     name: str
     label: str
@@ -392,7 +392,7 @@ def counts(matching: int | None, total: int, shown: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """What may be drawn of a table.
+    """Columns of a table that can be charted.
 
     Attributes:
         time: Column of the times; empty: bars instead of lines.

@@ -1,4 +1,4 @@
-"""What a job found: its tables, sorted and filtered, with their charts."""
+"""Results of a job: its tables, sorted and filtered, with their charts."""
 
 from __future__ import annotations
 

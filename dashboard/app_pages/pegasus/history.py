@@ -1,4 +1,4 @@
-"""What the History page shows of a Pegasus cluster."""
+"""Parts of the History page for Pegasus clusters."""
 
 from __future__ import annotations
 

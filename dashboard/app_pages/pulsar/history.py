@@ -1,4 +1,4 @@
-"""What the History page shows of a Pulsar cluster."""
+"""Parts of the History page for Pulsar clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a system declares to the page of a run: what the run achieved against its prediction."""
+"""Contract of a system with the page of a run: predicted and measured results."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Past:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The location of the history."""
         return self.config.history_uri
 
     def span_of(self, cluster: str) -> tuple[datetime, datetime]:

@@ -269,7 +269,7 @@ def _write(
 
 
 def makes_plan(command: Callable[..., Make]) -> Callable[..., int]:
-    """Give a command the options of :func:`act`; the command returns how its plan is made.
+    """Add the options of :func:`act` to a command; the command returns how its plan is made.
 
     Example:
         ``@app.command()`` above ``@makes_plan`` above ``def migrate(node: Node) -> Make``.

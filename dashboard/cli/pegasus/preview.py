@@ -52,7 +52,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
 
 
 def preview_json(found: PegasusPreview) -> dict[str, Any]:
-    """What a plan would do; every partition of every batch."""
+    """Return the effects of a plan; every partition of every batch."""
     return {
         "sentence": found.sentence,
         "nodes": [asdict(one) for one in found.nodes],

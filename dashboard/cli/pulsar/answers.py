@@ -17,7 +17,7 @@ def measures(found: Measures) -> dict[str, Any]:
 
 
 def lookup(found: TopicLookup) -> dict[str, Any]:
-    """Where a topic lives."""
+    """Return the bundle, the owner and the lookup steps of a topic."""
     return {
         "topic": found.topic,
         "hash": found.hash,

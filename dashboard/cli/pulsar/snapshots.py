@@ -30,7 +30,7 @@ from dashboard.cli.pulsar.source import active_settings
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What a what-if assumes instead of what the cluster says.
+    """Assumptions of a what-if in place of the cluster's own values.
 
     Attributes:
         strategy: Placement strategy, ``None``: the one in force.

@@ -1,4 +1,4 @@
-"""What commands on Pulsar clusters read: a cluster or a snapshot, and the settings in effect."""
+"""Sources of commands on Pulsar clusters: a cluster or a snapshot, and the active settings."""
 
 from __future__ import annotations
 

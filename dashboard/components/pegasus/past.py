@@ -1,4 +1,4 @@
-"""What was applied to a Pegasus cluster from here: newer than the snapshot, and by whom."""
+"""Runs on a Pegasus cluster from here: newer than the snapshot, and by whom."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def note_newer_runs(page: PegasusPage) -> None:
-    """Say that a run has changed the cluster since the snapshot that is shown."""
+    """Render a note if a run has changed the cluster since the snapshot on the page."""
     if page.is_past:
         return
     sentence = past.newer_sentence(_views(page), page.stored.taken_at)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _order(rows: pd.DataFrame) -> list[str]:
-    """What was requested names both ends: they come last; none where nothing went anywhere."""
+    """Return the order of the columns; source and destination come last, if any row has them."""
     ends = [name for name in ("before", "after") if any(rows[name])]
     return ["no", "state", "result", "bundle", "asked", "elapsed_s", *ends]
 

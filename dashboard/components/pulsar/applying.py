@@ -44,7 +44,7 @@ class PulsarDialog(ApplyDialog):
 
     @property
     def doubt(self) -> str:
-        """What the diagnostics say against the plan, else the page."""
+        """The warnings against the plan from its diagnostics, else from the page."""
         return super().doubt or self.caveat
 
     @property

@@ -156,7 +156,7 @@ def _because(
 
 
 def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) -> None:
-    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+    """Render the value of a setting at which the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
@@ -287,7 +287,7 @@ def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
 
 
 def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleReason) -> None:
-    """Say at which value of a setting the verdict on a bundle turns, or what else would have to."""
+    """Render the setting value at which the verdict on a bundle turns, or another condition."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"

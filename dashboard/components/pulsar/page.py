@@ -1,4 +1,4 @@
-"""What a page of a Pulsar cluster works on."""
+"""Context of a page about a Pulsar cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PulsarPage(ClusterPage[Reading]):
-    """What a page of a Pulsar cluster works on."""
+    """Context of a page about a Pulsar cluster."""
 
     @staticmethod
     def read(stored: CachedSnapshot) -> Reading:

@@ -1,4 +1,4 @@
-"""Who would get a bundle, shown in the same way everywhere."""
+"""Placement candidates of a bundle, shown in the same way everywhere."""
 
 from __future__ import annotations
 

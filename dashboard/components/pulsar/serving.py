@@ -1,4 +1,4 @@
-"""Why no broker serves a bundle, over the figures of its page."""
+"""Reason why no broker serves a bundle, above the figures of its page."""
 
 from __future__ import annotations
 

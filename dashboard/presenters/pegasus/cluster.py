@@ -1,4 +1,4 @@
-"""What the page of a Pegasus cluster shows: its answer, key figures, nodes and information."""
+"""Data of the page of a Pegasus cluster: its answer, key figures, nodes and information."""
 
 from __future__ import annotations
 

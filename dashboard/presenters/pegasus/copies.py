@@ -1,4 +1,4 @@
-"""What copies of replicas cost, as pages say it: how many, how much, how long."""
+"""Costs of copies of replicas as text: how many, how much, how long."""
 
 from __future__ import annotations
 

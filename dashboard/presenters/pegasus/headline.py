@@ -1,4 +1,4 @@
-"""What a person learns of a Pegasus cluster first, in sentences: for pages and for the terminal.
+"""Headline sentences of a Pegasus cluster, for pages and for the terminal.
 
 The terminal loads no pandas, so nothing here does.
 """

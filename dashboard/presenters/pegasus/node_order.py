@@ -1,4 +1,4 @@
-"""What is known of the balancer's node order, in sentences; the terminal loads no pandas."""
+"""The balancer's node order in sentences; the terminal loads no pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run did to the nodes of a Pegasus cluster: before, as expected, as counted afterwards."""
+"""Effects of a run on the nodes of a Pegasus cluster: before, predicted, counted afterwards."""
 
 from __future__ import annotations
 

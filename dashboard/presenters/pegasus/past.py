@@ -1,4 +1,4 @@
-"""What was applied to a Pegasus cluster from here, as its pages show it."""
+"""Runs on a Pegasus cluster from here, as its pages show them."""
 
 from __future__ import annotations
 

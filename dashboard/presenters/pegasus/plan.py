@@ -1,4 +1,4 @@
-"""What the pages say of a plan for a Pegasus cluster: its steps, nodes, and lines by hand."""
+"""A plan for a Pegasus cluster as shown: its steps, nodes, and shell lines."""
 
 from __future__ import annotations
 

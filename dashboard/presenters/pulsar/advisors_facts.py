@@ -1,4 +1,4 @@
-"""What a snapshot, and topics that were read, give the advisors for one namespace."""
+"""Facts for the advisors on one namespace, from a snapshot and fetched topics."""
 
 from __future__ import annotations
 

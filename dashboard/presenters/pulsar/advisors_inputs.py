@@ -1,4 +1,4 @@
-"""What a person may put into the advisors: every number with its name, default and origin."""
+"""Inputs of the advisors: every number with its name, default and origin."""
 
 from __future__ import annotations
 

@@ -73,12 +73,12 @@ class Violation:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with its numbers."""
+        """The violation with its numbers, one sentence."""
         return self.finding.sentence
 
     @property
     def hint(self) -> str:
-        """What to do."""
+        """The fix, one sentence."""
         return self.finding.hint
 
 

@@ -1,4 +1,4 @@
-"""What the Rebalance page shows: the candidates, what each achieves, the gates to a verdict."""
+"""Data of the Rebalance page: the candidates, their results, the gates to a verdict."""
 
 from __future__ import annotations
 

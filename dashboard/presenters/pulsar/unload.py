@@ -1,4 +1,4 @@
-"""What the unload preview shows: the answer, before against after, who takes what, and why."""
+"""Data of the unload preview: the answer, before and after, destinations and reasons."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def destinations(plan: Plan, preview: Preview) -> str:
 
 
 def _requested(steps: tuple[StepPreview, ...]) -> str:
-    """Who is asked to take the bundles; empty when the cluster places one of them."""
+    """Return the requested destinations as text; empty if the cluster places one of the bundles."""
     destinations_named = [step.step.destination for step in steps if step.step.destination]
     if len(destinations_named) < len(steps):
         return ""

@@ -1,4 +1,4 @@
-"""What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
+"""Kernel results of the Balance page of Pegasus clusters, computed once per request.
 
 A *candidate* is one of these: one of the two policies of the meta server with its switches, or our
 own planner with its request. Both are run on a healthy, whole snapshot; nothing is touched.
@@ -284,7 +284,7 @@ MEASURE_OF: Final[dict[Measure, EvenMeasure]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvenRun:
-    """What our own planner computes on this page.
+    """Computation of our own planner on this page.
 
     Attributes:
         stored: The snapshot.

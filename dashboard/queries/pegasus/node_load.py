@@ -1,4 +1,4 @@
-"""How even the nodes of a Pegasus cluster were, and what they served, as it was recorded."""
+"""Balance and load of the nodes of a Pegasus cluster over time, as recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of Pegasus clusters read: a saved snapshot with what follows from it, once."""
+"""Readings of the pages of Pegasus clusters: a saved snapshot and derived data, computed once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PegasusReading:
 
     @cached_property
     def cluster_verdict(self) -> Verdict:
-        """What is wrong, and what was examined; computed once for every page."""
+        """The findings and the scope of the examination; computed once for every page."""
         return pegasus_verdict(self.facts, self.earlier)
 
     @cached_property
@@ -77,7 +77,7 @@ class PegasusReading:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return self.cluster_verdict.findings
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the settings doctor finds on a cluster, with the recorded past next to the snapshot."""
+"""Findings of the settings doctor on a cluster, with the recorded past next to the snapshot."""
 
 from __future__ import annotations
 

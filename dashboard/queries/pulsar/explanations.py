@@ -1,4 +1,4 @@
-"""Why the balancer decides as it does, for the pages: each answer is computed once a snapshot."""
+"""Explanations of the balancer's decisions for the pages, computed once per snapshot."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ explanation_with = cached(_explained_with, max_entries=4)
 
 
 def _sighted(stored: CachedSnapshot) -> Sighting | None:
-    """What a saved snapshot contains of the leader; ``None`` when it was dropped meanwhile."""
+    """Return the leader's data in a saved snapshot; ``None`` if it was dropped meanwhile."""
     try:
         _, manifest = load_manifest(stored.path)
         table = pq.read_table(

@@ -26,7 +26,7 @@ _RENEW_AFTER_S: Final = 300
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What limits a cluster, next to what it carries.
+    """Limits of a cluster, next to its load.
 
     Attributes:
         use: By namespace.

@@ -1,4 +1,4 @@
-"""What the pages of Pulsar clusters read: a saved snapshot with what follows from it, once."""
+"""Readings of the pages of Pulsar clusters: a saved snapshot and derived data, computed once."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class Reading:
 
     @cached_property
     def measures(self) -> Measures:
-        """How evenly the brokers are loaded."""
+        """The load and balance of the brokers."""
         return measure(self.snapshot, self.settings)
 
     @cached_property
     def cluster_verdict(self) -> Verdict:
-        """What is wrong, and what was examined; computed once for every page."""
+        """The findings and the scope of the examination; computed once for every page."""
         return verdict_of(self.snapshot)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return self.cluster_verdict.findings
 
     @cached_property
@@ -102,7 +102,7 @@ class Reading:
 
     @cached_property
     def uncounted(self) -> Mapping[str, int]:
-        """How many bundles no count of a cluster's bundles has, by why."""
+        """The number of bundles excluded from the cluster's counts, by reason."""
         return uncounted_bundles(self.snapshot)
 
     @cached_property

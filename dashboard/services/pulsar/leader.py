@@ -1,4 +1,4 @@
-"""What commands and pages need of the connectors about a cluster's leader."""
+"""Access of commands and pages to the connectors for a cluster's leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a back-test tries on a Pegasus cluster: policies, switches with their values, presets."""
+"""Candidates of a back-test on a Pegasus cluster: policies, switches with values, presets."""
 
 from __future__ import annotations
 

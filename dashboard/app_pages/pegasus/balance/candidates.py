@@ -35,7 +35,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateComparison:
-    """What is compared, as far as it is known.
+    """The compared candidates, as far as they are computed.
 
     Attributes:
         page: The page.

@@ -1,4 +1,4 @@
-"""What the Balance page says: what would happen, why not, and what each candidate achieves."""
+"""Texts and rows of the Balance page: the next round, obstacles, results of the candidates."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def without_switches(options: BalanceOptions) -> BalanceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
-    """What one candidate achieves; ``None``: not known yet, or not to be said of it.
+    """Results of one candidate; ``None`` if not computed yet or not applicable.
 
     Attributes:
         name: Of the candidate.

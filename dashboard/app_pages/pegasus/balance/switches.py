@@ -1,4 +1,4 @@
-"""What a person may turn on the Balance page: switches of the policies, the planner's request."""
+"""Controls of the Balance page: switches of the policies, the planner's request."""
 
 from __future__ import annotations
 

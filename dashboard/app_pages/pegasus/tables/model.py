@@ -1,4 +1,4 @@
-"""What the page of Pegasus tables shows: every table in the columns of upstream's own commands."""
+"""Data of the page of Pegasus tables: every table in the columns of upstream's own commands."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ MAX_GRID_ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFilter:
-    """What a person requested.
+    """Filter of the table list.
 
     Attributes:
         contains: Part of the name or the whole id; empty: every table.

@@ -39,7 +39,7 @@ MAX_TALLY = 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tally:
-    """How many bundles hold so many partitions.
+    """Numbers of bundles by partition count.
 
     Attributes:
         held: 0, 1, 2 ...
@@ -316,7 +316,7 @@ _COLORS = {"backlog": SERIES[1], "kept": SERIES[0], "waits for deletion": SERIES
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filling:
-    """How full a ledger becomes.
+    """Fill level of a ledger over time.
 
     Attributes:
         minutes: Of its age.

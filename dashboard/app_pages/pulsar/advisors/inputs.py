@@ -1,4 +1,4 @@
-"""What every calculator begins with: its inputs, live or assumed, and the topics of a namespace."""
+"""Common part of every calculator: its inputs, live or assumed, and the topics of a namespace."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def preset(values: Mapping[str, Number]) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """What a calculator is about.
+    """Namespace of a calculator, with its data.
 
     Attributes:
         page: The page.

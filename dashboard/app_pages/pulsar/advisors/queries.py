@@ -1,4 +1,4 @@
-"""What the advisors compute for their page, each answer once for what it depends on."""
+"""Results of the advisors for their page, each computed once per input."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class SpreadRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpreadAnswer:
-    """How they fall, and what would fix it.
+    """Distribution of the partitions, and the splits that improve it.
 
     Attributes:
         bundles: In all.

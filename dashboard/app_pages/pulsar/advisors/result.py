@@ -25,7 +25,7 @@ Given = dict[str, Number]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """What a calculator found.
+    """Result of a calculator.
 
     Attributes:
         answer: The page's one sentence.

@@ -1,4 +1,4 @@
-"""What a back-test tries on a Pulsar cluster: strategies, settings with their values, presets."""
+"""Candidates of a back-test on a Pulsar cluster: strategies, settings with values, presets."""
 
 from __future__ import annotations
 

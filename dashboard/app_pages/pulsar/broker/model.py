@@ -1,4 +1,4 @@
-"""What the page of one broker shows."""
+"""Data of the page of one broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of one bundle shows."""
+"""Data of the page of one bundle."""
 
 from __future__ import annotations
 

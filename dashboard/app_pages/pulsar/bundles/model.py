@@ -29,7 +29,7 @@ SORTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleFilter:
-    """Which bundles are requested.
+    """Filter of the bundles.
 
     Attributes:
         contains: Part of the bundle name, any case.
@@ -111,7 +111,7 @@ def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """Where the traffic is, over bundles that can move.
+    """Distribution of the traffic over bundles that can move.
 
     Attributes:
         counts: Bundles.
@@ -204,7 +204,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSelection:
-    """What the selected bundles carry together.
+    """Total load of the selected bundles.
 
     Attributes:
         bundles: Their names.

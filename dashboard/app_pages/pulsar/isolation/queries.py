@@ -23,7 +23,7 @@ _RENEW_AFTER_S = 300
 
 @dataclass(frozen=True, eq=False)
 class Isolation:
-    """What keeps bundles apart on a cluster.
+    """Isolation of a cluster: policies, groups and domains.
 
     Attributes:
         serving: Who may serve what.

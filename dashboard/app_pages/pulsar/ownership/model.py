@@ -1,4 +1,4 @@
-"""What the page shows, as frames and texts; pure."""
+"""Frames and texts of the Ownership page; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page computes: each answer once a snapshot."""
+"""Data of the Ownership page, computed once per snapshot."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ DECIDING: Final = "Computing the next round of each strategy."
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What is compared.
+    """The compared candidates.
 
     Attributes:
         page: The page, on its frozen snapshot.

@@ -27,7 +27,7 @@ _NEW: Final = "new-broker-{}:8080"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What is otherwise than in the snapshot; by default nothing.
+    """Changes of the fleet against the snapshot; by default none.
 
     Attributes:
         joining: How many brokers join, empty, as large as most.

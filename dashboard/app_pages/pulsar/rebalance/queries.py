@@ -1,4 +1,4 @@
-"""What the Rebalance page asks of the kernels, each computed once for a snapshot and its settings.
+"""Kernel results of the Rebalance page, computed once per snapshot and settings.
 
 A *candidate* is a way to decide what moves: a shedding strategy of the cluster, or the
 smallest-moves planner. Shedding counts as switched on, for otherwise there is nothing to compare.
@@ -102,7 +102,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
-    """What the optimizer computes on this page.
+    """Computation of the optimizer on this page.
 
     Attributes:
         stored: The snapshot.
@@ -117,7 +117,7 @@ class Optimization:
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyDecision:
-    """What a strategy decides.
+    """Decision of a strategy.
 
     Attributes:
         strategy: The strategy.
@@ -246,7 +246,7 @@ turning_points = cached(_turning, max_entries=128)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """What a person changed about the moves.
+    """Edits of the moves by a person.
 
     Attributes:
         left_out: Bundles whose moves are left out.

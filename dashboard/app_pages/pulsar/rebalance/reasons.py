@@ -1,4 +1,4 @@
-"""Why a candidate moves what it moves: gate by gate, and what would turn the verdict."""
+"""Reasons for the moves of a candidate: gate by gate, with the turning points."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
 
 
 def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> None:
-    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+    """Render the value of a setting at which the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"

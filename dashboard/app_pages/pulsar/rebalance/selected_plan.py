@@ -32,7 +32,7 @@ Moves = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the chosen candidate moves.
+    """Moves of the selected candidate.
 
     Attributes:
         name: Of the candidate.

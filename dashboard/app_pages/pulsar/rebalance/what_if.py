@@ -79,7 +79,7 @@ def back() -> None:
 
 
 def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
-    """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
+    """Render the notice of a simulated fleet and its start; stop if it cannot be computed."""
     if fleet.is_real:
         return
     found = _found(page, fleet)

@@ -226,7 +226,7 @@ def _felt(setting: Setting) -> str:
 
 
 def _spread(by_broker: Mapping[str, Any]) -> str:
-    """Who has which value, where brokers differ."""
+    """Return the brokers by value, rarest value first."""
     holders: dict[str, list[str]] = {}
     for broker, value in by_broker.items():
         holders.setdefault(value_words(value), []).append(broker)

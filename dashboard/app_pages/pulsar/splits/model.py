@@ -1,4 +1,4 @@
-"""What the page of splits shows: who is near one, where it would be cut, and what comes of it."""
+"""Data of the page of splits: bundles near a split, the boundaries, the resulting parts."""
 
 from __future__ import annotations
 

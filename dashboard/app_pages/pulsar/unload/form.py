@@ -1,4 +1,4 @@
-"""What the unload preview works on: bundles that a person picks, or a run to take back."""
+"""Input of the unload preview: selected bundles, or a run to undo."""
 
 from __future__ import annotations
 

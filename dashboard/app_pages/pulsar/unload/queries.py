@@ -22,7 +22,7 @@ _RENEW_AFTER_S: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
-    """What is requested; equal requests on the same snapshot have the same answer.
+    """Requested unloads; equal requests on the same snapshot have the same answer.
 
     Attributes:
         stored: The snapshot.

@@ -239,7 +239,7 @@ class KnownBundles:
     warning: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """What goes into the answer: nothing when all is well."""
+        """Return the part of the answer; empty if all bundles are known."""
         return {"warnings": [self.warning]} if self.warning else {}
 
 
