@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 
-from dashboard.sitemap import ENTRIES, Entry
+from dashboard.sitemap import ENTRIES, PageEntry
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -40,12 +40,12 @@ _BY_WORD: Final = {_word(one.title): one for one in reversed(tuple(ENTRIES.value
 """Pages by name and by title; of two with one title the first."""
 
 
-def page_of(name: str) -> Entry | None:
+def page_of(name: str) -> PageEntry | None:
     """Return the page that an address names by its title, or by its name in other letters."""
     return _BY_WORD.get(_word(name))
 
 
-def near_pages(name: str) -> list[Entry]:
+def near_pages(name: str) -> list[PageEntry]:
     """Return the pages whose name or title is near, the nearest first; those of an object not."""
     found = difflib.get_close_matches(_word(name), _BY_WORD, n=2 * _MAX_NEAR, cutoff=_NEAR)
     pages = dict.fromkeys(_BY_WORD[word] for word in found)

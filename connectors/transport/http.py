@@ -54,7 +54,7 @@ _MAX_INTERIM: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpReply:
     """An answer, whole.
 
     Attributes:
@@ -113,7 +113,7 @@ def send(
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
     max_bytes: int = MAX_DOCUMENT,
-) -> Answer:
+) -> HttpReply:
     """Send one request and read the whole answer.
 
     Args:
@@ -146,7 +146,7 @@ def send(
             stream=True,
         ) as response,
     ):
-        return Answer(response.status_code, response.headers, _body(response, max_bytes))
+        return HttpReply(response.status_code, response.headers, _body(response, max_bytes))
 
 
 class _MemoryBudget:

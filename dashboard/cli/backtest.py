@@ -31,7 +31,7 @@ from core.units import UNKNOWN, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.engine import is_spark, spark_session
-from dashboard.cli.history.recorded import Past
+from dashboard.cli.history.recorded import CommandHistory
 from dashboard.cli.options import Config, EngineName, Json, PlanReason
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
@@ -82,7 +82,7 @@ def backtest(
     """Rank strategies and settings on the recorded load."""
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     grid = _grid(grid_file, tuple(clusters or ()), past.config)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
@@ -214,7 +214,9 @@ def _stoppable() -> Iterator[_Progress]:
 # -- the plan --------------------------------------------------------------------------------------
 
 
-def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> Plan | None:
+def _plan(
+    past: CommandHistory, outcome: Outcome, plan_file: Path | None, reason: str
+) -> Plan | None:
     """Make the plan, and write it; ``None``: there is nothing to change."""
     rows = outcome.tables["recommended"].to_pylist()
     if plan_file is None or not any(is_plannable(row) for row in rows):
@@ -236,7 +238,7 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
     return plan
 
 
-def _now(past: Past, cluster: str) -> tuple[Storable, frozenset[str]]:
+def _now(past: CommandHistory, cluster: str) -> tuple[Storable, frozenset[str]]:
     """Return the cluster as it is, where the configuration knows it; else as recorded last."""
     configured = next((one for one in past.config.clusters if one.name == cluster), None)
     if configured is None:

@@ -51,7 +51,7 @@ class PrintedOutput:
 
 
 @dataclass(frozen=True)
-class Engine:
+class CommandEngine:
     """The place where commands run.
 
     Attributes:
@@ -71,7 +71,7 @@ class Engine:
 def each(
     snapshots: Sequence[Path],
     command: Command,
-    engine: Engine,
+    engine: CommandEngine,
     *,
     as_json: bool,
     large: Callable[..., Command | None] | None = None,

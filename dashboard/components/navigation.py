@@ -20,7 +20,7 @@ from dashboard.queries import access
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import alerts
-from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
+from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, PageEntry, family_of, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def firing_badge(firing: Counter[Severity]) -> _Badge:
     return f" :{_SEVERITY_TONES[counted[0]]}-badge[{firing.total():,}]", f"Firing: {about}."
 
 
-def _finding_badge(entry: Entry, counts: Counts) -> _Badge:
+def _finding_badge(entry: PageEntry, counts: Counts) -> _Badge:
     """Return the badge of the findings of an entry."""
     count = _count_of(entry, counts)
     return badge_of(count), describe_count(count)
@@ -169,13 +169,13 @@ def _newest_counts(config: Config, cluster: Cluster, *, is_chosen: bool) -> Coun
     return found
 
 
-def _count_of(entry: Entry, counts: Counts) -> Counter[str]:
+def _count_of(entry: PageEntry, counts: Counts) -> Counter[str]:
     """Return the findings of an entry of the navigation and of the pages under it."""
     under = (one.name for one in ENTRIES.values() if one.parent == entry.name)
     return sum((counts.get(name, Counter()) for name in (entry.name, *under)), Counter())
 
 
-def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
+def _page(entry: PageEntry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
     """Return a page of the navigation, or one that only links open.
 
     Streamlit finds the file and the icon of each page again; every run needs its own, as it notes
@@ -189,11 +189,11 @@ def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
 
 
 @lru_cache(maxsize=512)
-def _known_page(entry: Entry, counted: _Badge, folder: Path, *, is_hidden: bool) -> st.Page:  # noqa: ARG001  # key of the cache
+def _known_page(entry: PageEntry, counted: _Badge, folder: Path, *, is_hidden: bool) -> st.Page:  # noqa: ARG001  # key of the cache
     return _new_page(entry, counted, is_hidden=is_hidden)
 
 
-def _new_page(entry: Entry, counted: _Badge, *, is_hidden: bool) -> st.Page:
+def _new_page(entry: PageEntry, counted: _Badge, *, is_hidden: bool) -> st.Page:
     if is_hidden:
         return st.Page(
             entry.file,

@@ -26,7 +26,7 @@ NONE: Final = "\u2013"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class FindingAction:
     """Page on which something can be done about a finding.
 
     Attributes:
@@ -51,7 +51,7 @@ class FindingLinks:
     """
 
     subjects: Mapping[str, tuple[str, str]]
-    actions: Mapping[str, Action]
+    actions: Mapping[str, FindingAction]
     overview: str
 
     def target(self, finding: Finding) -> tuple[str, dict[str, str]]:

@@ -66,7 +66,7 @@ RATE_SPAN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ProgressDescription:
     """Progress of a run.
 
     Attributes:
@@ -140,7 +140,7 @@ def _following(view: RunView, now: datetime) -> str:
     return f"step {following.index + 1} is next."
 
 
-def progress(view: RunView, now: datetime) -> Progress:
+def progress(view: RunView, now: datetime) -> ProgressDescription:
     """Return the progress of a run: counts, rate and remaining time."""
     total = len(view.steps)
     finished = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
@@ -157,7 +157,7 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append("wait times unknown")
     elif (left_s := _known_left_s(view)) is not None:
         parts.append(f"approx. {format_age(left_s)} left")
-    return Progress(
+    return ProgressDescription(
         finished=finished,
         total=total,
         ratio=finished / total if total else 1.0,

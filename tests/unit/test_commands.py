@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from dashboard.cli import progress, signatures, source
-from dashboard.cli.commands import COMMANDS, OTHER_NAMES, Entry, Group
+from dashboard.cli.commands import COMMANDS, OTHER_NAMES, CommandEntry, Group
 from dashboard.cli.each import answer_with
 from dashboard.cli.main import app, run
 from dashboard.cli.output import note, print_line, table
@@ -30,7 +30,7 @@ MAX_SUMMARY = 60
 COMPLETES = "completion"  # its example is a line for the shell
 
 
-def entries(sections: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Entry]]:
+def entries(sections: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, CommandEntry]]:
     for section in sections.values():
         for name, entry in section.items():
             if isinstance(entry, Group):

@@ -27,7 +27,7 @@ from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis
+from dashboard.queries.pegasus.balance import BalanceBasis
 
 APP = BalanceOptions()
 
@@ -46,7 +46,7 @@ def ground_of(view, **more):
         "orders": KnownOrders((view.nodes,), 0, is_complete=False, leader=None),
         "target_ratio": 0.07,
     }
-    return Basis(**{**known, **more})
+    return BalanceBasis(**{**known, **more})
 
 
 def test_a_numbering_backwards_and_back_again_is_the_same_state():

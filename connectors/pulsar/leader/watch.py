@@ -35,7 +35,7 @@ from connectors.zookeeper.client import LOST, connect, new_client, single_answer
 from connectors.zookeeper.multi_read import (
     GET_DATA,
     NO_NODE,
-    Answer,
+    ReadAnswer,
     ReadOperation,
     request_of,
 )
@@ -347,7 +347,7 @@ class ZnodeWatcher:
             if names.error == 0:
                 yield from self._compare_children(sweep, place, names.value, moments)
 
-    def _data(self, places: list[_WatchedZnode]) -> list[Answer]:
+    def _data(self, places: list[_WatchedZnode]) -> list[ReadAnswer]:
         """Read the data of places, and watch those that are to be watched."""
         timeout_s = self._timeouts.zookeeper_s
         client = self._client
@@ -367,7 +367,7 @@ class ZnodeWatcher:
                     self._notes.put((time(), place.path, False))
         return [answers[row] for row in range(len(places))]
 
-    def _unwatched(self, paths: list[str]) -> list[Answer]:
+    def _unwatched(self, paths: list[str]) -> list[ReadAnswer]:
         if not paths:
             return []
         client, timeout_s = self._client, self._timeouts.zookeeper_s
@@ -384,7 +384,9 @@ class ZnodeWatcher:
 
     # -- what is different --------------------------------------------------------------------
 
-    def _compare(self, sweep: _Sweep, place: _WatchedZnode, answer: Answer, moment: float) -> None:
+    def _compare(
+        self, sweep: _Sweep, place: _WatchedZnode, answer: ReadAnswer, moment: float
+    ) -> None:
         known = self._known.get(place.path)
         if answer.error:
             if known is not None and answer.error == NO_NODE:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox.pulsar.engine import Engine
-from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.ownership import OwnershipChanges
 from connectors.sandbox.pulsar.state import NO_BROKER
 from core.errors import InputError, RemoteError
 from core.pulsar.settings import EffectiveSettings
@@ -54,7 +54,7 @@ class OwnBalancer:
         Pulsar ``LoadSheddingTask``, ``ModularLoadManagerImpl#doLoadShedding``.
     """
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         self._engine, self._ownership = engine, ownership
         self._rng = np.random.default_rng([engine.options.seed, 5])
         self._strategy: AnyStrategy | None = None

@@ -94,7 +94,7 @@ class TransferConfig:
 
 
 @dataclass(slots=True)
-class Spread:
+class UsageSpread:
     """Mean and standard deviation of usage, updated while load is moved.
 
     Source:
@@ -107,7 +107,7 @@ class Spread:
     std: float
 
     @classmethod
-    def of(cls, usage: np.ndarray) -> Spread:
+    def of(cls, usage: np.ndarray) -> UsageSpread:
         """Add up from left to right, as Java does."""
         total = float(np.cumsum(usage)[-1])
         squares = float(np.cumsum(usage * usage)[-1])
@@ -188,7 +188,7 @@ class Cycle:
     config: TransferConfig
     recent: AbstractSet[str]
     order: list[int]
-    spread: Spread
+    spread: UsageSpread
     moves: list[Move] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     handled: list[BrokerOutcome] = field(default_factory=list)
@@ -545,7 +545,7 @@ class TransferShedder(RelativeLoadStrategy):
             config=config,
             recent=recently_unloaded,
             order=fresh.ordered.tolist(),
-            spread=Spread.of(loads.usage[fresh.rows]),
+            spread=UsageSpread.of(loads.usage[fresh.rows]),
         )
         gates = _cluster_gates(cycle)
         is_uneven = cycle.reason() is not None

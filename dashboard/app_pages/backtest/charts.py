@@ -26,7 +26,7 @@ _NEAR_Y: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ParetoPoint:
     """One candidate.
 
     Attributes:
@@ -54,12 +54,12 @@ class Point:
     is_enough: bool = False
 
 
-def readable(points: Sequence[Point]) -> list[Point]:
+def readable(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
     """Return the points, those whose labels would print over each other with one, ``1, 3``."""
     width = max((one.unloads_per_day for one in points), default=0.0) * _NEAR_X or 1.0
     height = max((one.deviation for one in points), default=0.0) * _NEAR_Y or 1.0
-    heads: list[tuple[Point, list[str]]] = []
-    found: list[Point] = []
+    heads: list[tuple[ParetoPoint, list[str]]] = []
+    found: list[ParetoPoint] = []
     for point in points:
         if not point.mark:
             found.append(point)
@@ -78,7 +78,7 @@ def readable(points: Sequence[Point]) -> list[Point]:
 
 
 def pareto_chart(
-    points: Sequence[Point],
+    points: Sequence[ParetoPoint],
     *,
     target: tuple[float, float] | None = None,
     nouns: Wording,
@@ -141,7 +141,7 @@ def pareto_chart(
 
 def _add(
     figure: go.Figure,
-    points: Sequence[Point],
+    points: Sequence[ParetoPoint],
     name: str,
     marker: dict[str, object],
     nouns: Wording,

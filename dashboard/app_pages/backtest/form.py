@@ -17,7 +17,7 @@ from dashboard.components import choice, jobs, misnamed, words
 
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
-    from dashboard.app_pages.backtest.system import BacktestPages, GridSystem, Preset
+    from dashboard.app_pages.backtest.system import BacktestPages, GridPreset, GridSystem
     from dashboard.components.frame import FleetContext
     from dashboard.services.jobs import Job
 
@@ -153,7 +153,7 @@ def _presets(about: FormContext) -> None:
             )
 
 
-def _take(about: FormContext, preset: Preset) -> None:
+def _take(about: FormContext, preset: GridPreset) -> None:
     """Fill the form with a preset; for callbacks."""
     st.session_state[SHEDDING] = list(preset.shedding)
     if about.system.grid.placement:

@@ -25,7 +25,7 @@ from core.history.backtest.model import (
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
-from dashboard.app_pages.backtest.charts import CandidateSeries, Point
+from dashboard.app_pages.backtest.charts import CandidateSeries, ParetoPoint
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.jobs import moment
 from dashboard.presenters.moments import span_words, stamp
@@ -209,7 +209,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def points_of(ranking: pd.DataFrame, advised: str) -> list[Point]:
+def points_of(ranking: pd.DataFrame, advised: str) -> list[ParetoPoint]:
     """Return the candidates that could be simulated, for the Pareto chart.
 
     Args:
@@ -218,7 +218,7 @@ def points_of(ranking: pd.DataFrame, advised: str) -> list[Point]:
     """
     rows = ranking[ranking["deviation_p95"].notna() & ranking["unloads_per_day"].notna()]
     return [
-        Point(
+        ParetoPoint(
             name=row["candidate"],
             mark=f"{row['rank']:.0f}" if row["rank"] == 1 or row["candidate"] == advised else "",
             unloads_per_day=row["unloads_per_day"],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
+class GridPreset:
     """A grid that makes sense.
 
     Attributes:
@@ -91,7 +91,7 @@ class BacktestPages(Protocol):
     def subjects(self, page: Any) -> int:
         """Return the number of subjects of the cluster; an estimate without a snapshot."""
 
-    def presets(self, page: Any) -> Sequence[Preset]:
+    def presets(self, page: Any) -> Sequence[GridPreset]:
         """Return the grids that make sense."""
 
     def suggestions(self, page: Any, key: str) -> tuple[str, ...]:

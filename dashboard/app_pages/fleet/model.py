@@ -24,7 +24,7 @@ from core.units import (
 )
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 from dashboard.presenters.fleet import ActionStatus
-from dashboard.presenters.moves import Move, returning
+from dashboard.presenters.moves import ObservedMove, returning
 from dashboard.services.processes import ProcessState, title_of
 
 STATE_WORDS: Final[dict[State, str]] = {
@@ -86,7 +86,7 @@ class FleetRow:
     traffic_trend: Sequence[float] = ()
     balancer: str = NONE
     alerts: int = 0
-    moves: Sequence[Move] = field(default_factory=tuple)
+    moves: Sequence[ObservedMove] = field(default_factory=tuple)
     taken_at: datetime | None = None
 
     @property

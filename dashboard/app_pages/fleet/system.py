@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
 
 
-class FleetSystem(Protocol):
+class FleetPageSystem(Protocol):
     """One system, as the fleet overview uses it."""
 
     @property

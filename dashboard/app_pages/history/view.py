@@ -22,7 +22,7 @@ from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
 from dashboard.app_pages.history.timeline import look_at, period_words
-from dashboard.charts.lines import Series, history_lines
+from dashboard.charts.lines import LineSeries, history_lines
 from dashboard.components import choice, figures, tables, words
 from dashboard.components.activity import run_link
 from dashboard.legible import option
@@ -645,7 +645,11 @@ def _draw(
             words.section(one.label)
             figures.chart(
                 history_lines(
-                    times, [Series(one.label, values)], one.unit, events=marks, height=_SERIES_PX
+                    times,
+                    [LineSeries(one.label, values)],
+                    one.unit,
+                    events=marks,
+                    height=_SERIES_PX,
                 ),
                 key=f"history_series_{one.key}",
                 alt=f"{one.label} of {subject} over time, with events",

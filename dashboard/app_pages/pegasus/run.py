@@ -12,7 +12,7 @@ from core.actions.copies import CopyProgress
 from core.actions.views import RunView
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
-from dashboard.app_pages.run.charts import Outcome, outcome_bars
+from dashboard.app_pages.run.charts import RunOutcome, outcome_bars
 from dashboard.components import figures, tables, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pegasus import outcome
@@ -66,7 +66,7 @@ class PegasusOutcome:
         )
         figures.chart(
             outcome_bars(
-                Outcome(
+                RunOutcome(
                     servers=rows["node"].tolist(),
                     before=before,
                     expected=expected,

@@ -18,7 +18,7 @@ from dashboard import services
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
-from dashboard.cli.history.recorded import Past
+from dashboard.cli.history.recorded import CommandHistory
 from dashboard.cli.options import Config, EngineName, Json, OutTables
 from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.progress import STATUS
@@ -34,7 +34,7 @@ Recorded = Annotated[
 
 
 def _scope(
-    past: Past, clusters: Sequence[str], from_time: str | None, to_time: str | None
+    past: CommandHistory, clusters: Sequence[str], from_time: str | None, to_time: str | None
 ) -> RecordScope:
     """Return the part of a history to read.
 
@@ -63,7 +63,7 @@ def trends(
 
     Shows load, changes and deviation.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)
     if on_spark:
@@ -150,7 +150,7 @@ def flaps(
     as_json: Json = False,
 ) -> int:
     """Show flapping bundles and moves without effect."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)
     if on_spark:

@@ -60,7 +60,7 @@ _AROUND: Final = 5
 
 
 @dataclass(frozen=True)
-class Past:
+class CommandHistory:
     """A history that a command is about.
 
     Attributes:
@@ -72,7 +72,7 @@ class Past:
     store: HistoryStore
 
     @classmethod
-    def of(cls, uri: str | None, path: Path | None) -> Past:
+    def of(cls, uri: str | None, path: Path | None) -> CommandHistory:
         """Open the history named, by default the configuration's.
 
         Raises:
@@ -112,7 +112,7 @@ REPAIR: Final = "`trimtab history repair` shows what can be restored and what is
 
 
 def _incomplete(
-    past: Past,
+    past: CommandHistory,
     cluster: str,
     kinds: Sequence[str] | None,
     start: datetime | None = None,
@@ -142,7 +142,7 @@ def minutes(
     as_json: Json = False,
 ) -> int:
     """List the recorded minutes of a cluster, and the gaps."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     past.span_of(cluster)
     found = past.store.minutes(cluster, start, end)
@@ -224,7 +224,7 @@ def events(
 
     Includes leader changes and steps of runs.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     for kind in kinds or ():
         _check_known("kind of event", kind, EVENT_NAMES)
@@ -311,7 +311,7 @@ def agreement(
     """
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     first, last = past.span_of(cluster)
     until = datetime_to_ms(last if end is None else min(last, end))
@@ -347,7 +347,7 @@ def agreement(
 
 
 def _predicted_again(
-    past: Past,
+    past: CommandHistory,
     cluster: str,
     window: tuple[datetime, datetime],
     strategy: str | None,
@@ -444,7 +444,7 @@ def snapshot(
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} already exists.", hint="Specify a new directory.")
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     wanted = moment(at, services.now())
     past.span_of(cluster)
     found = past.store.snapshot_at(cluster, wanted)

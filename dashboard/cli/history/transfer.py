@@ -17,7 +17,7 @@ from core.units import datetime_to_ms, format_bytes, pluralize
 from dashboard import services
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
-from dashboard.cli.history.recorded import Past, as_iso, clock, span_text
+from dashboard.cli.history.recorded import CommandHistory, as_iso, clock, span_text
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -52,7 +52,7 @@ def export_(
     as_json: Json = False,
 ) -> int:
     """Write a time range to one file, for another machine."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     if out.exists():
         raise UsageFaultError(f"{out} already exists.", hint="Specify a new file.")
@@ -117,7 +117,7 @@ def import_(
         )
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Pass a cluster name, or omit --as.")
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     take = import_snapshots if source.is_dir() else import_file
     count = take(past.store, source, name, STATUS)
     body = {"import": str(source), "history": past.place, "minutes": count}
@@ -134,7 +134,7 @@ def import_(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
+def _unconfigured(past: CommandHistory, source: Path, name: str | None) -> list[str]:
     """Return the imported names that no configured cluster has."""
     if name is None and source.is_file():
         with Archive(source, past.store.location.kinds) as archive:
@@ -156,7 +156,7 @@ def compact(
 
     Collectors do this automatically.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     if cluster is not None:
         past.span_of(cluster)
     names = [cluster] if cluster is not None else past.store.clusters()
@@ -210,7 +210,7 @@ def repair(
 
     Quarantine damaged files and restore rows.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     found = past.store.problems(cluster)
     if cluster is not None and not found and cluster not in (known := past.store.clusters()):
         raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)

@@ -15,7 +15,7 @@ from core.errors import UnknownNameError
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
 from core.planning.limits.effects import limit_effects
-from core.pulsar.anti_affinity import Collision, Spread
+from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.impact import PolicyImpact
@@ -318,7 +318,7 @@ class _Report:
     """Isolation of a cluster: what is shown and returned."""
 
     serving: Serving
-    spread: Spread
+    spread: GroupSpread
     collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: list[Violation]
@@ -452,7 +452,7 @@ def isolation(
     serving = Serving.of(view, settings)
     if namespace is not None:
         return _of_namespace(serving, namespace, as_json=as_json)
-    spread = Spread(view, settings, serving)
+    spread = GroupSpread(view, settings, serving)
     collisions = tuple(crowd for group in view.groups for crowd in spread.collisions(group))
     verdict = verdict_of(snapshot, settings)
     found = [one for one in verdict.findings if one.code in CODES]

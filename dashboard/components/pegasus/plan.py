@@ -50,7 +50,7 @@ class PegasusDialog(ApplyDialog):
 
     sentence: str
     preview: PegasusPreview
-    effects: Sequence[action_bar.Effect]
+    effects: Sequence[action_bar.PlanFigure]
 
     def draw_effects(self) -> None:
         """Draw the sentence, what the bar says of it, and the steps."""
@@ -200,14 +200,16 @@ def draw_partitions(preview: PegasusPreview) -> None:
     )
 
 
-def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[action_bar.Effect]:
+def effects_of(
+    page: PegasusPage, plan: Plan, preview: PegasusPreview
+) -> list[action_bar.PlanFigure]:
     """Return the effect of a plan in at most four figures."""
     moved = sum(one.step.moved_primaries for one in preview.steps)
     copied = sum(one.step.copied_replicas for one in preview.steps)
     taken = sum(one.step.removed_replicas for one in preview.steps)
     restored = len(preview.restored)
     found = [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Steps",
             value=f"{len(plan.steps):,}",
             note=f"{pluralize(restored, 'setting')} restored" if restored else "one run",
@@ -215,11 +217,13 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
     ]
     if moved:
         found.append(
-            action_bar.Effect(label="Primaries moved", value=f"{moved:,}", note="no data copied")
+            action_bar.PlanFigure(
+                label="Primaries moved", value=f"{moved:,}", note="no data copied"
+            )
         )
     if copied or taken:
         found.append(
-            action_bar.Effect(
+            action_bar.PlanFigure(
                 label="Replicas copied" if copied else "Replicas removed",
                 value=f"{copied or taken:,}",
                 note=f"{format_mb(preview.copied_mb)} copied",
@@ -230,9 +234,9 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
     return found
 
 
-def deviation_effect(before: float | None, after: float | None) -> action_bar.Effect:
+def deviation_effect(before: float | None, after: float | None) -> action_bar.PlanFigure:
     """Return the max deviation of primaries, now and after."""
-    return action_bar.Effect(
+    return action_bar.PlanFigure(
         label="Primaries",
         value=f"{format_band(before)} → {format_band(after)}",
         note="max deviation",
@@ -245,7 +249,7 @@ def draw_bar(
     preview: PegasusPreview,
     *,
     key: str,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     label: str = "",
     command: str = "",
 ) -> None:

@@ -138,7 +138,7 @@ def draw_bar(
     dialog: PulsarDialog,
     *,
     key: str,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     more: Sequence[action_bar.Button] = (),
     preview: action_bar.Button | None = None,
     is_preview: bool = False,
@@ -179,7 +179,7 @@ def _compared(now: float, after: float | None) -> str:
     return f"{words} {format_band(now)}"
 
 
-def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
+def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
     """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
     clients, before = preview.clients, preview.measures_before.throughput
     sources = len({step.step.owner for step in preview.steps})
@@ -189,22 +189,22 @@ def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
     end = rebalance_plan.worst_deviation(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)
     return [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moves",
             value=f"{len(preview.steps):,}",
             note=part or f"from {pluralize(sources, 'broker')}",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moved traffic",
             value=format_bytes_per_s(moved),
             note=f"{format_ratio(share)} of all",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Clients",
             value=UNKNOWN if clients.clients is None else f"{clients.clients:,}",
             note="reconnect",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Max deviation",
             value=format_band(end[0]) if end is not None and is_known else UNKNOWN,
             note=_compared(start[0], end[0] if end is not None and is_known else None)

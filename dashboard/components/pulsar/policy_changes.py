@@ -134,7 +134,7 @@ def draw_bar(
     plan: Plan,
     preview: Preview,
     *,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     sentence: str = "",
 ) -> None:
     """Draw the action bar of the pending changes.
@@ -148,7 +148,7 @@ def draw_bar(
     """
     plan, preview = in_dialog() or (plan, preview)
     figures = [
-        action_bar.Effect(label="Changes", value=f"{len(policy_changes(plan.steps)):,}"),
+        action_bar.PlanFigure(label="Changes", value=f"{len(policy_changes(plan.steps)):,}"),
         *effects,
     ]
     clear = action_bar.Button(label="Clear", on_click=_clear)

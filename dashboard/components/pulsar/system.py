@@ -11,7 +11,7 @@ from dashboard import state
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
-from dashboard.presenters.findings import Action, FindingLinks
+from dashboard.presenters.findings import FindingAction, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pulsar.search import search
 from dashboard.presenters.search import Hit
@@ -120,12 +120,14 @@ admin_urls = ["http://broker1:8080"]
             "policy": ("isolation", "policy"),
         },
         actions={
-            **dict.fromkeys(_BY_UNLOAD, Action(label="Unload…", page="broker", parameter="broker")),
-            **dict.fromkeys(_BY_PLAN, Action(label="Rebalance", page="rebalance")),
-            **dict.fromkeys(_BY_SPLIT, Action(label="Split…", page="splits")),
-            **dict.fromkeys(_BY_SETTINGS, Action(label="Settings", page="settings")),
-            **dict.fromkeys(_BY_ISOLATION, Action(label="Isolation", page="isolation")),
-            **dict.fromkeys(_BY_OWNERSHIP, Action(label="Ownership", page="ownership")),
+            **dict.fromkeys(
+                _BY_UNLOAD, FindingAction(label="Unload…", page="broker", parameter="broker")
+            ),
+            **dict.fromkeys(_BY_PLAN, FindingAction(label="Rebalance", page="rebalance")),
+            **dict.fromkeys(_BY_SPLIT, FindingAction(label="Split…", page="splits")),
+            **dict.fromkeys(_BY_SETTINGS, FindingAction(label="Settings", page="settings")),
+            **dict.fromkeys(_BY_ISOLATION, FindingAction(label="Isolation", page="isolation")),
+            **dict.fromkeys(_BY_OWNERSHIP, FindingAction(label="Ownership", page="ownership")),
         },
         overview="brokers",
     )

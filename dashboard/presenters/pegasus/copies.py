@@ -13,13 +13,13 @@ from core.plan.options import CopyRate
 from core.units import format_mb, pluralize
 
 if TYPE_CHECKING:
-    from dashboard.queries.pegasus.balance import Basis
+    from dashboard.queries.pegasus.balance import BalanceBasis
 
 ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
 """Where the cluster reports no limit and no copy was timed."""
 
 
-def expected_rate(measured: CopyRate | None, basis: Basis) -> CopyRate:
+def expected_rate(measured: CopyRate | None, basis: BalanceBasis) -> CopyRate:
     """Return the rate that copies are expected to have, and what says so.
 
     Args:
@@ -37,7 +37,9 @@ def copied_words(copies: int, size_mb: float, unknown: int) -> str:
     return f"{pluralize(copies, 'copy')}, {size}"
 
 
-def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool = False) -> str:
+def time_words(
+    cost: CopyCost, basis: BalanceBasis, rate: CopyRate, *, is_in_turn: bool = False
+) -> str:
     """Return the duration of copies: ``3 s to 12 s``.
 
     Args:

@@ -64,7 +64,7 @@ def _last_change(view: RunView) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class LevelMoment:
     """One saved snapshot: who led, and the number of the stored level; ``None``: not reported."""
 
     taken_at: datetime
@@ -72,7 +72,7 @@ class Moment:
     level: str | None
 
 
-def level_changes(moments: Sequence[Moment], limit: int = 5) -> list[str]:
+def level_changes(moments: Sequence[LevelMoment], limit: int = 5) -> list[str]:
     """Return the changes of the leading meta server and of the level, the newest first.
 
     Args:
@@ -88,7 +88,7 @@ def level_changes(moments: Sequence[Moment], limit: int = 5) -> list[str]:
     return found[::-1][:limit]
 
 
-def _change_words(before: Moment, after: Moment) -> str:
+def _change_words(before: LevelMoment, after: LevelMoment) -> str:
     when = f"Between {clock(before.taken_at)} and {clock(after.taken_at)}"
     was, became = _level_word(before.level), _level_word(after.level)
     if before.leader == after.leader:

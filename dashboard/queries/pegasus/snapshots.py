@@ -21,9 +21,9 @@ from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, sum
 from core.pegasus.verdict import BalanceVerdict
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import CachedSnapshot, SnapshotStore
-from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
-from dashboard.presenters.pegasus.past import Moment
+from dashboard.presenters.pegasus.past import LevelMoment
 from dashboard.queries.cache import cached
 
 MAX_READINGS: Final = 4
@@ -119,7 +119,7 @@ def _primaries(stored: CachedSnapshot) -> pa.Table | None:
 _primary_tables = cached(_primaries, max_entries=2)
 
 
-def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[ObservedMove]:
     tables = [(entry.taken_at, _primary_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -127,7 +127,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
 _moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
+def primary_moves(entries: Sequence[CachedSnapshot]) -> list[ObservedMove]:
     """Return the changes of primary from each entry to the next, oldest first.
 
     Cost:
@@ -140,20 +140,20 @@ _LEADER: Final = "primary_meta_server"
 _MAX_MOMENTS: Final = 1_000
 
 
-def _read(stored: CachedSnapshot) -> Moment | None:
+def _read(stored: CachedSnapshot) -> LevelMoment | None:
     """Two settings of one saved snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
     try:
         table = pq.read_table(stored.path / "settings.parquet", columns=["name", "value"])
     except (OSError, pa.ArrowException):
         return None
     settings = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
-    return Moment(stored.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
+    return LevelMoment(stored.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
 
 
 _moments = cached(_read, max_entries=_MAX_MOMENTS)
 
 
-def moments(entries: Sequence[CachedSnapshot]) -> list[Moment]:
+def moments(entries: Sequence[CachedSnapshot]) -> list[LevelMoment]:
     """Return the primary meta server and the stored settings of each snapshot, oldest first.
 
     Cost:

@@ -25,7 +25,7 @@ _RENEW_AFTER_S: Final = 300
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class ClusterLimits:
     """Limits of a cluster, next to its load.
 
     Attributes:
@@ -41,10 +41,10 @@ class Limits:
     tenants: tuple[TenantUse, ...]
 
 
-def _limits(stored: CachedSnapshot) -> Limits:
+def _limits(stored: CachedSnapshot) -> ClusterLimits:
     snapshot = reading(stored).snapshot
     use = namespace_use(snapshot)
-    return Limits(
+    return ClusterLimits(
         use,
         tuple(group_uses(snapshot, use)),
         tuple(rate_limits(snapshot, use)),

@@ -23,7 +23,7 @@ from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_snapshot
 from core.units import by_name
-from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pulsar.bundles import namespaces_by_load
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
@@ -199,7 +199,7 @@ def _owners(stored: CachedSnapshot) -> pa.Table | None:
 _owner_tables = cached(_owners, max_entries=2)
 
 
-def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[ObservedMove]:
     tables = [(entry.taken_at, _owner_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -207,7 +207,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
 _moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
+def moves_seen(entries: Sequence[CachedSnapshot]) -> list[ObservedMove]:
     """Return the changes of owner from each entry to the next, oldest first.
 
     Cost:

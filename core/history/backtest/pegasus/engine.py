@@ -37,7 +37,7 @@ OPERATIONS: Final = ("move_primary", "copy_primary", "copy_secondary")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BacktestStep:
     """One change that happened.
 
     Attributes:
@@ -70,7 +70,7 @@ class SimulatedMinute:
     number: int
     members: Ints
     version: int
-    steps: tuple[Step, ...]
+    steps: tuple[BacktestStep, ...]
     headless_s: float
 
 
@@ -111,7 +111,7 @@ class _Simulation:
     headless_s: float = 0.0
     under_way: list[_OngoingChange] = field(default_factory=list)
     wakes_s: dict[int, float] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[BacktestStep] = field(default_factory=list)
     converged_at: tuple[int, Rules] | None = None
     _node_code: dict[str, int] = field(default_factory=dict)
 
@@ -230,11 +230,13 @@ class _Simulation:
             copied = plan.kind is not PlanKind.MOVE_PRIMARY
             size_mb = float(self.tape.size_mb[plan.row]) if copied else 0.0
             word = _WORDS[plan.kind]
-            self.steps.append(Step(plan.row, word, plan.source, plan.target, size_mb))
+            self.steps.append(BacktestStep(plan.row, word, plan.source, plan.target, size_mb))
         for one in due:
             if one.plan is None and one.target not in self.fleet.members[one.row]:
                 self.fleet.add(one.row, one.target)
-                self.steps.append(Step(one.row, "refill", NO_NODE, one.target, one.copied_mb))
+                self.steps.append(
+                    BacktestStep(one.row, "refill", NO_NODE, one.target, one.copied_mb)
+                )
         touched = {one.row for one in due}
         self.ill = {row for row in self.ill if row not in touched or self._is_ill(row)}
 
@@ -293,10 +295,10 @@ class _Simulation:
         node = self._node_code[action.node]
         if action.type is ConfigType.REMOVE:
             self.fleet.remove(row, node, int(self.now_s * _MS))
-            self.steps.append(Step(row, "trim", node, NO_NODE))
+            self.steps.append(BacktestStep(row, "trim", node, NO_NODE))
         elif self.fleet.alive[node]:
             self.fleet.promote(row, node)
-            self.steps.append(Step(row, "fail_over", NO_NODE, node))
+            self.steps.append(BacktestStep(row, "fail_over", NO_NODE, node))
         else:
             self.wakes_s[row] = math.inf
         self.ill = {one for one in self.ill if one != row or self._is_ill(row)}

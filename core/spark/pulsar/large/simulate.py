@@ -87,7 +87,7 @@ def large_simulation(
     manager = manager_of(cluster.skeleton, strategy, settings)
     with ExitStack() as scope:
         known = start if start is not None else scope.enter_context(cached_start(cluster))
-        spread = Spread(known, settings, strategy, manager, scope)
+        spread = PartitionedSimulation(known, settings, strategy, manager, scope)
         return run_rounds(spread, run, strategy, settings, assumed)
 
 
@@ -102,7 +102,7 @@ def cached_start(cluster: LargeCluster) -> Iterator[EvolvedCluster]:
 
 
 @dataclass(eq=False)
-class Spread:
+class PartitionedSimulation:
     """The cluster at one moment; see :class:`core.simulation.cluster.SimulatedCluster`.
 
     Attributes:
@@ -200,7 +200,7 @@ class Spread:
         """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
-    def after(self, moves: Sequence[SimulatedMove]) -> Spread:
+    def after(self, moves: Sequence[SimulatedMove]) -> PartitionedSimulation:
         """Project the moves on the brokers, and note them."""
         cluster = self.cluster
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
@@ -221,7 +221,7 @@ class Spread:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Spread, tuple[SimulatedMove, ...]]:
+    ) -> tuple[PartitionedSimulation, tuple[SimulatedMove, ...]]:
         """Look up what went, keep the changed cluster, and have it reported."""
         origin, settings = self.cluster.cached.origin, self.settings
         done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
@@ -232,7 +232,9 @@ class Spread:
         else:
             samples = self.manager.samples(len(start.brokers), len(touched))
             later = start.after(start.skeleton.brokers, start.moved, (), samples)
-        spread = Spread(later, settings, self.strategy, self.manager, self.scope, lost=done.bundles)
+        spread = PartitionedSimulation(
+            later, settings, self.strategy, self.manager, self.scope, lost=done.bundles
+        )
         return spread, done.moves
 
     def _published(
@@ -242,7 +244,7 @@ class Spread:
         tops = large_top_bundles(cluster, self.settings)
         return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
 
-    def rested(self, state: Any) -> tuple[Spread, Any]:
+    def rested(self, state: Any) -> tuple[PartitionedSimulation, Any]:
         """Averages come to their values, or smoothed usage does."""
         cluster, nothing = self.cluster, np.zeros(0, np.int64)
         if isinstance(self.manager, ExtensibleManager):
@@ -255,14 +257,14 @@ class Spread:
         after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
         return self._on(after, nothing), state
 
-    def _on(self, cluster: EvolvedCluster, moved: Ints) -> Spread:
+    def _on(self, cluster: EvolvedCluster, moved: Ints) -> PartitionedSimulation:
         """Return the cluster one round later; ``moved``: which of the bundles that are here."""
         reduced, here = None, self.wanted
         if self._reduced is not None:
             here = self._reduced.here
             rows = cluster.brought_after(self._reduced.bundles, moved)
             reduced = self._reduced.later(cluster, rows)
-        return Spread(
+        return PartitionedSimulation(
             cluster,
             self.settings,
             self.strategy,

@@ -47,7 +47,7 @@ class CandidateComparison:
     """
 
     page: PegasusPage
-    basis: queries.Basis
+    basis: queries.BalanceBasis
     settings: BalanceSettings
     even_run: queries.EvenRun
     rate: CopyRate

@@ -20,7 +20,7 @@ from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
 from dashboard.charts.bars import BeforeAfter
-from dashboard.queries.pegasus.balance import Basis, disk_counts
+from dashboard.queries.pegasus.balance import BalanceBasis, disk_counts
 
 Floats = NDArray[np.float64]
 By = Literal["primaries", "replicas", "size", "disks"]
@@ -70,7 +70,7 @@ class PlanList:
         )
 
 
-def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: BalanceBasis, listed: PlanList) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
@@ -127,7 +127,7 @@ def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd
     )
 
 
-def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> BeforeAfter:
+def bars(before: ClusterView, after: ClusterView, basis: BalanceBasis, by: By) -> BeforeAfter:
     """Return nodes, or disks of nodes, before and after; those that change most where many."""
     if by == "disks":
         names, was, now = _disks(before, after)
@@ -149,7 +149,7 @@ def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> Befor
 
 
 def _nodes(
-    before: ClusterView, after: ClusterView, basis: Basis, by: By
+    before: ClusterView, after: ClusterView, basis: BalanceBasis, by: By
 ) -> tuple[list[str], Floats, Floats]:
     if by == "size":
         was, now = _sizes(before, basis), _sizes(after, basis)
@@ -160,7 +160,7 @@ def _nodes(
     return list(before.nodes), was, now
 
 
-def _sizes(view: ClusterView, basis: Basis) -> Floats:
+def _sizes(view: ClusterView, basis: BalanceBasis) -> Floats:
     rows, roles = np.nonzero(view.members != NO_NODE)
     loads = np.zeros(len(view.nodes))
     np.add.at(loads, view.members[rows, roles], np.nan_to_num(basis.sizes_mb[rows]))
@@ -179,7 +179,7 @@ def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, 
 
 
 def tables_frame(
-    before: ClusterView, after: ClusterView, basis: Basis, listed: PlanList
+    before: ClusterView, after: ClusterView, basis: BalanceBasis, listed: PlanList
 ) -> pd.DataFrame:
     """Return one row a table that changes: counts per node as ``least to most``, before, after."""
     changes = np.zeros(before.table_count, dtype=np.int64)
@@ -214,7 +214,7 @@ def _range_of(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def headroom(view: ClusterView, basis: Basis, received_mb: Floats) -> tuple[list[str], str]:
+def headroom(view: ClusterView, basis: BalanceBasis, received_mb: Floats) -> tuple[list[str], str]:
     """Return nodes on which the copies do not fit, and how tight it gets.
 
     Args:

@@ -28,7 +28,7 @@ from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
 from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
-from dashboard.queries.pegasus.balance import Basis, Measure, PolicyRounds
+from dashboard.queries.pegasus.balance import BalanceBasis, Measure, PolicyRounds
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -63,7 +63,11 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
 
 
 def answer(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: PolicyRounds | None, policy: str
+    facts: PegasusFacts,
+    basis: BalanceBasis,
+    first: BalanceRound,
+    run: PolicyRounds | None,
+    policy: str,
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
@@ -97,7 +101,7 @@ def answer(
 
 
 def why_not(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, options: BalanceOptions
+    facts: PegasusFacts, basis: BalanceBasis, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:
     """Return the reasons why the balancer is idle, one sentence each; empty if it is active."""
     found = [*basis.obstacles, *disk_doubts(basis.view, options.policy)]
@@ -113,7 +117,7 @@ def why_not(
     return found
 
 
-def nothing_here(basis: Basis) -> str:
+def nothing_here(basis: BalanceBasis) -> str:
     """Return the text for a candidate without changes."""
     return (
         "Planning is not possible in this state."
@@ -256,13 +260,13 @@ class CandidateRow:
     note: str = ""
 
 
-def off_mean(view: ClusterView, basis: Basis, measure: Measure) -> float | None:
+def off_mean(view: ClusterView, basis: BalanceBasis, measure: Measure) -> float | None:
     """Return the max deviation of a node from the mean, 0..1; ``None``: nothing is known."""
     weights = basis.weights(measure, view)
     return deviation(node_loads(view, weights)) if weights.is_known.any() else None
 
 
-def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
+def as_it_is(basis: BalanceBasis, measure: Measure) -> CandidateRow:
     """Return the row of doing nothing."""
     spread = count_spread(basis.view)
     return CandidateRow(
@@ -274,7 +278,12 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: PolicyRounds | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow,
+    basis: BalanceBasis,
+    run: PolicyRounds | None,
+    *,
+    measure: Measure,
+    rate: CopyRate,
 ) -> CandidateRow:
     """Return the row of a policy, filled with what its rounds achieve.
 
@@ -304,7 +313,12 @@ def policy_row(
 
 
 def even_row(
-    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow,
+    basis: BalanceBasis,
+    plan: EvenPlan | None,
+    *,
+    measure: Measure,
+    rate: CopyRate,
 ) -> CandidateRow:
     """Return the row of our own planner, filled with what it found."""
     if plan is None:

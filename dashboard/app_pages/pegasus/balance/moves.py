@@ -40,7 +40,7 @@ def quantity_choice() -> changes.By:
 
 
 def draw_bars(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, by: changes.By
+    before: ClusterView, after: ClusterView, basis: queries.BalanceBasis, by: changes.By
 ) -> None:
     """Draw nodes, or their disks, before and after."""
     data = changes.bars(before, after, basis, by)
@@ -91,7 +91,7 @@ def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
 
 
 def choose_moves(
-    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.PlanList
+    page: PegasusPage, view: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList
 ) -> None:
     """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
     rows = changes.moves_frame(view, basis, listed)
@@ -168,7 +168,7 @@ def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.PlanList
+    before: ClusterView, after: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
@@ -190,7 +190,7 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, basis: queries.Basis, listed: changes.PlanList, rate: CopyRate
+    before: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList, rate: CopyRate
 ) -> None:
     """Render the data volume, duration and disk space of the chosen changes."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)

@@ -61,9 +61,9 @@ class BalanceSettings:
     order: queries.Order = "learned"
     seed: int = 1
 
-    def candidate(self, page: PegasusPage, policy: Policy) -> queries.Candidate:
+    def candidate(self, page: PegasusPage, policy: Policy) -> queries.PolicyCandidate:
         """Return one policy with these switches."""
-        return queries.Candidate(
+        return queries.PolicyCandidate(
             stored=page.stored,
             options=replace(self.options, policy=policy),
             order=self.order,
@@ -172,7 +172,7 @@ def _draw_comparison(own: BalanceSettings, options: BalanceOptions) -> None:
         st.caption("Switches of the cluster. Changes apply to this page only.")
 
 
-def draw_node_order(page: PegasusPage, basis: queries.Basis, own: BalanceSettings) -> None:
+def draw_node_order(page: PegasusPage, basis: queries.BalanceBasis, own: BalanceSettings) -> None:
     """Draw from what the node order is known, and the changes that depend on it."""
     plans = queries.likely((page.stored, own.here))
     st.caption(
@@ -266,7 +266,7 @@ def measure_choice() -> queries.Measure:
     )
 
 
-def copy_rate(page: PegasusPage, basis: queries.Basis) -> CopyRate:
+def copy_rate(page: PegasusPage, basis: queries.BalanceBasis) -> CopyRate:
     """Draw the copy rate that times are estimated with, and return it."""
     expected = copies.expected_rate(measured_rate(page.config, page.name), basis)
     rate = st.number_input(

@@ -108,7 +108,7 @@ class Rounds:
         rate: Of one copy.
     """
 
-    basis: queries.Basis
+    basis: queries.BalanceBasis
     run: queries.PolicyRounds | None
     rate: CopyRate
 
@@ -120,7 +120,7 @@ def rounds_of(page: PegasusPage) -> Rounds | None:
     except IncompleteSnapshotError:
         return None
     options, _ = page.facts.options()
-    candidate = queries.Candidate(stored=page.stored, options=options, order="learned")
+    candidate = queries.PolicyCandidate(stored=page.stored, options=options, order="learned")
     is_huge = basis.view.partition_count > queries.SYNC_PARTITIONS
     run = queries.converged_in_background if is_huge else queries.converged
     rate = expected_rate(measured_rate(page.config, page.name), basis)
@@ -240,9 +240,9 @@ def draw_bar(page: PegasusPage, wanted: FunctionLevel) -> None:
     )
 
 
-def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect]:
+def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.PlanFigure]:
     stored = model.word_of(page.facts.stored_level)
-    change = action_bar.Effect(
+    change = action_bar.PlanFigure(
         label="Meta function level",
         value=f"{stored} → {wanted.word}",
         note="discards proposals" if model.may_clear(wanted) else "until a new leader",
@@ -254,12 +254,12 @@ def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect
     cost = total_cost(run.costs, len(run.before.nodes))
     return [
         change,
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moves",
             value=f"{len(run.plans):,}",
             note=pluralize(len(run.rounds), "round"),
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Copies",
             value=format_mb(cost.copy_mb) if cost.copy_count else "0 B",
             note=f"{time_words(cost, rounds.basis, rounds.rate)} at "

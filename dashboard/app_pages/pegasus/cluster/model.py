@@ -22,7 +22,7 @@ from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import word_of
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis, PolicyRounds
+from dashboard.queries.pegasus.balance import BalanceBasis, PolicyRounds
 
 __all__ = [
     "change_sentences",
@@ -201,7 +201,7 @@ def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     ).sort_values("free_pct", kind="stable", ignore_index=True)
 
 
-def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFrame:
+def rounds_frame(run: PolicyRounds, basis: BalanceBasis, rate: CopyRate) -> pd.DataFrame:
     """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
     rows = []
     for number, (plans, spread, cost) in enumerate(

@@ -273,8 +273,10 @@ def _plan(subject: Subject, facts: NamespaceFacts, split_plan: SplitPlan) -> Non
         return
     dialog = moves_plan.dialog_of(page, plan, preview, sentence=split_plan.verdict)
     effects = [
-        action_bar.Effect(label="Splits", value=f"{len(preview.others):,}", note="irreversible"),
-        action_bar.Effect(
+        action_bar.PlanFigure(
+            label="Splits", value=f"{len(preview.others):,}", note="irreversible"
+        ),
+        action_bar.PlanFigure(
             label="Fullest bundle",
             value=pluralize(split_plan.after.worst, "partition"),
             note=f"now {split_plan.before.worst}",

@@ -13,7 +13,7 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_settin
 from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
 from core.snapshot import LoadManager
 from dashboard.app_pages.backtest.model import parsed, text_of
-from dashboard.app_pages.backtest.system import Preset
+from dashboard.app_pages.backtest.system import GridPreset
 from dashboard.presenters.pulsar.sliders import Slider, sliders
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
@@ -109,7 +109,7 @@ def _within(slider: Slider, value: float) -> bool | int | float:
     return slider.number(round(max(held, slider.low), 6))
 
 
-def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
+def presets(effective: str, *, is_extensible: bool = False) -> tuple[GridPreset, ...]:
     """Return the grids that are offered: only what can be simulated on such a record.
 
     Args:
@@ -119,14 +119,14 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     sheddings = tuple(one for one in SHEDDINGS if is_extensible or one not in _EXTENSIBLE_ONLY)
     offered = sliders(effective)
     found = [
-        Preset(
+        GridPreset(
             title="Every strategy",
             help="All shedding strategies with the cluster's settings, the optimizer, and no "
             "shedding.",
             shedding=sheddings,
             placement=(RECORDED,),
         ),
-        Preset(
+        GridPreset(
             title="Every pair",
             help="Each shedding strategy with each placement strategy.",
             shedding=tuple(one for one in sheddings if one != RECORDED),
@@ -136,7 +136,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     if offered:
         found.insert(
             0,
-            Preset(
+            GridPreset(
                 title=f"Settings of {effective}",
                 help="Active strategy with several values of "
                 f"{' and '.join(one.key for one in offered[:2])}.",
@@ -146,7 +146,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
             ),
         )
     found.append(
-        Preset(
+        GridPreset(
             title="Fewer moves",
             help="Relative-load strategies with several shares of the gap per round.",
             shedding=tuple(dict.fromkeys((effective or RECORDED, *_COMPARING))),

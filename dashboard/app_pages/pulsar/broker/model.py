@@ -36,9 +36,9 @@ from core.units import (
     ms_to_datetime,
     pluralize,
 )
-from dashboard.charts.lines import Series
+from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure, band_status
-from dashboard.presenters.moves import Move
+from dashboard.presenters.moves import ObservedMove
 from dashboard.presenters.naming import RESOURCE_NAMES, resource_name
 from dashboard.presenters.pulsar.bundles import rows_of
 
@@ -101,7 +101,7 @@ def _age_s(epoch_ms: int, now: datetime) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class BrokerLoadHistory:
     """The load of one broker over time, next to the mean of all.
 
     Attributes:
@@ -128,7 +128,7 @@ def past(
     broker: str,
     settings: EffectiveSettings,
     limiting: str | None,
-) -> Past:
+) -> BrokerLoadHistory:
     """Return the broker's load in each table of its history.
 
     Args:
@@ -153,7 +153,7 @@ def past(
         values[at, 4] = column_values(one, "cpu_ratio")[0]
         if limiting is not None:
             values[at, 5] = column_values(one, f"{limiting}_ratio")[0]
-    return Past(
+    return BrokerLoadHistory(
         times=[moment for moment, _ in history],
         usage=values[:, 0],
         mean_usage=values[:, 1],
@@ -168,12 +168,12 @@ def _sum(table: pa.Table, name: str) -> float:
     return float(column_values(table, f"{name}_in")[0] + column_values(table, f"{name}_out")[0])
 
 
-def usage_lines(found: Past, broker: str) -> list[Series]:
+def usage_lines(found: BrokerLoadHistory, broker: str) -> list[LineSeries]:
     """Return the lines of the chart: this broker, and the mean of all."""
-    return [Series(broker, found.usage), Series("fleet mean", found.mean_usage)]
+    return [LineSeries(broker, found.usage), LineSeries("fleet mean", found.mean_usage)]
 
 
-def usage_table(found: Past) -> pd.DataFrame:
+def usage_table(found: BrokerLoadHistory) -> pd.DataFrame:
     """Return the chart as a table, the newest first."""
     return pd.DataFrame(
         {
@@ -192,7 +192,7 @@ def known_points(values: Floats) -> list[float]:
 
 
 def events(
-    moves: Sequence[Move], broker: str, started_at: int | None, since: datetime
+    moves: Sequence[ObservedMove], broker: str, started_at: int | None, since: datetime
 ) -> list[tuple[datetime, str]]:
     """Return time and text of what happened to the broker: restarts, bundles gained and lost.
 
@@ -226,7 +226,7 @@ def key_figures(
     measures: Measures,
     settings: EffectiveSettings,
     row: int,
-    found: Past,
+    found: BrokerLoadHistory,
 ) -> list[KeyFigure]:
     """Return the figures at the top: load against the mean, resources against their limits."""
     broker = measures.brokers[row]
@@ -362,7 +362,7 @@ def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
     return f"Last load report: {gained} gained, {lost} lost." if gained or lost else ""
 
 
-def of_broker(moves: Sequence[Move], broker: str) -> list[Move]:
+def of_broker(moves: Sequence[ObservedMove], broker: str) -> list[ObservedMove]:
     """Return the moves to or from the broker."""
     return [move for move in moves if broker in (move.from_broker, move.to_broker)]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
-    from dashboard.presenters.moves import Move
+    from dashboard.presenters.moves import ObservedMove
 
 _MAX_ROWS: Final = 500
 _MAX_DETAILED: Final = 40
@@ -116,7 +116,7 @@ def latency_tab(page: PulsarPage, broker: str) -> None:
 
 
 def events_tab(
-    page: PulsarPage, broker: str, moves: Sequence[Move], usage: pd.DataFrame, row: int
+    page: PulsarPage, broker: str, moves: Sequence[ObservedMove], usage: pd.DataFrame, row: int
 ) -> None:
     """Show gains and losses, runs, and the chart's figures.
 

@@ -17,9 +17,9 @@ from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.served import Service
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_count, format_msgs_per_s, format_ratio, pluralize
-from dashboard.charts.lines import Series
+from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.moves import NO_OWNER, Move, returning
+from dashboard.presenters.moves import NO_OWNER, ObservedMove, returning
 from dashboard.presenters.pulsar.metrics import METRICS_FROM
 
 Row = dict[str, object]
@@ -78,7 +78,7 @@ def key_figures(
     row: Row,
     fleet_total: float | None,
     mean_broker: float | None,
-    moves: Sequence[Move],
+    moves: Sequence[ObservedMove],
     trend: Sequence[float],
     likely: tuple[str, float] | None,
 ) -> list[KeyFigure]:
@@ -201,13 +201,16 @@ def samples_note(row: Row) -> str:
     )
 
 
-def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], list[Move]]:
+def history_series(
+    history: pa.Table,
+) -> tuple[list[datetime], list[LineSeries], list[ObservedMove]]:
     """Return times, traffic lines and the changes of owner of one bundle, oldest first."""
     if history.num_rows == 0:
         return [], [], []
     times: list[datetime] = history["taken_at"].to_pylist()
     series = [
-        Series(f"traffic {way}", _column(history, f"msg_throughput_{way}")) for way in ("in", "out")
+        LineSeries(f"traffic {way}", _column(history, f"msg_throughput_{way}"))
+        for way in ("in", "out")
     ]
     names: list[str] = history["bundle"].to_pylist()
     owners: list[str | None] = history["owner"].to_pylist()
@@ -215,14 +218,16 @@ def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], lis
     # an owner that could not be read is no move
     known = [at for at, owner in enumerate(owners) if owner or sources[at]]
     moves = [
-        Move(seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at])
+        ObservedMove(
+            seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at]
+        )
         for before, at in pairwise(known)
         if owners[at] != owners[before]
     ]
     return times, series, moves
 
 
-def trend_of(series: Sequence[Series]) -> list[float]:
+def trend_of(series: Sequence[LineSeries]) -> list[float]:
     """Return the traffic in plus out, MB/s, for a sparkline; unknown is left out."""
     if not series:
         return []
@@ -231,13 +236,13 @@ def trend_of(series: Sequence[Series]) -> list[float]:
     return found
 
 
-def traffic_table(times: Sequence[datetime], series: Sequence[Series]) -> pd.DataFrame:
+def traffic_table(times: Sequence[datetime], series: Sequence[LineSeries]) -> pd.DataFrame:
     """Return the chart as a table, the newest first, MB/s."""
     columns = {one.name: one.values / 1e6 for one in series}
     return pd.DataFrame({"at": list(times), **columns}).iloc[::-1]
 
 
-def events_of(moves: Sequence[Move]) -> list[tuple[datetime, str]]:
+def events_of(moves: Sequence[ObservedMove]) -> list[tuple[datetime, str]]:
     """Return time and text of each change of owner, for the chart."""
     return [
         (move.seen_at, f"{move.from_broker or NO_OWNER} → {move.to_broker or NO_OWNER}")

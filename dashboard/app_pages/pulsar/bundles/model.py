@@ -28,7 +28,7 @@ SORTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleFilter:
+class BundleTableFilter:
     """Filter of the bundles.
 
     Attributes:
@@ -73,7 +73,7 @@ class BundlePage:
         )
 
 
-def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
+def filtered(bundles: pa.Table, wanted: BundleTableFilter) -> pa.Table:
     """Return the rows of ``bundles`` that the filter asks for, in their order."""
     table = bundles
     if wanted.namespace:
@@ -89,7 +89,7 @@ def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
     return table
 
 
-def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
+def bundle_page(bundles: pa.Table, wanted: BundleTableFilter) -> BundlePage:
     """Return the table's page.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from core.ids import host_of
-from core.pulsar.anti_affinity import Collision, Spread
+from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.isolation import host_expression, without_port
 from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.preview import Preview, overloaded
@@ -176,7 +176,7 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
     return facts | {f"Brokers: {role}": listed(names, 6) for role, names in sorted(by_role.items())}
 
 
-def groups_table(spread: Spread, collisions: Sequence[Collision]) -> pd.DataFrame:
+def groups_table(spread: GroupSpread, collisions: Sequence[Collision]) -> pd.DataFrame:
     """Return a row a member of an anti-affinity group, those that crowd marked."""
     crowded = {name for crowd in collisions for name in crowd.members}
     rows = [

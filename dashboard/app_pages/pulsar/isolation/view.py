@@ -293,21 +293,23 @@ def _wants_unloads(change: PolicyOutlook) -> bool:
     )
 
 
-def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
+def effects(change: PolicyOutlook) -> list[action_bar.PlanFigure]:
     """Return the effects of the pending changes, for the action bar."""
     impact = change.impact
     if impact is None:
         return []
     return [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Namespaces", value=f"{len(impact.changes):,}", note="other candidates"
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Must move",
             value=pluralize(len(impact.misplaced), "bundle"),
             note=f"{impact.staying:,} stay",
         ),
-        action_bar.Effect(label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")),
+        action_bar.PlanFigure(
+            label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")
+        ),
     ]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.planning.drill.broker_failure import BrokerFailure, Moment
+from core.planning.drill.broker_failure import BrokerFailure, FailureEvent
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words
@@ -244,7 +244,7 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["broker", "since", "until", "length"])
 
 
-def when(moment: Moment) -> str:
+def when(moment: FailureEvent) -> str:
     """Return the time of an event, seconds after the failure."""
     if moment.to_s == moment.from_s:
         return f"{moment.from_s:g} s"

@@ -39,7 +39,7 @@ _FACTS: Final = (
 )
 
 
-def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_calculator(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
     _from_cluster(page, limits)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -62,7 +62,7 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
     return value or ""
 
 
-def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
+def _from_cluster(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     if not limits.groups:
         st.caption("No resource groups on this cluster. Example values from PIP-82.")
         return

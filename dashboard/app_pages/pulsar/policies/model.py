@@ -32,7 +32,7 @@ from dashboard.presenters.naming import listed
 if TYPE_CHECKING:
     from core.planning.limits.namespaces import NamespaceUse
     from core.planning.limits.tenants import Bound, TenantUse
-    from dashboard.queries.pulsar.policies import Limits
+    from dashboard.queries.pulsar.policies import ClusterLimits
 
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------
@@ -52,7 +52,7 @@ SHOWN: Final = ("all", "limited", "at limit", "no limit")
 """What the table of namespaces can be narrowed to."""
 
 
-def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
+def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyFigure]:
     """Return the figures of limits: namespaces at a limit, groups and their enforcement."""
     rated = {one.namespace for one in limits.rates if one.limit > 0}
     attached = {name for group in limits.groups for name in group.namespaces}
@@ -123,7 +123,7 @@ MARKS: Final = {
 
 
 def limits_table(
-    limits: Limits, *, is_enforced: bool, shown: str = "all", contains: str = ""
+    limits: ClusterLimits, *, is_enforced: bool, shown: str = "all", contains: str = ""
 ) -> pd.DataFrame:
     """Return one row a namespace: its use, and the limit that it is nearest to.
 

@@ -14,7 +14,7 @@ from core.pulsar.placement.pair import unpaired_outcome
 from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries, strategy_settings
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange
 from dashboard.components import tables, words
 from dashboard.components.waiting import until
 from dashboard.presenters.pulsar import rebalance as presenter
@@ -31,7 +31,7 @@ DECIDING: Final = "Computing the next round of each strategy."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class CandidateChoice:
     """The compared candidates.
 
     Attributes:
@@ -47,16 +47,16 @@ class Choice:
     page: PulsarPage
     names: tuple[str, ...]
     effective: str
-    chosen: queries.Candidate | None
+    chosen: queries.StrategyCandidate | None
     optimal: Proposal | None
     is_simulated: bool
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
     @property
-    def candidates(self) -> list[queries.Candidate]:
+    def candidates(self) -> list[queries.StrategyCandidate]:
         """Every strategy with the cluster's settings, then the one with what is assumed."""
         plain = [
-            queries.Candidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
+            queries.StrategyCandidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
             for name in self.names
         ]
         extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
@@ -101,7 +101,7 @@ def picked(names: tuple[str, ...]) -> str:
     return name
 
 
-def lines_of(choice: Choice) -> list[presenter.StrategyRow]:
+def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
     """Return the result of every strategy, one row each."""
     lines = []
     for candidate in choice.candidates:
@@ -128,7 +128,7 @@ def lines_of(choice: Choice) -> list[presenter.StrategyRow]:
     return lines
 
 
-def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
+def _settings_of(choice: CandidateChoice, candidate: queries.StrategyCandidate) -> str:
     if candidate.assumed:
         return strategy_settings.settings_words(candidate.assumed)
     main = sliders(candidate.strategy)[0]
@@ -137,7 +137,9 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
     )
 
 
-def draw_table(choice: Choice, lines: list[presenter.StrategyRow], target_ratio: float) -> None:
+def draw_table(
+    choice: CandidateChoice, lines: list[presenter.StrategyRow], target_ratio: float
+) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
     now = rebalance_plan.worst_deviation(choice.page.reading.measures.throughput)
@@ -177,7 +179,7 @@ def draw_table(choice: Choice, lines: list[presenter.StrategyRow], target_ratio:
     )
 
 
-def _choose_row(choice: Choice, names: list[str], marks: list[str]) -> None:
+def _choose_row(choice: CandidateChoice, names: list[str], marks: list[str]) -> None:
     rows = st.session_state[_TABLE]["selection"]["rows"]
     if not rows or rows[0] >= len(names):
         return
@@ -202,7 +204,7 @@ def forget_edits() -> None:
         state.keep_list(key, [])
 
 
-def warn_of_unpaired(candidate: queries.Candidate) -> None:
+def warn_of_unpaired(candidate: queries.StrategyCandidate) -> None:
     """Warn of an AvgShedder that is set as shedding or placement strategy only."""
     found = candidate.unpaired_avg_shedder
     if found is not None:
@@ -212,7 +214,7 @@ def warn_of_unpaired(candidate: queries.Candidate) -> None:
         )
 
 
-def wait_for_decisions(choice: Choice, lines: list[presenter.StrategyRow]) -> None:
+def wait_for_decisions(choice: CandidateChoice, lines: list[presenter.StrategyRow]) -> None:
     """Name the strategies that failed; draw the page again when the others have decided."""
     for line in lines:
         if line.failure:
@@ -224,7 +226,7 @@ def wait_for_decisions(choice: Choice, lines: list[presenter.StrategyRow]) -> No
         )
 
 
-def wait_for_rounds(choice: Choice, lines: list[presenter.StrategyRow]) -> None:
+def wait_for_rounds(choice: CandidateChoice, lines: list[presenter.StrategyRow]) -> None:
     """Draw the page again as rounds are simulated, until all are."""
     done = sum(line.simulated is not None for line in lines)
     if choice.is_simulated and done < len(lines):
@@ -232,7 +234,7 @@ def wait_for_rounds(choice: Choice, lines: list[presenter.StrategyRow]) -> None:
         st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look(choice: Choice, shown: int) -> None:
+def _look(choice: CandidateChoice, shown: int) -> None:
     done = sum(queries.simulated_rounds(one) is not None for one in choice.candidates)
     st.caption(f":material/hourglass_top: Simulating: {done} of {len(choice.candidates)} done.")
     if done > shown and not state.is_busy():

@@ -15,10 +15,12 @@ from dashboard.presenters.pulsar import rebalance_plan
 if TYPE_CHECKING:
     from core.optimize import Proposal
     from core.pulsar.plan.preview import Preview
-    from dashboard.app_pages.pulsar.rebalance.candidates import Choice
+    from dashboard.app_pages.pulsar.rebalance.candidates import CandidateChoice
 
 
-def draw_compared(choice: Choice, lines: list[presenter.StrategyRow], target_ratio: float) -> None:
+def draw_compared(
+    choice: CandidateChoice, lines: list[presenter.StrategyRow], target_ratio: float
+) -> None:
     """Draw the effect of each candidate against its moved traffic, and its settings."""
     left, right = frame.columns([0.45, 0.55], key="compare")
     with left:

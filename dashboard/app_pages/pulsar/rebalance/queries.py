@@ -30,7 +30,7 @@ from core.simulation import Run, Simulation, simulate
 from core.snapshot import LoadManager
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, origin
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange, origin
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.explanations import points_simulated
@@ -62,7 +62,7 @@ _SWITCHED_ON: Final = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class StrategyCandidate:
     """A shedding strategy on a snapshot.
 
     Attributes:
@@ -77,7 +77,7 @@ class Candidate:
     strategy: str
     assumed: Assumed = ()
     pinned: tuple[str, ...] = ()
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
     def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
         """Return the settings it goes by, some assumed otherwise still."""
@@ -112,7 +112,7 @@ class Optimization:
 
     stored: CachedSnapshot
     request: OptimizeRequest
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class StrategyDecision:
     impact: ClientImpact
 
 
-def _decided(candidate: Candidate) -> StrategyDecision:
+def _decided(candidate: StrategyCandidate) -> StrategyDecision:
     one = origin(candidate.stored, candidate.fleet)
     strategy = find_shedding_strategy(candidate.strategy)
     known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
@@ -160,7 +160,7 @@ decided = cached(_decided, max_entries=256)
 decided_in_background = BackgroundResults(decided, max_entries=256)
 
 
-def decision(candidate: Candidate) -> StrategyDecision | str | None:
+def decision(candidate: StrategyCandidate) -> StrategyDecision | str | None:
     """Return the decision of a strategy, its error, or ``None`` while it is computed."""
     is_huge = reading(candidate.stored).snapshot.bundles.num_rows > HUGE_BUNDLES
     try:
@@ -198,7 +198,7 @@ def proposal(run: Optimization, *, is_chosen: bool) -> Proposal | str | None:
         return _failure(OPTIMIZER, error)
 
 
-def _simulated(candidate: Candidate) -> Simulation | str:
+def _simulated(candidate: StrategyCandidate) -> Simulation | str:
     snapshot = reading(candidate.stored).snapshot
     run = Run(
         shedding=candidate.strategy,
@@ -216,7 +216,7 @@ simulated = BackgroundResults(_simulated, max_entries=128)
 """The rounds of a strategy to convergence, or the sentence that says why they cannot be."""
 
 
-def simulated_rounds(candidate: Candidate) -> Simulation | str | None:
+def simulated_rounds(candidate: StrategyCandidate) -> Simulation | str | None:
     """Return the rounds, why there are none, or ``None`` while they are simulated."""
     try:
         return simulated(candidate)
@@ -224,7 +224,7 @@ def simulated_rounds(candidate: Candidate) -> Simulation | str | None:
         return str(error)
 
 
-def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
+def _turning(key: tuple[StrategyCandidate, str]) -> tuple[TurningPoint, ...]:
     candidate, broker = key
     what_if = WhatIf(
         find_shedding_strategy(candidate.strategy),
@@ -245,7 +245,7 @@ turning_points = cached(_turning, max_entries=128)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edits:
+class MoveEdits:
     """Edits of the moves by a person.
 
     Attributes:
@@ -271,7 +271,7 @@ class PlanRequest:
 
     stored: CachedSnapshot
     moves: tuple[tuple[str, str | None], ...]
-    edits: Edits = Edits()
+    edits: MoveEdits = MoveEdits()
     exclusions: tuple[str, ...] = ()
     reason: str = ""
 

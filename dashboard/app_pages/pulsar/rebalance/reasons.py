@@ -30,7 +30,7 @@ def why_optimal(optimal: Proposal) -> None:
     words.notes([*presenter.bounds_words(optimal), *optimal.notes])
 
 
-def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
+def why_strategy(page: PulsarPage, candidate: queries.StrategyCandidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decision(candidate)
     if not isinstance(done, queries.StrategyDecision):
@@ -75,7 +75,9 @@ def _open(broker: str) -> None:
         frame.broker_link(broker)
 
 
-def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
+def _one_broker(
+    page: PulsarPage, candidate: queries.StrategyCandidate, traces: list[BrokerTrace]
+) -> None:
     by_name = {trace.broker or _CLUSTER: trace for trace in traces}
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     named = state.text(state.BROKER)
@@ -103,7 +105,7 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
         _turning(page, candidate, trace.broker)
 
 
-def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> None:
+def _turning(page: PulsarPage, candidate: queries.StrategyCandidate, broker: str) -> None:
     """Render the value of a setting at which the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(

@@ -16,7 +16,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.candidates import forget_edits
-from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario, origin
+from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario, origin
 from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
@@ -51,7 +51,7 @@ class Selection:
     is_known: bool = True
 
     @classmethod
-    def of_strategy(cls, candidate: queries.Candidate) -> Selection:
+    def of_strategy(cls, candidate: queries.StrategyCandidate) -> Selection:
         """The first round of a strategy that moves something."""
         done = queries.decision(candidate)
         if not isinstance(done, queries.StrategyDecision):
@@ -133,7 +133,7 @@ def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
 
 
 def deviations(
-    page: PulsarPage, shown: SelectedPlan | None, fleet: Fleet, measure: LoadMeasure
+    page: PulsarPage, shown: SelectedPlan | None, fleet: FleetChange, measure: LoadMeasure
 ) -> tuple[Spread, Spread | None]:
     """Return the brokers' load now, and after the plan or in the scenario.
 
@@ -153,7 +153,7 @@ def deviations(
     now: Spread = getattr(page.reading.measures, measure)
     scenario = None if fleet.is_real else origin(page.stored, fleet)
     return now, scenario.after if isinstance(
-        scenario, Scenario
+        scenario, FleetScenario
     ) and measure == "throughput" else None
 
 
@@ -272,9 +272,9 @@ def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | Non
     moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)
 
 
-def _of_settings(dialog: PulsarDialog) -> list[action_bar.Effect]:
+def _of_settings(dialog: PulsarDialog) -> list[action_bar.PlanFigure]:
     return [
-        action_bar.Effect(label="Settings", value=f"{len(dialog.plan.steps):,}", note="changed")
+        action_bar.PlanFigure(label="Settings", value=f"{len(dialog.plan.steps):,}", note="changed")
     ]
 
 
@@ -301,10 +301,10 @@ _LABELS: Final = {
 }
 
 
-def edits() -> queries.Edits:
+def edits() -> queries.MoveEdits:
     """Return the excluded and redirected moves; unreadable parts of the address are ignored."""
     pairs = [one.split(_ARROW) for one in state.listed(state.RETARGET)]
-    return queries.Edits(
+    return queries.MoveEdits(
         left_out=state.listed(state.DROP),
         retargets=tuple(
             (pair[0], None if pair[1] in (PLACED, _FORMER_PLACED) else pair[1])

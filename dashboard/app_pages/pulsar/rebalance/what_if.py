@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_JOINING: Final = 1_000
 
 
-def control(page: PulsarPage) -> fleets.Fleet:
+def control(page: PulsarPage) -> fleets.FleetChange:
     """Draw the scenario: joining and failing brokers; return the fleet."""
     snapshot = page.reading.snapshot
     brokers = page.reading.brokers
@@ -68,7 +68,9 @@ def control(page: PulsarPage) -> fleets.Fleet:
             else "No failure domains on this cluster.",
         )
         st.caption("Applies to this page only.")
-    return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
+    return fleets.FleetChange(
+        joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed)
+    )
 
 
 def back() -> None:
@@ -78,7 +80,7 @@ def back() -> None:
     st.session_state[state.FAIL_DOMAIN] = []
 
 
-def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
+def banner(page: PulsarPage, fleet: fleets.FleetChange) -> None:
     """Render the notice of a simulated fleet and its start; stop if it cannot be computed."""
     if fleet.is_real:
         return
@@ -98,11 +100,11 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
                 "Placing bundles of failed brokers.",
             )
         st.button("Reset scenario", icon=":material/undo:", on_click=back, key="_real")
-    if not isinstance(found, fleets.Scenario):
+    if not isinstance(found, fleets.FleetScenario):
         st.stop()
 
 
-def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
+def _found(page: PulsarPage, fleet: fleets.FleetChange) -> fleets.FleetScenario | str | None:
     """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
     key = (page.stored, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:

@@ -12,7 +12,7 @@ from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
 from core.units import UNKNOWN, format_age, format_bytes_per_s, format_deviation, format_ratio
-from dashboard.app_pages.run.charts import Outcome
+from dashboard.app_pages.run.charts import RunOutcome
 from dashboard.charts.scale import Unit
 from dashboard.presenters.figures import KeyFigure
 
@@ -20,7 +20,7 @@ MAX_BARS: Final = 24
 QUANTITIES: Final[dict[str, Unit]] = {"traffic": "bytes/s", "usage": "ratio"}
 
 
-def outcome(view: RunView, quantity: str) -> Outcome:
+def outcome(view: RunView, quantity: str) -> RunOutcome:
     """Return the chart's numbers, the brokers with most before first, at most 24.
 
     Args:
@@ -34,7 +34,7 @@ def outcome(view: RunView, quantity: str) -> Outcome:
     rows.sort(key=lambda row: -np.nan_to_num(row[1]))
     rows = rows[:MAX_BARS]
     values = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 3)
-    return Outcome(
+    return RunOutcome(
         servers=[row[0] for row in rows],
         before=values[:, 0],
         expected=values[:, 1],
@@ -153,7 +153,7 @@ def outcome_table(view: RunView) -> pd.DataFrame:
     )
 
 
-def _texts(name: str, data: Outcome, row: int, not_measured: str) -> dict[str, str]:
+def _texts(name: str, data: RunOutcome, row: int, not_measured: str) -> dict[str, str]:
     write = format_bytes_per_s if data.unit == "bytes/s" else format_ratio
     moments = {
         "before": (data.before, UNKNOWN),

@@ -386,8 +386,10 @@ def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
     """Draw the action bar: what is changed how, and what may be done with it."""
     fixed = sum(not SETTING_BY_KEY[key].is_dynamic for key in changed)
     effects = [
-        action_bar.Effect(label="Dynamic", value=f"{len(changed) - fixed:,}", note="in the plan"),
-        action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="require a restart"),
+        action_bar.PlanFigure(
+            label="Dynamic", value=f"{len(changed) - fixed:,}", note="in the plan"
+        ),
+        action_bar.PlanFigure(label="broker.conf", value=f"{fixed:,}", note="require a restart"),
     ]
     more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
     is_preview = st.session_state.get(state.VIEW) == model.CHANGES_TAB

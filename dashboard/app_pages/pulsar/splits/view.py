@@ -287,12 +287,14 @@ def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) ->
         )
 
 
-def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.Effect]:
+def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.PlanFigure]:
     """Return the four figures of a split."""
     clients = sum(other.clients.clients or 0 for other in preview.others if other.clients)
     largest = model.largest_share(found)
     return [
-        action_bar.Effect(label="Parts", value=f"{len(found.parts):,}", note="irreversible"),
-        action_bar.Effect(label="Largest part", value=format_ratio(largest), note="of the load"),
-        action_bar.Effect(label="Clients", value=f"{clients:,}", note="reconnect"),
+        action_bar.PlanFigure(label="Parts", value=f"{len(found.parts):,}", note="irreversible"),
+        action_bar.PlanFigure(
+            label="Largest part", value=format_ratio(largest), note="of the load"
+        ),
+        action_bar.PlanFigure(label="Clients", value=f"{clients:,}", note="reconnect"),
     ]

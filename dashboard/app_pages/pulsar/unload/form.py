@@ -13,7 +13,7 @@ from core.pulsar.plan.preview import Preview
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.queries import (
-    UnloadRequest,
+    UnloadPlanRequest,
     count_moved,
     undo_preview,
     unload_preview,
@@ -70,7 +70,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
         view.draw_hottest(reading.movable)
         return None
     return unload_preview(
-        UnloadRequest(
+        UnloadPlanRequest(
             stored=page.stored,
             bundles=tuple(bundles),
             destination=None if destination in (None, ANY) else destination,

@@ -92,8 +92,10 @@ def draw_candidates(preview: Preview) -> None:
     placement_panel(step.placement, key="unload")
 
 
-def effects(preview: Preview) -> list[action_bar.Effect]:
+def effects(preview: Preview) -> list[action_bar.PlanFigure]:
     """Return the figures of a plan without unloads; empty: those of its unloads are shown."""
     if preview.steps:
         return []
-    return [action_bar.Effect(label="Changes", value=f"{len(preview.others):,}", note="planned")]
+    return [
+        action_bar.PlanFigure(label="Changes", value=f"{len(preview.others):,}", note="planned")
+    ]
