@@ -197,7 +197,7 @@ def _of_scraper(config: Config, scope: Scope) -> Response | None:
 
 
 def _of_proxy(config: Config, scope: Scope) -> Response | None:
-    """Serve what a trusted proxy sends for a person; two names are as bad as none."""
+    """Serve the request of a person that a trusted proxy names; two names count as none."""
     proxy, headers = config.access.proxy, Headers(scope=scope)
     address = (scope.get("client") or ("", 0))[0]
     if not proxy.trusts(address):
@@ -314,7 +314,7 @@ def _cookie(config: Config, headers: Headers) -> str:
 
 
 def _address(config: Config, request: Request) -> str:
-    """Return under which address attempts of a request are counted."""
+    """Return the address under which sign-in attempts of a request are counted."""
     sender = request.client.host if request.client else ""
     lines = request.headers.getlist("x-forwarded-for")
     if lines and not config.access.proxy.trusts(sender):

@@ -226,7 +226,7 @@ def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
 
 
 def end_choice(key: str, value: str, *, default: str) -> None:
-    """Write what was chosen into the address, after the widget is drawn; a default is left out."""
+    """Write the selection into the address, after the widget is drawn; a default is left out."""
     _choices()[key] = value
     if value == default:
         st.query_params.pop(key, None)
@@ -392,7 +392,7 @@ def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str
 
 
 def _forget(left: Mapping[str, list[str]], *, is_in_address: bool) -> None:
-    """Forget what the widgets of the page that was left hold: another page may use their names.
+    """Forget the widgets of the page that was left: another page may use their names.
 
     Args:
         left: Its parameters, with their values; one with a default is in no address.
@@ -482,7 +482,7 @@ def ticking(every_s: float | None) -> float | None:
 
 
 def set_dialog(dialog: object | None) -> None:
-    """Save what a person is about to apply, so that the next rerun opens the dialog on it again."""
+    """Store the plan of the apply dialog, so that the next rerun opens the dialog again."""
     st.session_state["_asking"] = dialog
 
 

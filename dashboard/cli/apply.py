@@ -180,7 +180,7 @@ def check_can_confirm(
 
 
 def _confirm(config: services.Config, plan: Plan) -> None:
-    """Ask for what the pages ask for: the cluster's name where the impact is large, else a yes."""
+    """Ask for the confirmation of the pages: the cluster's name for a large impact, else a yes."""
     why = must_type_name(plan, config.cluster(plan.cluster).environment)
     if why is None:
         confirm(f"Apply it to {plan.cluster}?")
@@ -465,7 +465,7 @@ def _options(
     canary_s: float | None,
     max_unassigned: int | None,
 ) -> RunOptions:
-    """Return the cluster's options with what was given in their place."""
+    """Return the cluster's options, overridden by the given ones."""
     options = services.default_options(config, cluster)
     if pace is not None:
         options = replace(options, pace_per_min=pace_per_min(pace))

@@ -255,7 +255,7 @@ def _now(past: CommandHistory, cluster: str) -> tuple[Storable, frozenset[str]]:
 
 
 def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with what it holds as JSON texts as values."""
+    """Return a row with its JSON texts decoded."""
     found = dict(row)
     for name in ("settings", "old", "new"):
         if isinstance(found.get(name), str):

@@ -170,7 +170,7 @@ def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
 
 
 def _repeat(printed: Mapping[str, PrintedOutput], *, as_json: bool) -> int:
-    """Print what was printed elsewhere; the worst exit code is the command's."""
+    """Print the output of a command that ran elsewhere; the worst exit code is the result."""
     for one in printed.values():
         sys.stderr.write(one.notes)
     if len(printed) == 1:

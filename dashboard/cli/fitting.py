@@ -76,7 +76,7 @@ def _by_column(
 
 
 def _lowest(name: str, cells: Sequence[str]) -> int:
-    """Return the least width of a column in which its cells can still be read."""
+    """Return the min width of a column at which its cells are still readable."""
     heading = max(map(cell_len, name.split()), default=0)
     return max(heading, *map(_lowest_of, cells))
 

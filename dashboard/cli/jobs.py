@@ -151,5 +151,5 @@ def _plain(job: Job) -> dict[str, Any]:
 
 
 def _show_pandas() -> None:
-    """Take back what hides pandas from the commands: Spark Connect does not work without it."""
+    """Make pandas visible again: Spark Connect does not work without it."""
     sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "_WithoutPandas"]

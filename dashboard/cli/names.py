@@ -132,7 +132,7 @@ def completed(names: Names, context: Any, incomplete: str) -> list[str]:
 
 
 def _column(context: Any, table: str) -> Iterator[str]:
-    """Yield a column of the newest snapshot of what was typed; of every cluster without it."""
+    """Yield a column of the newest snapshot of the typed cluster; of every cluster without one."""
     import pyarrow.parquet as pq  # noqa: PLC0415  # other names need no tables
 
     column = _COLUMNS[table]

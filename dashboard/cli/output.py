@@ -116,7 +116,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def fail(error: OpsError, *, as_json: bool) -> int:
-    """Print what is wrong and the fix, and return the exit code."""
+    """Print the error and the fix, and return the exit code."""
     if as_json:
         try:
             print_json({"error": error.as_json()})
@@ -142,7 +142,7 @@ class StandardOutput(io.TextIOWrapper):
             return super().write(text)
 
     def flush(self) -> None:
-        """Write what is left; see :class:`io.TextIOWrapper`."""
+        """Write the rest; see :class:`io.TextIOWrapper`."""
         with _named():
             super().flush()
 

@@ -87,7 +87,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
-    """Print where a plan is and how it is applied, or that it was not written."""
+    """Print the path of a plan and the command that applies it, or that it was not written."""
     if plan_file is None:
         print_line("Not written. Pass --plan OUT to write it.")
         return
@@ -97,7 +97,7 @@ def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> Non
 
 
 def show_plan(plan: Plan) -> None:
-    """Print what a plan is, and its diagnostics."""
+    """Print the summary of a plan, and its diagnostics."""
     print_line(
         f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; valid until "
         f"{plan.expires_at:%H:%M:%S} UTC."

@@ -67,7 +67,7 @@ class CommandGroup(TyperGroup):
         return list(self.entries)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help on standard error where nothing is given."""
+        """Print the help on standard error if there are no arguments."""
         if not args and not ctx.resilient_parsing:
             note(ctx.get_help())
             raise typer.Exit(EXIT_USAGE)

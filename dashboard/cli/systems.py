@@ -154,7 +154,7 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
 
 
 def _show_problems(problems: Sequence[Problem]) -> None:
-    """Print what could not be read: of many of one kind their number and a few examples."""
+    """Print the parts that could not be read: of many of one kind the number and examples."""
     groups: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.severity, problem.code, problem.done), []).append(problem)

@@ -139,7 +139,7 @@ def _details(rows: pd.DataFrame) -> list[str]:
 
 
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
-    """Show the steps of runs in which a bundle or a broker took part, the newest first."""
+    """Draw the steps of runs with a bundle or a broker, the newest first."""
     words.section("Runs", "Runs that changed this object, with their results.")
     try:
         views = runs.of_cluster(config, cluster)

@@ -97,11 +97,11 @@ class ApplyDialog(ABC):
 
     @abstractmethod
     def draw_effects(self) -> None:
-        """Draw what the plan is expected to do."""
+        """Draw the expected effects of the plan."""
 
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
-    """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
+    """Draw the actions on a plan: apply it, or download it; return the file's name."""
     words.section("Apply", "A worker executes this plan and checks each step.")
     with st.container(horizontal=True, vertical_alignment="center"):
         apply_button(dialog)

@@ -87,7 +87,7 @@ def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
 
 
 def _class_of(key: str) -> str:
-    """Return the selector of what Streamlit draws with a key."""
+    """Return the selector of Streamlit's element with a key."""
     return "." + re.sub(r"[^a-zA-Z0-9_-]", "-", f"st-key-{key}")
 
 

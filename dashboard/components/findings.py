@@ -232,13 +232,13 @@ def _order(columns: Collection[str]) -> list[str]:
 
 
 def _action_page(one: FindingRow) -> str:
-    """Return the page on which something can be done about a finding."""
+    """Return the page for the action on a finding."""
     found = one.links.action(one.finding)
     return one.links.target(one.finding)[0] if found is None else found[1]
 
 
 def go_to_action(one: FindingRow) -> None:
-    """Open the page on which something can be done about a finding; from a callback."""
+    """Open the page for the action on a finding; from a callback."""
     found = one.links.action(one.finding)
     page, params = one.links.target(one.finding) if found is None else found[1:]
     state.go(page, **{state.CLUSTER: one.cluster, **params})

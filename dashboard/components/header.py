@@ -184,7 +184,7 @@ def _manifest(choice: Choice) -> Manifest | None:
 
 
 def _watch(config: Config, choice: Choice) -> None:
-    """Draw what ages or changes by itself; draw the page again when there is a newer snapshot."""
+    """Draw the parts that change by themselves; rerun the page when there is a newer snapshot."""
     state.stay()
     stored, cluster = choice.stored, choice.cluster
     newest = saved_snapshots(services.snapshot_store(config), cluster.name).latest

@@ -182,7 +182,7 @@ def close() -> None:
 
 
 def draw_list(config: Config, jobs: Sequence[Job], *, key: str) -> None:
-    """Draw jobs as a table that follows those which run; a click opens one, or stops it.
+    """Draw jobs as a table that follows the running ones; a click opens or stops a job.
 
     Args:
         config: The configuration.

@@ -31,7 +31,7 @@ class _AddressError:
 
 
 def report(key: str, error: OpsError) -> None:
-    """Keep what is wrong with a parameter for :func:`draw`.
+    """Store the error of a parameter for :func:`draw`.
 
     Args:
         key: Of the parameter.
@@ -42,7 +42,7 @@ def report(key: str, error: OpsError) -> None:
 
 
 def draw(key: str, shown: object) -> None:
-    """Draw what is wrong with a parameter, until its page is left or another value is chosen.
+    """Draw the error of a parameter, until its page is left or another value is chosen.
 
     Args:
         key: Of the parameter.

@@ -63,4 +63,4 @@ class ClusterPage(ABC, Generic[R_co]):
     @staticmethod
     @abstractmethod
     def read(stored: CachedSnapshot) -> Any:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""

@@ -257,7 +257,7 @@ def _found(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[
 
 
 def _labeled(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[Hit]:
-    """Return the brokers or nodes whose label a query names."""
+    """Return the brokers or nodes with a label that matches a query."""
     needle = query.lower()
     named = [one for one, label in labels.current().items() if needle in label.lower()]
     return [

@@ -31,7 +31,7 @@ _HELP: Final[dict[Control, str]] = {
 
 
 def controls(config: Config, view: RunView) -> None:
-    """Draw what may be requested of the run in its state, and what was already."""
+    """Draw the controls of the run in its state, and pending requests."""
     if services.awaits_approval(config, view):
         _review(config, view)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
@@ -97,7 +97,7 @@ def _stop(config: Config, view: RunView) -> None:
 
 
 def _review(config: Config, view: RunView) -> None:
-    """Draw what another person does with a run that waits for approval: look, and decide."""
+    """Draw the controls of a reviewer of a run that waits for approval."""
     rules = config.cluster(view.cluster).approval.rules()
     st.info(
         f"{words.plain(rules.why_needed(view.plan).capitalize())}. Requested by "

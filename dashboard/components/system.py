@@ -85,7 +85,7 @@ class PageSystem(Protocol):
         """
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
-        """Return the page of what a step acts on, with its parameters; ``None``: there is none.
+        """Return the page of a step's subject, with its parameters; ``None`` if there is none.
 
         Args:
             view: The run.

@@ -327,7 +327,7 @@ def grid(frame: Any, **options: Any) -> Any:
 
 
 def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
-    """Return the columns without what pandas notes of each: more than a short table has."""
+    """Return the columns without the metadata of pandas, which can be larger than the table."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

@@ -76,7 +76,7 @@ def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str)
 
 
 def draw_left(plan: Plan) -> None:
-    """Draw what an undo does not bring back; nothing for any other plan."""
+    """Draw the parts that an undo does not bring back; nothing for any other plan."""
     left = not_brought_back(plan, ("info",))
     if left:
         words.section("Not reverted")

@@ -214,7 +214,7 @@ def _tab_title(text: str) -> str:
 
 
 def forget_title() -> None:
-    """Forget where the title of the last run was."""
+    """Forget the place of the last run's title."""
     st.session_state.pop(_TITLE, None)
 
 

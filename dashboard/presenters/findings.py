@@ -55,7 +55,7 @@ class FindingLinks:
     overview: str
 
     def target(self, finding: Finding) -> tuple[str, dict[str, str]]:
-        """Return the page of what a finding is about, with its parameters."""
+        """Return the page of the object of a finding, with its parameters."""
         page, parameter = self.subjects.get(finding.subject_kind, ("", ""))
         if page and finding.subject:
             return page, {parameter: finding.subject}

@@ -179,7 +179,7 @@ def problems_badge(manifest: Manifest) -> Badge:
 
 
 def last_error(status: Mapping[str, object]) -> str:
-    """Return the collector's last error when it came after the last success, else empty."""
+    """Return the collector's last error if later than the last success, else an empty string."""
     error = status.get("last_error")
     if not error:
         return ""

@@ -29,7 +29,7 @@ class Notice:
 
 
 def waiting_step(view: RunView) -> StepView | None:
-    """Return the step whose precondition is waited for, ``None``: none is."""
+    """Return the step with a pending precondition; ``None`` if there is none."""
     if view.is_ended:
         return None
     return next((one for one in view.steps if is_waiting(one)), None)

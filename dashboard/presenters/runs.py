@@ -94,7 +94,7 @@ def running_badge(view: RunView, now: datetime) -> Badge:
 
 
 def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
-    """Return the sentence that says how the run stands; what figures show is not repeated.
+    """Return the state of the run, as one sentence; the figures are not repeated.
 
     Args:
         view: The run.
@@ -344,7 +344,7 @@ def what_happened(step: StepView) -> str:
 
 
 def notable(view: RunView, limit: int = 3) -> list[str]:
-    """Return in full what happened in steps that did not go as requested, and what to do next."""
+    """Return the full results of steps that did not go as requested, and the next action."""
     odd = [
         step
         for step in view.steps

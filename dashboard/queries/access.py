@@ -50,7 +50,7 @@ def is_signed_in(config: Config) -> bool:
 
 
 def _of_provider(config: Config) -> Identity:
-    """Return whom the OpenID provider identifies.
+    """Return the identity from the OpenID provider.
 
     The identity is issuer and subject. The e-mail address is a label that grants may name, and
     counts only where the claim ``email_verified`` is ``true``: missing, or a text, it is not.

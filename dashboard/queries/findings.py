@@ -64,7 +64,7 @@ _latest: Final[dict[Path, Judged]] = {}
 def first_seen(
     kind: str, saved: SavedSnapshots, stored: CachedSnapshot, findings: Sequence[Finding]
 ) -> dict[Identity, datetime]:
-    """Return since when each finding is known without a break, as far as snapshots are saved.
+    """Return the time since when each finding is known, as far as snapshots are saved.
 
     Earlier snapshots are judged in the background: at first nothing is known, then what was known
     at the snapshot before.
@@ -94,7 +94,7 @@ def first_seen(
 
 
 def since_of(past: Judged, shown: frozenset[Identity]) -> dict[Identity, datetime]:
-    """Return the first moment of the unbroken stretch up to now in which each finding was there.
+    """Return the start of each finding's unbroken presence up to now.
 
     Args:
         past: Moment and findings of earlier snapshots, oldest first.

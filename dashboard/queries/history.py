@@ -71,7 +71,7 @@ class ClusterHistory:
         return _minutes((self, period))
 
     def events(self) -> EventQueries:
-        """Return the questions about what happened."""
+        """Return the queries of events."""
         return EventQueries(self.store, self.cluster, _CachedQueries(self))
 
     def queries(self) -> HistoryQueries:

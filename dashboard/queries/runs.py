@@ -66,7 +66,7 @@ class UndoRequest:
 
 
 def saved_start(saved: CachedSnapshot | None, load: Callable[[Path], S]) -> S | None:
-    """Return the snapshot of when a run began; ``None``: none is saved, or it cannot be read."""
+    """Return the snapshot at the start of a run; ``None`` if none is saved, or it is unreadable."""
     try:
         return None if saved is None else load(saved.path)
     except SnapshotError:  # removed meanwhile: the undo reports that it is unknown

@@ -678,7 +678,7 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
 
 
 def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
-    """Return the saved snapshot of a cluster from when a run began; ``None``: there is none.
+    """Return the saved snapshot at the start of a run; ``None`` if there is none.
 
     It is the one on which the worker began the run, else the newest one before its first step, if
     that is not much older than the run.
@@ -799,7 +799,7 @@ def run_worker(
     stop: threading.Event,
     print_line: Callable[[str], None],
 ) -> None:
-    """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
+    """Execute the requests of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 

@@ -54,7 +54,7 @@ def _store(config: Config) -> FleetViewStore:
 
 
 def _owner(identity: Identity) -> str:
-    """Return whose views an identity has: pages and commands of one local user share them."""
+    """Return the owner of an identity's views: pages and commands of one local user share them."""
     return identity.subject or identity.name.removeprefix("dashboard/")
 
 

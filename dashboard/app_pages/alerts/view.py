@@ -72,7 +72,7 @@ def draw_others(
 
 
 def draw_thresholds(rows: pd.DataFrame) -> None:
-    """Draw what each rule compares with which limit, and how many alerts of it fire.
+    """Draw the condition of each rule and the number of its firing alerts.
 
     Args:
         rows: Of :func:`model.thresholds_table`.
@@ -121,7 +121,7 @@ def _table(
 
 
 def _in_full(config: Config, alert: Alert, key: str) -> None:
-    """Draw what was measured, what to do, and the times of one alert."""
+    """Draw the measurement, the hint and the times of one alert."""
     of = " · ".join(part for part in (alert.severity, *alert.key[1:]) if part)
     st.markdown(f"**{words.plain(model.title_of(alert))}**")
     st.caption(words.plain(of))
@@ -153,7 +153,7 @@ def _in_full(config: Config, alert: Alert, key: str) -> None:
 
 
 def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
-    """Draw what may be done: silence, end a silence, test a target."""
+    """Draw the actions: silence, end a silence, test a target."""
     why_not = access.refusal(config, "operator", None, "silence alerts")
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(

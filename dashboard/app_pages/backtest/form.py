@@ -269,7 +269,7 @@ def begin_with(key: str, values: Sequence[str]) -> None:
 
 
 def _target(about: FormContext) -> tuple[float, float]:
-    """Draw what is good enough: the cluster's target, or another for this back-test."""
+    """Draw the target: the cluster's own, or another for this back-test."""
     system, page = about.system, about.page
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
     own = services.target_ratio(page.config, page.choice.cluster)

@@ -241,7 +241,7 @@ def _range_of(row: Mapping[Hashable, Any], name: str) -> tuple[float, float]:
 
 
 def default_pick(ranking: pd.DataFrame) -> list[str]:
-    """Return whose time lines are shown first: what happened, and the best."""
+    """Return the candidates whose time lines are shown first: the actual run, and the best."""
     best = ranking[ranking["rank"].notna()].sort_values("rank")["candidate"].head(1)
     record = ranking[ranking["is_record"]]["candidate"].head(1)
     return [*record, *best]
@@ -430,7 +430,7 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
 
 
 def record_of(ranking: pd.DataFrame) -> Mapping[Hashable, Any]:
-    """Return the row of what happened; empty: there is none."""
+    """Return the row of the actual run; empty if there is none."""
     return _row(ranking[ranking["is_record"].eq(other=True)])
 
 
@@ -667,7 +667,7 @@ def text_of(value: object) -> str:
 
 
 def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float | None) -> float:
-    """Return about how long a back-test takes.
+    """Return the approximate duration of a back-test.
 
     Args:
         work: What is to run.

@@ -49,7 +49,7 @@ def read(job: Job) -> ResultTables | None:
 
 
 def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
-    """Draw the choice of the cluster where there are several; return what is looked at."""
+    """Draw the choice of the cluster where there are several; return the selected one."""
     cluster = found.clusters[0]
     if len(found.clusters) > 1:
         chosen = st.segmented_control(
@@ -293,7 +293,7 @@ document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"}
 
 
 def draw_change(page: FleetContext, system: BacktestPages, view: BacktestView) -> None:
-    """Draw what to change on the cluster, and the plan of it."""
+    """Draw the changes of the cluster and their plan."""
     name = view.one_cluster
     words.section("Changes", f"on {name}; simulated to convergence from its last minute")
     for note in model.cautions(view.found.ranking(name)):

@@ -98,7 +98,7 @@ def _percent(ratio: float | None) -> float | None:
 
 
 def rest_of(effect: Effect) -> str:
-    """Return after how many rounds nothing moves any more with the fix."""
+    """Return the number of rounds until the fix converges."""
     if not effect.after.converges:
         return "never"
     return f"{effect.after.rounds:,}"

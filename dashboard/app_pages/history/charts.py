@@ -160,7 +160,7 @@ def history_timeline(data: Timeline) -> go.Figure:
 
 
 def _name_panels(figure: go.Figure, data: Timeline) -> None:
-    """Write what a panel shows above its upper left corner, clear of the lines."""
+    """Write the label of each panel above its upper left corner, clear of the lines."""
     for number, text in ((1, f"{data.label}: mean and range"), (2, data.even_label)):
         axis = "" if number == 1 else str(number)
         figure.add_annotation(

@@ -196,7 +196,7 @@ def _number(label: str, measure: HistoryMeasure, sign: str = "", help_text: str 
 def _draw_changes(
     config: Config, header: Choice, system: HistorySystem, looked: SelectedMinute, other: datetime
 ) -> None:
-    """Draw what changed from the earlier of the two minutes to the later one."""
+    """Draw the changes from the earlier of the two minutes to the later one."""
     first, second = sorted((looked.moment, other))
     pair = [stored_at(config, header.cluster, header.saved, one) for one in (first, second)]
     if pair[0] is None or pair[1] is None:

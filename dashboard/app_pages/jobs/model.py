@@ -106,7 +106,7 @@ def _attributes(kind: JobKind) -> dict[str, str]:
 
 
 def _resolved(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a property with what it refers to, its null alternative left out."""
+    """Return a property with its references resolved, without its null alternative."""
     merged = dict(raw)
     for part in raw.get("allOf", ()):
         merged |= _resolved(part, schema)

@@ -175,7 +175,7 @@ def _pick_value(charts: model.Charts, key: str) -> model.ResultColumn | None:
 
 
 def _pick_group(drawn: _ResultView, key: str, *, is_by_subject: bool) -> str:
-    """Draw the picker of what tells lines or bars apart; empty: one line."""
+    """Draw the picker of the column that separates lines or bars; empty: one line."""
     groups = [*drawn.charts.groups, _ONE] if drawn.charts.time else list(drawn.charts.groups)
     group = st.selectbox(
         "By",

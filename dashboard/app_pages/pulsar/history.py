@@ -104,7 +104,7 @@ def _weights(stored: CachedSnapshot | None) -> Weights:
 
 
 def _draw_accuracy(config: Config, cluster: str) -> bool:
-    """Draw how well the leader's rounds were predicted from its events."""
+    """Draw the accuracy of the rounds predicted from the leader's events."""
     forecast = leader.leader_forecast(config, cluster)
     if forecast is None or not forecast.accuracy:
         return False

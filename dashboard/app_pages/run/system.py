@@ -19,7 +19,7 @@ class OutcomeSystem(Protocol):
         """Return the predicted and the measured figures of the cluster."""
 
     def draw_links(self, view: RunView) -> None:
-        """Draw where what the run set off can be watched, where that goes on after its end."""
+        """Draw the links to the effects of the run, if these go on after its end."""
 
     def draw_chart(self, view: RunView) -> None:
         """Draw each touched server before, as predicted and as measured."""

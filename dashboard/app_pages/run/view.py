@@ -216,7 +216,7 @@ def _panel(view: RunView, index: int) -> None:
 
 
 def _open_subject(view: RunView, subject: str) -> None:
-    """Open the page of what a step acts on, of the cluster that the run was on."""
+    """Open the page of a step's subject, on the cluster of the run."""
     found = system_of_run(view).subject_page(view, subject)
     if found is not None:
         page, params = found

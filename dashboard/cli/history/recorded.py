@@ -193,7 +193,7 @@ def _check_known(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def gaps_in(times: list[int]) -> list[tuple[int, int]]:
-    """Return between which minutes (ms) some are missing: much farther apart than those around."""
+    """Return the pairs of minutes (ms) with a gap between, far wider than their neighbours'."""
     steps = [after - before for before, after in pairwise(times)]
     found = []
     for at, step in enumerate(steps):

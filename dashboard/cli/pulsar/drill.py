@@ -74,7 +74,7 @@ def drill(
 def _snapshot_and_settings(
     source: str, config: Path | None, assumptions: Assumptions
 ) -> tuple[PulsarSnapshot, EffectiveSettings]:
-    """Read what is drilled."""
+    """Return the snapshot and its settings."""
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("brokers", "bundles")
     return snapshot, assumptions.settings_of(snapshot)

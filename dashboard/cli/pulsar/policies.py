@@ -284,7 +284,7 @@ class _PlannedPolicy:
         show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
     def _print_destinations(self) -> None:
-        """Print where bundles are expected to land, by broker; those over the limit are marked."""
+        """Print the expected destinations by broker; those over the limit are marked."""
         preview = self.seen.preview
         if preview is None:
             return

@@ -89,7 +89,7 @@ def print_placement(
     *,
     as_json: bool,
 ) -> int:
-    """Print who gets a bundle that a view has."""
+    """Print the placement of a bundle of a view."""
     bundle = request.bundle
     chosen = _candidates(request.candidates, view.brokers)
     started = time.perf_counter()

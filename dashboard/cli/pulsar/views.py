@@ -103,7 +103,7 @@ def show_health(
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of a cluster's health, whoever judged it.
+    """Print the health of a cluster from any verdict.
 
     Args:
         identity: Snapshot id and manifest.

@@ -23,7 +23,7 @@ class PegasusPage(ClusterPage[PegasusReading]):
 
     @staticmethod
     def read(stored: CachedSnapshot) -> PegasusReading:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""
         return pegasus_reading(stored)
 
     @property

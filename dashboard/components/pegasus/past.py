@@ -66,7 +66,7 @@ def settings_past(page: PegasusPage) -> None:
 
 
 def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
-    """Show the steps of runs in which a node or a partition took part, the newest first.
+    """Draw the steps of runs with a node or a partition, the newest first.
 
     Args:
         page: The page.

@@ -53,7 +53,7 @@ class PulsarDialog(ApplyDialog):
         return _PAUSE if self.is_shedding and self.plan.is_placed_by_cluster else None
 
     def draw_effects(self) -> None:
-        """Draw what moves, and how many clients reconnect."""
+        """Draw the moves and the number of clients that reconnect."""
         preview = self.preview
         st.markdown(words.plain(self.sentence or unload.answer(self.plan, preview)))
         warn_of_overloads(preview)

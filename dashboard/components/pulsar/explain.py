@@ -302,7 +302,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
 
 
 def split_panel(page: PulsarPage, bundle: str) -> None:
-    """Explain how near a bundle is to an automatic split."""
+    """Draw the conditions of an automatic split of a bundle, with their distances."""
     read = state.topics_of(page.name, bundle)
     snapshot = explanations.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)

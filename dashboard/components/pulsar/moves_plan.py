@@ -103,7 +103,7 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
 
 
 def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
-    """Draw what a person may do with the plan; ``sentence`` says what it would do."""
+    """Draw the actions on the plan; ``sentence`` describes its effects."""
     name = applying.draw_choices(dialog_of(page, plan, preview, sentence=sentence), page.now)
     with st.expander("Commands", icon=":material/terminal:"):
         _draw_commands(page, name, preview)
@@ -230,7 +230,7 @@ def _hide() -> None:
 
 
 def _draw_shown(page: PulsarPage, dialog: PulsarDialog) -> None:
-    """Draw what was opened from the bar; nothing else draws the page again meanwhile."""
+    """Draw the panel opened from the bar; nothing else draws the page again meanwhile."""
     at, which = st.session_state.get(_SHOWN, ("", ""))
     if at != state.page():
         return

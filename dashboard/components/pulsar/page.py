@@ -18,5 +18,5 @@ class PulsarPage(ClusterPage[Reading]):
 
     @staticmethod
     def read(stored: CachedSnapshot) -> Reading:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""
         return reading(stored)

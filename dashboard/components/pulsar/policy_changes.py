@@ -42,7 +42,7 @@ def add(desired: Sequence[DesiredPolicy]) -> None:
 
 
 def refuse(error: OpsError) -> None:
-    """Keep why a form could not be taken, until the next one is; for callbacks."""
+    """Store why a form was refused, until the next one is sent; for callbacks."""
     st.session_state[_FAULT] = error
 
 
@@ -103,7 +103,7 @@ def planned(page: PulsarPage) -> policies.PolicyAnswer | None:
 
 
 def draw_effects(answer: policies.PolicyAnswer | None) -> None:
-    """Draw what the pending changes would do.
+    """Draw the effects of the pending changes.
 
     Args:
         answer: The plan; ``None``: there is none.
@@ -199,7 +199,7 @@ def _short(text: str) -> str:
 
 
 def draw_difference(plan: Plan, *, key: str) -> None:
-    """Draw what the plan changes of policies, a row a field; nothing where it changes none."""
+    """Draw the changes of policies in the plan, a row a field; nothing where there are none."""
     rows = presenter.difference(policy_changes(plan.steps))
     if rows.empty:
         return

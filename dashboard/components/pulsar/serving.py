@@ -10,7 +10,7 @@ from dashboard.components import words
 
 
 def unserved(service: Service | None) -> None:
-    """Show since when and why no broker serves a bundle, and what to do; nothing if one does."""
+    """Draw since when and why no broker serves a bundle, with the fix; nothing if one does."""
     if service is None or service.state == UNUSED:
         return
     body = " ".join(filter(None, (service.sentence, service.next_lookup, service.fix)))

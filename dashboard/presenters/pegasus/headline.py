@@ -32,7 +32,7 @@ _TROUBLED: Final[tuple[NodeStatus, ...]] = ("down", "not answering")
 
 
 def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return the sentence that says how the cluster is."""
+    """Return the state of the cluster as one sentence."""
     columns = facts.columns
     children = int(columns.is_child.sum())
     unhealthy, read = unhealthy_count(columns), len(columns.part_table)

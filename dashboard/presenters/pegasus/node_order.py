@@ -10,7 +10,7 @@ from core.units import pluralize
 
 
 def orders_sentence(known: KnownOrders) -> str:
-    """Return from what the node order is known."""
+    """Return the source of the node order, as one sentence."""
     if not known.rounds:
         return (
             "Node order unknown: no rounds observed under this leader. Ties are resolved in "

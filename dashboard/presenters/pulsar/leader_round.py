@@ -101,7 +101,7 @@ def _when(prediction: RoundPrediction, now_s: float) -> str:
 
 
 def _confidence(prediction: RoundPrediction, leaving: set[str]) -> float:
-    """Return the smallest share of what leaves; of a round without any 1 minus the largest one.
+    """Return the smallest share of the unloaded bundles; without any, 1 minus the largest share.
 
     A selected bundle that placement gives back to its broker changes nothing.
     """
@@ -111,7 +111,7 @@ def _confidence(prediction: RoundPrediction, leaving: set[str]) -> float:
 
 
 def measured_note(forecast: Forecast, now_s: float) -> str:
-    """Return until when the accuracy was measured if no observer runs; empty if one does."""
+    """Return the end of the accuracy's measurement if no observer runs; empty if one does."""
     if forecast.is_live(now_s):
         return ""
     when = datetime.fromtimestamp(forecast.written_at_s, UTC)

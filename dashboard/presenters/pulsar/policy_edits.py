@@ -102,7 +102,7 @@ def field_text(value: Any) -> str:
 
 
 def document(kind: str, entered: Mapping[str, Entered]) -> str:
-    """Return the document of what was entered in a form; blank is no limit.
+    """Return the document of a form's values; blank is no limit.
 
     Raises:
         InputError: What was entered is no number.

@@ -36,7 +36,7 @@ MAX_LISTED: Final = 200
 
 
 def answer(plan: Plan, preview: Preview) -> str:
-    """Return the sentence that says what the plan would do and what it costs."""
+    """Return the effects and the cost of the plan, as one sentence."""
     if not preview.steps:
         is_policies = plan.steps and len(policy_changes(plan.steps)) == len(plan.steps)
         return policies_sentence(plan.steps) if is_policies else plan_sentence(preview)

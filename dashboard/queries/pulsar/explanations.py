@@ -83,7 +83,7 @@ def points_simulated(
     points: Iterable[TurningPoint],
     assumed: Mapping[str, object] | None = None,
 ) -> tuple[TurningPoint, ...]:
-    """Return turning points with what becomes of the cluster, those that it is better for first.
+    """Return turning points with the simulated cluster, those that improve it first.
 
     Args:
         snapshot: The cluster.

@@ -215,7 +215,7 @@ def _range_of(low: int, high: int) -> str:
 
 
 def headroom(view: ClusterView, basis: BalanceBasis, received_mb: Floats) -> tuple[list[str], str]:
-    """Return nodes on which the copies do not fit, and how tight it gets.
+    """Return the nodes without space for the copies, with the shortage.
 
     Args:
         view: In the numbering of ``received_mb``.

@@ -69,7 +69,7 @@ def answer(
     run: PolicyRounds | None,
     policy: str,
 ) -> str:
-    """Return the sentence that says what the cluster's balancer would do.
+    """Return the sentence about the next round of the cluster's balancer.
 
     Args:
         facts: The snapshot.

@@ -27,7 +27,7 @@ _TAKEN: Final = "_balance_taken"
 
 
 def quantity_choice() -> changes.By:
-    """Draw what the chart shows of the nodes, and return it."""
+    """Draw the choice of the charted quantity, and return it."""
     return st.segmented_control(
         "Quantity",
         list(changes.QUANTITIES),
@@ -54,7 +54,7 @@ def draw_bars(
 
 
 def round_choice(rounds: int) -> int:
-    """Draw how many rounds are looked at; return it, 1 or more."""
+    """Draw the choice of the number of rounds; return it, 1 or more."""
     if rounds <= 1:
         return rounds
     return int(
@@ -71,7 +71,7 @@ def round_choice(rounds: int) -> int:
 
 
 def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
-    """Draw of which table moves are looked at; return its name, empty for every table."""
+    """Draw the choice of the table; return its name, empty for every table."""
     tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
     names = sorted(view.app_names[table] for table in tables_)
     named = state.text(state.TABLE)
@@ -135,7 +135,7 @@ def taken(listed: changes.PlanList) -> changes.PlanList:
 
 
 def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool) -> None:
-    """Draw why the first changes are made: what both nodes hold, and what would be fair."""
+    """Draw the reasons for the first changes: counts of both nodes, and the fair share."""
     rows = changes.reasons_frame(view, listed, is_policy=is_policy)
     if rows.empty:
         return

@@ -173,7 +173,7 @@ def _draw_comparison(own: BalanceSettings, options: BalanceOptions) -> None:
 
 
 def draw_node_order(page: PegasusPage, basis: queries.BalanceBasis, own: BalanceSettings) -> None:
-    """Draw from what the node order is known, and the changes that depend on it."""
+    """Draw the source of the node order and the changes that depend on it."""
     plans = queries.likely((page.stored, own.here))
     st.caption(
         words.plain(f"{node_order.orders_sentence(basis.orders)} {node_order.ties_sentence(plans)}")
@@ -253,7 +253,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
 
 
 def measure_choice() -> queries.Measure:
-    """Draw by what the candidates are compared, and return it."""
+    """Draw the choice of the compared measure, and return it."""
     return st.segmented_control(
         "Measure",
         list(queries.MEASURES),

@@ -38,7 +38,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 def level_switch(page: PegasusPage) -> FunctionLevel | None:
-    """Draw the switch with what every level does; return the level to set, ``None``: none."""
+    """Draw the switch with the effects of every level; return the level to set, or ``None``."""
     facts = page.facts
     words.section("Meta function level")
     wanted = _choose(page)
@@ -135,7 +135,7 @@ def plan_of(page: PegasusPage, wanted: FunctionLevel) -> Plan:
 
 
 def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
-    """Draw what the chosen level would do, that of lively while none is chosen."""
+    """Draw the effects of the selected level; of lively while none is selected."""
     level = FunctionLevel.LIVELY if wanted is None else wanted
     words.section(f"Preview: {level.word}")
     if wanted is not None:

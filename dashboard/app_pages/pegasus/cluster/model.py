@@ -102,7 +102,7 @@ _DOTS_STYLE: Final = f"""<style>
 
 
 def dots(facts: PegasusFacts) -> str:
-    """Return a table of what each level does, a dot each, with the word for screen readers."""
+    """Return a table of the effects of each level, a dot each, with the word for screen readers."""
     levels = list(FunctionLevel)
     marks = {level: " at" if level is facts.effective_level else "" for level in levels}
     head = "".join(f'<th scope="col" class="{marks[one]}">{one.word}</th>' for one in levels)
@@ -244,7 +244,7 @@ MAX_ROUNDS_SHOWN: Final = 100
 
 
 def carried_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
-    """Return one row a table of which the node has replicas, most primaries first."""
+    """Return one row per table with replicas on the node, most primaries first."""
     columns = facts.columns
     at = columns.nodes.index(node)
     held = columns.counts(primaries_only=False)[:, at]

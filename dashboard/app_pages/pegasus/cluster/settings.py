@@ -122,7 +122,7 @@ def _is_of_settings(plan: Plan) -> bool:
 
 
 def _cluster_info(page: PegasusPage) -> None:
-    """Draw what ``cluster_info`` prints."""
+    """Draw the output of ``cluster_info``."""
     with st.expander("Cluster info", icon=":material/info:"):
         rows = model.info_table(page.facts)
         st.table(

@@ -62,7 +62,7 @@ def _draw_run(page: PegasusPage, drawn: RunView) -> None:
 
 
 def draw_nodes(page: PegasusPage) -> None:
-    """Show the nodes with what they hold."""
+    """Draw the nodes with their replicas."""
     rows = model.nodes_frame(page.facts)
     tables.table(
         rows,

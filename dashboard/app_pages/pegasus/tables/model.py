@@ -290,7 +290,7 @@ _SEVERITY: Final = (*range(HealthState.HEALTHY), HealthState.SPLITTING, HealthSt
 
 
 def _worst(facts: PegasusFacts, states: Floats) -> list[str]:
-    """Return every table's worst state with how many partitions are in it."""
+    """Return every table's worst state with its number of partitions."""
     found = []
     for counts, is_read in zip(states.tolist(), facts.columns.is_read.tolist(), strict=True):
         states_held = [at for at, count in enumerate(counts) if count]
@@ -303,7 +303,7 @@ def _worst(facts: PegasusFacts, states: Floats) -> list[str]:
 
 
 def _known_words(facts: PegasusFacts) -> list[str]:
-    """Return of how many replicas the size is known: ``190 of 192``."""
+    """Return the number of replicas with a known size: ``190 of 192``."""
     columns = facts.columns
     every = np.bincount(columns.rep_table, minlength=columns.table_count)
     is_known = np.isfinite(columns.measures["size_mb"])

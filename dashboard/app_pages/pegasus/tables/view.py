@@ -57,7 +57,7 @@ def tables_by_node(page: PegasusPage) -> None:
 
 
 def members_of(page: PegasusPage, table: str) -> None:
-    """Draw who holds which partition of a table."""
+    """Draw the members of a table's partitions."""
     columns = page.facts.columns
     count = int(columns.partition_counts[columns.app_names.index(table)])
     stretches = model.windows(count)

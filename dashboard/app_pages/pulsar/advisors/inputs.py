@@ -126,7 +126,7 @@ class Subject:
 
     @classmethod
     def of(cls, page: PulsarPage, namespace: str) -> Subject:
-        """Take what the snapshot shows, and the topics that this session has read."""
+        """Return the data of a namespace: of the snapshot, and topics fetched in this session."""
         read = state.topics_of(page.name, namespace)
         return cls(
             page=page,

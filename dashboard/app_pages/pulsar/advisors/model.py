@@ -257,7 +257,7 @@ def cuts_table(split_plan: SplitPlan) -> pd.DataFrame:
 
 
 def spread_ring(spread: PartitionSpread, *, wanted: int) -> RingData:
-    """Return a ring whose bundles are as long as they hold partitions, each of these a tick.
+    """Return a ring with bundles sized by their partitions, each of these a tick.
 
     Args:
         spread: Partitions over bundles.

@@ -194,7 +194,7 @@ def known_points(values: Floats) -> list[float]:
 def events(
     moves: Sequence[ObservedMove], broker: str, started_at: int | None, since: datetime
 ) -> list[tuple[datetime, str]]:
-    """Return time and text of what happened to the broker: restarts, bundles gained and lost.
+    """Return time and text of the broker's events: restarts, bundles gained and lost.
 
     Args:
         moves: To and from it, oldest first.

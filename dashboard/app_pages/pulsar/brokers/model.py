@@ -231,7 +231,7 @@ def _first(values: Floats) -> float | None:
 
 
 def unit_of(data: HeatmapData) -> str:
-    """Return the unit in which :func:`over_time_table` gives the values."""
+    """Return the unit of the values in :func:`over_time_table`."""
     return scale_of(data.unit).title
 
 
@@ -360,7 +360,7 @@ BANDS: Final = (
 
 
 def band_words(deviations: Floats, tolerance_ratio: float) -> list[str]:
-    """Return for each broker where it stands to the target band, in a word with a shape."""
+    """Return the position of each broker relative to the target band, a word with a shape."""
     return [
         "? unknown"
         if not np.isfinite(value)

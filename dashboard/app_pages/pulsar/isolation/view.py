@@ -104,7 +104,7 @@ def _by_hand(one: Violation) -> None:
 
 
 def draw_policies(page: PulsarPage, found: Isolation) -> None:
-    """Draw who may serve what."""
+    """Draw the matrix of policies and brokers with their roles."""
     serving = found.serving
     contains = (
         st.text_input(
@@ -232,7 +232,7 @@ def _edit_member(namespace: str) -> None:
 
 
 def draw_domains(page: PulsarPage, found: Isolation) -> None:
-    """Draw the failure domains with what they carry, and the form that changes one."""
+    """Draw the failure domains with their load, and the form that changes one."""
     st.caption("Brokers that fail together. Used by anti-affinity if failureDomainsEnabled is on.")
     rows = model.domains_table(found.serving, found.domains)
     if rows.empty:
@@ -320,7 +320,7 @@ def sentence(answer: ChangeAnswer) -> str:
 
 
 def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
-    """Draw what the pending changes would do.
+    """Draw the effects of the pending changes.
 
     Args:
         page: The page.
@@ -430,7 +430,7 @@ def take(desired: Sequence[DesiredPolicy], policy: str) -> None:
 
 
 def _chosen(label: str, known: list[str], key: str) -> str:
-    """Draw the choice between what there is and a new one; blank: a new one without a name."""
+    """Draw the choice between the stored objects and a new one; blank: a new one without a name."""
     new = f"New {label.lower()}"
     chosen = st.selectbox(
         label, [new, *known], format_func=option, key=key, bind="query-params", width=260

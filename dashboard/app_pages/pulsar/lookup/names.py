@@ -94,7 +94,7 @@ def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) ->
 
 
 def draw_failure(page: PulsarPage, namespace: str) -> None:
-    """Draw why the names of a namespace could not be read; nothing where they were."""
+    """Draw the error of reading a namespace's names; nothing if there was none."""
     failed = cast("Mapping[tuple[str, str], OpsError]", st.session_state.get(_FAILED, {}))
     if (error := failed.get((page.name, namespace))) is not None:
         words.failed(error, what="Could not read the topic names")

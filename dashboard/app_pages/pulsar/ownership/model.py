@@ -218,7 +218,7 @@ def sessions_answer(found: Ownership) -> str:
 
 
 def spread_table(spread: pa.Table) -> pd.DataFrame:
-    """Return the namespaces with how wide they are spread."""
+    """Return the namespaces with their spread over brokers."""
     frame: pd.DataFrame = spread.to_pandas()
     frame["mark"] = frame["is_concentrated"].map({True: "✖ few brokers", False: "● as expected"})
     frame["fullest_pct"] = frame["fullest_ratio"] * 100

@@ -98,7 +98,7 @@ def bundles(page: PulsarPage) -> None:
 
 
 def sessions(page: PulsarPage) -> None:
-    """Show every session and what hangs on it."""
+    """Draw every session and its owned bundles."""
     found, taken_at = queries.ownership(page.stored), page.stored.taken_at
     st.caption(words.plain(model.sessions_answer(found)))
     rows = model.sessions_table(found.sessions, taken_at)

@@ -276,7 +276,7 @@ def _calculate(limit: int, usage: list[int]) -> None:
 
 
 def draw_rates(page: PulsarPage, limits: policies.ClusterLimits) -> None:
-    """Draw who is limited and how near, and the form of one namespace's limit."""
+    """Draw the limited namespaces with their use, and the form of one namespace's limit."""
     rows = model.rates_table(limits.rates)
     if rows.empty:
         st.info("No namespaces with rate limits.", icon=":material/speed:")
@@ -567,7 +567,7 @@ _COLUMNS: Final = 2
 def policy_form(
     page: PulsarPage, kind: str, name: str, *, delete: str = "Remove", new: bool = False
 ) -> None:
-    """Draw the fields of a policy with what is stored, and the buttons that add a change.
+    """Draw the fields of a policy with the stored values, and the buttons that add a change.
 
     Args:
         page: The page.

@@ -199,7 +199,7 @@ def choose(name: str) -> None:
 
 
 def forget_edits() -> None:
-    """Forget what was left out and sent elsewhere."""
+    """Forget the excluded and redirected moves."""
     for key in (state.DROP, state.RETARGET):
         state.keep_list(key, [])
 

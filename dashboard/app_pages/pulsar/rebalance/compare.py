@@ -69,7 +69,7 @@ def draw_compared(
 
 
 def draw_cost(preview: Preview, optimal: Proposal | None) -> None:
-    """Draw what the moves cost clients, and between which brokers traffic goes.
+    """Draw the cost of the moves for clients, and the traffic between brokers.
 
     Args:
         preview: Of the plan.

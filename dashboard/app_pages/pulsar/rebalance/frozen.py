@@ -22,7 +22,7 @@ _OLD_S: Final = 600.0
 
 
 def frozen(page: PulsarPage) -> PulsarPage:
-    """Return the page on the snapshot with which it was opened: every figure is of that one."""
+    """Return the page on the snapshot that it was opened with: every figure is of that one."""
     if page.is_past:
         return page
     held: CachedSnapshot | None = st.session_state.setdefault(state.FROZEN, {}).get(page.name)

@@ -26,7 +26,7 @@ _CLUSTER: Final = "the cluster"
 
 
 def why_optimal(optimal: Proposal) -> None:
-    """Draw what the optimal plan is measured against and what binds it."""
+    """Draw the measure and the binding constraints of the optimal plan."""
     words.notes([*presenter.bounds_words(optimal), *optimal.notes])
 
 

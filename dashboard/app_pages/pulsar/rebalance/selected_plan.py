@@ -315,7 +315,7 @@ def edits() -> queries.MoveEdits:
 
 
 def edits_panel() -> None:
-    """Draw what was edited; taking a chip away takes the edit back."""
+    """Draw the edits of the moves; removing a chip reverts the edit."""
     held = {key: state.listed(key) for key in _LABELS}
     if not any(held.values()):
         return
@@ -341,7 +341,7 @@ def edits_panel() -> None:
 
 
 def _destination(page: PulsarPage, preview: Preview) -> None:
-    """Draw what may be done with one move: pin it, exclude it, or send it elsewhere."""
+    """Draw the actions on one move: pin it, exclude it, or send it elsewhere."""
     steps = {one.step.bundle: one.step for one in preview.steps}
     with st.popover("Edit a move", icon=":material/edit:", width="content"):
         bundle = st.selectbox(
@@ -375,7 +375,7 @@ def _destination(page: PulsarPage, preview: Preview) -> None:
 
 
 def _keep_choice(key: str, options: list[str], now: str) -> None:
-    """Keep what was chosen when a refresh makes the plan again; what was not follows the plan."""
+    """Keep the selection when a refresh makes the plan again; the rest follows the plan."""
     held, was = st.session_state.get(key), st.session_state.get(f"{key}_was")
     st.session_state[key] = held if held in options and held != was else now
     st.session_state[f"{key}_was"] = now

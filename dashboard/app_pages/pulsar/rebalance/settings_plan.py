@@ -23,7 +23,7 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 def dialog_of(
     page: PulsarPage, chosen: StrategyCandidate | None, effective: str
 ) -> PulsarDialog | None:
-    """Return the plan that sets what was changed here; ``None``: nothing that can be set was.
+    """Return the plan that sets the changed settings; ``None`` if a plan can set none of them.
 
     Args:
         page: The page.

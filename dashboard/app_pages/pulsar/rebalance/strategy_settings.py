@@ -151,7 +151,7 @@ def adjusted(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
 
 
 def _placement(settings: EffectiveSettings) -> queries.Assumed:
-    """Draw who places what is shed; return the setting where it is another than the cluster's."""
+    """Draw the choice of placement; return the setting if it differs from the cluster's."""
     present = settings.text(_PLACEMENT).rpartition(".")[2]
     known = [present, *(name for name in STRATEGY_NAMES if name != present)]
     with st.container(gap=None):

@@ -82,7 +82,7 @@ def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) 
 
 
 def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
-    """Return whose settings they are, with dots between."""
+    """Return the load manager and the release of the defaults, separated by dots."""
     return f"{load_manager} load manager · defaults of release {settings.target.label}"
 
 
@@ -327,7 +327,7 @@ def round_words(decision: str, settings: EffectiveSettings) -> str:
 def rebalance_params(
     changes: Mapping[str, Any], settings: EffectiveSettings, effective: str
 ) -> dict[str, str]:
-    """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
+    """Return the parameters of the Rebalance page for the changes; empty if it cannot try them.
 
     Args:
         changes: Requested changes.
@@ -359,7 +359,7 @@ def fix_options(one: Finding) -> list[str]:
 
 
 def comparison_table(compared: Comparison) -> pd.DataFrame:
-    """Return one row for what differs, one column for each of the largest groups of brokers.
+    """Return one row per difference, one column for each of the largest groups of brokers.
 
     A cell that has the most common value holds a dot, so that what is odd stands out.
     """

@@ -59,7 +59,7 @@ def near_counts(watch: pa.Table, due: Collection[str]) -> SplitProximity:
 
 
 def answer(counts: SplitProximity, *, limit: int, is_extensible: bool, is_on: bool) -> str:
-    """Return the sentence that says how many bundles are split next, and how many are near."""
+    """Return the number of bundles that are split next, and of those near a split."""
     line = f"{NEAR_RATIO * _PERCENT:.0f}%"
     if not counts.over:
         return f"Bundles over a limit: 0, above {line} of a limit: {counts.near:,}."

@@ -204,7 +204,7 @@ def _choose_algorithm(name: str) -> None:
 
 
 def outcome(chosen: SelectedBundle, found: SplitWhatIf) -> None:
-    """Draw where it is cut, and what the parts carry."""
+    """Draw the boundary of the split and the load of the parts."""
     figures.chart(
         cut_strip(model.cut_data(found, chosen.topics)),
         key="split_strip",
@@ -248,13 +248,13 @@ def rings(chosen: SelectedBundle, found: SplitWhatIf) -> None:
 
 
 def conditions(chosen: SelectedBundle, found: SplitWhatIf) -> None:
-    """Draw when it is split automatically."""
+    """Draw the conditions of an automatic split."""
     st.markdown(words.plain(found.when))
     draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
 
 
 def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) -> None:
-    """Draw the plan of the split and what a person may do with it."""
+    """Draw the plan of the split and its actions."""
     page = chosen.page
     request = explanations.SplitRequest(
         stored=page.stored,

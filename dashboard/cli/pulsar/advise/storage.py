@@ -61,7 +61,7 @@ class _Inputs:
     words: Mapping[str, str]
 
     def show(self) -> None:
-        """Print what was taken from the snapshot."""
+        """Print the values taken from the snapshot."""
         rows = [(key, f"{self.values[key]:,.6g}", words) for key, words in self.words.items()]
         if rows:
             table(("from the snapshot", "value", "source"), rows)
@@ -296,7 +296,7 @@ def _filled(
     snapshot: Path | None,
     namespace: str | None,
 ) -> _Inputs:
-    """Take what is given, else what the snapshot shows, else the release's default.
+    """Return the given values, else those of the snapshot, else the release's defaults.
 
     Args:
         given: Inputs by key, in the units of the page; ``None``: not given.

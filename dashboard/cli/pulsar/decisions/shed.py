@@ -282,7 +282,7 @@ def _plan(snapshot: PulsarSnapshot, answer: ShedAnswer, assumptions: Assumptions
 
 
 def _named_destinations(done: Round) -> Iterator[tuple[str, str]]:
-    """Yield bundle and destination where the strategy names one and placement follows it."""
+    """Yield bundle and destination for moves whose strategy names one that placement follows."""
     for move in done.moves:
         placed = done.destinations.get(move.bundle)
         if move.destination and (placed is None or placed == {move.destination: 1.0}):

@@ -97,7 +97,7 @@ def print_simulation(
 def _advice(
     snapshot: PulsarSnapshot, done: Simulation, request: SimulateRequest, assumptions: Assumptions
 ) -> dict[str, Any] | None:
-    """Return the setting with which restless rounds come to rest; ``None``: none, or none needed.
+    """Return the setting with which flapping rounds converge; ``None``: none, or none needed.
 
     Only for a fleet as it is, whose bundles are in this process.
     """
