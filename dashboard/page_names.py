@@ -34,7 +34,7 @@ def _word(title: str) -> str:
     return title.lower().replace(" ", "_").replace("-", "_")
 
 
-_BY_WORD: Final = {_word(one.title): one for one in reversed(tuple(ENTRIES.values()))} | {
+_BY_WORD: Final = {_word(entry.title): entry for entry in reversed(tuple(ENTRIES.values()))} | {
     _word(name): one for name, one in ENTRIES.items()
 }
 """Pages by name and by title; of two with one title the first."""
@@ -49,7 +49,7 @@ def near_pages(name: str) -> list[PageEntry]:
     """Return the pages whose name or title is near, the nearest first; those of an object not."""
     found = difflib.get_close_matches(_word(name), _BY_WORD, n=2 * _MAX_NEAR, cutoff=_NEAR)
     pages = dict.fromkeys(_BY_WORD[word] for word in found)
-    return [one for one in pages if one.answers][:_MAX_NEAR]
+    return [page for page in pages if page.answers][:_MAX_NEAR]
 
 
 class PageNames:

@@ -238,8 +238,8 @@ async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock
 
     Of many at once each would be counted after the others had passed, and each takes 64 MiB.
     """
-    wanted = _own_path(request.query_params.get("next", ""))
-    action = f"{SIGN_IN}?next={quote(wanted, safe='')}"
+    own_path = _own_path(request.query_params.get("next", ""))
+    action = f"{SIGN_IN}?next={quote(own_path, safe='')}"
     if request.method != "POST":
         return _page("Sign in to Trimtab", _FORM.format(action=html.escape(action)))
     fields = await _form(request)
@@ -255,7 +255,7 @@ async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock
         status = 429 if error.context.get("is_throttled") else 401
         form = _FORM.format(action=html.escape(action))
         return _page("Sign in to Trimtab", form, str(error), status)
-    answer = RedirectResponse(wanted, 303)
+    answer = RedirectResponse(own_path, 303)
     answer.set_cookie(
         access.cookie_name(config),
         text,

@@ -35,31 +35,36 @@ def past(
     config = configured_journal(config_file)
     name = config.cluster(cluster).name
     now = services.now()
-    found = alerts.changes(config, name, moment(start, now), moment(end, now))
+    changes = alerts.changes(config, name, moment(start, now), moment(end, now))
     words = {"firing": "began", "resolved": "ended"}
 
     def show() -> None:
-        if not found:
+        if not changes:
             print_line(f"No alert fired or resolved on {name} in this period.")
             return
         rows = [
-            (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
-            for one in found
+            (
+                f"{change.at:%Y-%m-%d %H:%M:%S}",
+                words[change.state],
+                change.severity,
+                change.sentence,
+            )
+            for change in changes
         ]
         table(("at (UTC)", "what", "severity", "message"), rows, spare=("severity",))
 
     body = {
         "changes": [
             {
-                "at": one.at.isoformat(),
-                "state": one.state,
-                "rule": one.key.rule,
-                "cluster": one.key.cluster,
-                "subject": one.key.subject,
-                "severity": one.severity,
-                "sentence": one.sentence,
+                "at": change.at.isoformat(),
+                "state": change.state,
+                "rule": change.key.rule,
+                "cluster": change.key.cluster,
+                "subject": change.key.subject,
+                "severity": change.severity,
+                "sentence": change.sentence,
             }
-            for one in found
+            for change in changes
         ]
     }
     return emit(Answer(body, show), as_json=as_json)
@@ -118,15 +123,15 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
         ],
         "silences": [
             {
-                "number": one.number,
-                "rule": one.rule,
-                "cluster": one.cluster,
-                "subject": one.subject,
-                "until": one.until.isoformat(),
-                "by": one.by,
-                "reason": one.reason,
+                "number": silence.number,
+                "rule": silence.rule,
+                "cluster": silence.cluster,
+                "subject": silence.subject,
+                "until": silence.until.isoformat(),
+                "by": silence.by,
+                "reason": silence.reason,
             }
-            for one in silences
+            for silence in silences
         ],
     }
     return emit(Answer(body, show), as_json=as_json)
@@ -214,13 +219,13 @@ def list_limits(config_file: Config = None, as_json: Json = False) -> int:
         "limits": rows,
         "changes": [
             {
-                "at": one.at.isoformat(),
-                "field": one.field,
-                "value": one.value,
-                "by": one.by,
-                "reason": one.reason,
+                "at": change.at.isoformat(),
+                "field": change.field,
+                "value": change.value,
+                "by": change.by,
+                "reason": change.reason,
             }
-            for one in changes
+            for change in changes
         ],
     }
     return emit(Answer(body, show), as_json=as_json)

@@ -66,11 +66,11 @@ def scope(found: Verdict) -> list[dict[str, Any]]:
     """Return the scope of the examination, and the checks left out with the reason."""
     return [
         {
-            "area": one.name,
-            "examined": not one.unexamined,
-            "reason": one.unexamined or None,
+            "area": area.name,
+            "examined": not area.unexamined,
+            "reason": area.unexamined or None,
         }
-        for one in found.areas
+        for area in found.areas
     ]
 
 

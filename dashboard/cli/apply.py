@@ -500,32 +500,32 @@ def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_j
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
+def _show_dry_run(plan: Plan, rehearsal: Rehearsal, *, as_json: bool) -> int:
     def show() -> None:
-        print_line(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
-        if found.refusal is not None and found.refusal.hint:
-            print_line(found.refusal.hint)
+        print_line(f"Plan {plan.short_id} would end {rehearsal.state}. {rehearsal.sentence}")
+        if rehearsal.refusal is not None and rehearsal.refusal.hint:
+            print_line(rehearsal.refusal.hint)
         rows = [
             [str(item.index + 1), f"{item.after_s:.0f} s", item.code, item.sentence]
-            for item in found.steps
+            for item in rehearsal.steps
         ]
         table(("step", "after", "verdict", "expected result"), rows)
-        for key, value in found.settings:
+        for key, value in rehearsal.settings:
             print_line(f"{key} would be set to {value}." if value else f"{key} would be removed.")
         print_line("Nothing was changed.")
 
-    code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_dry_run_json(plan, found), show, code), as_json=as_json)
+    code = EXIT_DONE if rehearsal.state == "DONE" else EXIT_REFUSED
+    return emit(Answer(_dry_run_json(plan, rehearsal), show, code), as_json=as_json)
 
 
-def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
+def _dry_run_json(plan: Plan, rehearsal: Rehearsal) -> dict[str, Any]:
     return {
         "dry_run": {
             "plan_id": plan.plan_id,
-            "state": found.state,
-            "sentence": found.sentence,
-            "refusal": msgspec.to_builtins(found.refusal),
-            "requests": found.requests,
+            "state": rehearsal.state,
+            "sentence": rehearsal.sentence,
+            "refusal": msgspec.to_builtins(rehearsal.refusal),
+            "requests": rehearsal.requests,
             "steps": [
                 {
                     "index": item.index,
@@ -537,9 +537,9 @@ def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
                     "hint": item.hint,
                     "after_s": round(item.after_s, 3),
                 }
-                for item in found.steps
+                for item in rehearsal.steps
             ],
-            "settings": [{"key": key, "value": value} for key, value in found.settings],
+            "settings": [{"key": key, "value": value} for key, value in rehearsal.settings],
         }
     }
 

@@ -51,16 +51,18 @@ def archive(
         require_terminal(as_json=as_json, hint="Pass --yes.")
     limit = None if before is None else moment(before, services.now())
     by = access.command_identity(config)
-    found = services.old_entries(config, limit, by)
+    old_entries = services.old_entries(config, limit, by)
     if not yes:
-        confirm(f"Move entries {found.first} to {found.last} of the journal to {file}?")
-    made = services.archive(config, found, file, reason, by)
+        confirm(f"Move entries {old_entries.first} to {old_entries.last} of the journal to {file}?")
+    made = services.archive(config, old_entries, file, reason, by)
     count = made.last - made.first + 1
 
     def show() -> None:
         print_line(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
-        if found.open_run:
-            print_line(f"Run {found.open_run} has not ended; its entries and later ones stay.")
+        if old_entries.open_run:
+            print_line(
+                f"Run {old_entries.open_run} has not ended; its entries and later ones stay."
+            )
 
     body = {
         "archive": str(file),
@@ -68,6 +70,6 @@ def archive(
         "last": made.last,
         "digest": made.digest,
         "sha256": made.sha256,
-        "open_run": found.open_run,
+        "open_run": old_entries.open_run,
     }
     return emit(Answer(body, show), as_json=as_json)

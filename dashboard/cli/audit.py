@@ -54,11 +54,11 @@ def audit(
     """
     config = configured_journal(config_file)
     since, until = span(start, end, services.now())
-    wanted = EntryFilter(
+    entry_filter = EntryFilter(
         run_id=run, cluster=cluster, actor=who, kind=_event_of(kind), since=since, until=until
     )
     journal = services.journal(config)
-    entries = journal.selected(wanted, None if export else last)
+    entries = journal.selected(entry_filter, None if export else last)
     if export is not None:
         _write(export, entries)
         body = {"export": str(export), "entries": len(entries)}
@@ -71,10 +71,14 @@ def audit(
         if not entries:
             print_line(f"No entry of the journal {journal.place} matches.")
             return
-        rows = [[*entry_row(one)[:3], one.record.cluster, entry_row(one)[3]] for one in entries]
+        rows = [
+            [*entry_row(entry)[:3], entry.record.cluster, entry_row(entry)[3]] for entry in entries
+        ]
         table(("entry", "at (UTC)", "who", "cluster", "what"), rows, spare=("who", "cluster"))
 
-    return emit(Answer({"entries": [entry_json(one) for one in entries]}, show), as_json=as_json)
+    return emit(
+        Answer({"entries": [entry_json(entry) for entry in entries]}, show), as_json=as_json
+    )
 
 
 def _event_of(word: str | None) -> str | None:
@@ -103,7 +107,7 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def _json_lines(file: TextIO, entries: Iterable[Entry]) -> None:
-    lines = (json.dumps(entry_json(one), sort_keys=True, ensure_ascii=True) for one in entries)
+    lines = (json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True) for entry in entries)
     file.writelines(f"{line}\n" for line in lines)
 
 

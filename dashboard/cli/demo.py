@@ -78,13 +78,13 @@ def demo(
             fleets = _start_sandboxes(all_, request, files)
             pages = start_pages(all_, config, port)
             all_.wait_until(
-                lambda: all(one.is_file() for one in files.values()),
+                lambda: all(file.is_file() for file in files.values()),
                 "The sandbox",
                 READY_S,
                 [*fleets, pages],
             )
             write_sandbox_config(
-                config, [sections_of(one) for one in files.values()], config.parent
+                config, [sections_of(file) for file in files.values()], config.parent
             )
             note_demo(config.parent, services.now(), has_past=past)
             for rank, kind in enumerate(files):

@@ -87,8 +87,8 @@ def each(
             ``None``: it is not. Called with the session, the directory and where progress goes.
     """
     if engine.name not in ENGINES:
-        known = UnknownNameError.of("engine", engine.name, ENGINES)
-        raise UsageFaultError(known.message, hint=known.hint)
+        error = UnknownNameError.of("engine", engine.name, ENGINES)
+        raise UsageFaultError(error.message, hint=error.hint)
     if engine.name == "local" and len(snapshots) == 1:
         return command(snapshots[0], as_json=as_json)
     directories = _named(snapshots)

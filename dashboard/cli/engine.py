@@ -28,8 +28,8 @@ def is_spark(engine: str) -> bool:
         UsageFaultError: There is no such engine.
     """
     if engine not in ENGINES:
-        known = UnknownNameError.of("engine", engine, ENGINES)
-        raise UsageFaultError(known.message, hint=known.hint)
+        error = UnknownNameError.of("engine", engine, ENGINES)
+        raise UsageFaultError(error.message, hint=error.hint)
     return engine == "spark"
 
 

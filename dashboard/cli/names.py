@@ -35,8 +35,12 @@ def clusters(context: Any) -> Iterator[str]:
 def selections(context: Any) -> Iterator[str]:
     """Yield the groups and tags of the configuration, as commands on several clusters take them."""
     clusters_of = _config(context).get("clusters", ())
-    yield from dict.fromkeys(f"group:{one['group']}" for one in clusters_of if one.get("group"))
-    yield from dict.fromkeys(f"tag:{tag}" for one in clusters_of for tag in one.get("tags", ()))
+    yield from dict.fromkeys(
+        f"group:{cluster['group']}" for cluster in clusters_of if cluster.get("group")
+    )
+    yield from dict.fromkeys(
+        f"tag:{tag}" for cluster in clusters_of for tag in cluster.get("tags", ())
+    )
 
 
 def sources(context: Any) -> Iterator[str]:

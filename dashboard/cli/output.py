@@ -110,9 +110,9 @@ def print_json(body: Mapping[str, Any]) -> None:
     sys.stdout.write(MISLEADING.sub(_escaped, text) + "\n")
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """Return a character as JSON escapes it: it reads back the same, and no terminal obeys it."""
-    return json.dumps(found.group())[1:-1]
+    return json.dumps(match.group())[1:-1]
 
 
 def fail(error: OpsError, *, as_json: bool) -> int:

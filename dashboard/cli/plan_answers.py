@@ -50,14 +50,14 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     Raises:
         PlanError: The plan has no steps for another reason than that nothing is left to do.
     """
-    reasons = [one for one in diagnostics if one.code in _DONE_ALREADY]
+    reasons = [diagnostic for diagnostic in diagnostics if diagnostic.code in _DONE_ALREADY]
     if not reasons:
         if diagnostics:
             raise refusal(diagnostics)
         raise PlanError("The plan has no steps.", hint="Specify at least one change.")
     body = {
         "verdict": "nothing_to_do",
-        "answer": " ".join(one.sentence for one in reasons),
+        "answer": " ".join(reason.sentence for reason in reasons),
         "plan": None,
         "preview": None,
         "path": None,

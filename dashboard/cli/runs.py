@@ -160,8 +160,8 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         table(columns, rows, spare=("requested (UTC)", "who", "cluster"))
 
     problems = _problems(services.journal(config), views)
-    for one in problems:
-        note(one)
+    for problem in problems:
+        note(problem)
     body = {
         "runs": [_summary_json(view) for view in views],
         "journal": services.journal(config).place,
@@ -373,10 +373,10 @@ def _ways(view: StepView) -> tuple[str, str, str]:
 
 
 def _values(
-    change: SettingChange, seen: Observation | None, after: Observation | None
+    change: SettingChange, observation: Observation | None, after: Observation | None
 ) -> tuple[str, str, str]:
     """Values of a setting: before, requested, read at the end."""
-    value = seen.value if seen else change.before
+    value = observation.value if observation else change.before
     if change.is_persistent:
         return value or "not set", change.value or "not set", _value(after)
     was = "unknown" if value is None else describe_value(value) or EMPTY
@@ -410,52 +410,53 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _print_skipped(found: services.Verified) -> None:
-    if found.skipped:
-        print_line(f"Not checked: {', '.join(found.skipped)}.")
+def _print_skipped(verified: services.Verified) -> None:
+    if verified.skipped:
+        print_line(f"Not checked: {', '.join(verified.skipped)}.")
 
 
-def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
+def _verify(journal: services.Journal, verified: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
-        if found.is_sound:
-            print_line(f"The journal {journal.place} is intact: {_entries_text(found.entries)}.")
-        elif found.damage is None:
+        if verified.is_sound:
+            print_line(f"The journal {journal.place} is intact: {_entries_text(verified.entries)}.")
+        elif verified.damage is None:
             print_line(f"The journal {journal.place} is NOT INTACT.")
         else:
-            print_line(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
-        for sentence in (*found.problems, *found.unchecked):
+            print_line(f"The journal {journal.place} is DAMAGED at entry {verified.damage.seq}.")
+        for sentence in (*verified.problems, *verified.unchecked):
             print_line(sentence)
-        print_line(f"Checked: {', '.join(found.checked)}.")
-        _print_skipped(found)
-        if found.archived:
+        print_line(f"Checked: {', '.join(verified.checked)}.")
+        _print_skipped(verified)
+        if verified.archived:
             print_line(
-                f"Entries up to {found.archived} are in an archive; verify it with --archive FILE."
+                f"Entries up to {verified.archived} are in an archive; verify it with --archive "
+                f"FILE."
             )
-        print_line(f"Newest intact entry: {found.newest_seq}, hash {found.newest_digest}")
-        if found.anchors:
-            print_line(f"{pluralize(found.anchors, 'anchor')} match.")
+        print_line(f"Newest intact entry: {verified.newest_seq}, hash {verified.newest_digest}")
+        if verified.anchors:
+            print_line(f"{pluralize(verified.anchors, 'anchor')} match.")
         else:
             print_line(
                 "To detect a truncated journal, store that hash elsewhere and run `runs "
                 "--verify --expect HASH`, or set anchor_file under [audit]."
             )
 
-    damage = found.damage
+    damage = verified.damage
     body = {
         "journal": journal.place,
-        "is_sound": found.is_sound,
-        "entries": found.entries,
-        "newest": {"seq": found.newest_seq, "digest": found.newest_digest},
-        "anchors": found.anchors,
-        "archived": found.archived,
+        "is_sound": verified.is_sound,
+        "entries": verified.entries,
+        "newest": {"seq": verified.newest_seq, "digest": verified.newest_digest},
+        "anchors": verified.anchors,
+        "archived": verified.archived,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
-        "unsigned": list(found.forged),
-        "checked": list(found.checked),
-        "not_checked": list(found.skipped),
-        "problems": [*found.problems, *found.unchecked],
+        "unsigned": list(verified.forged),
+        "checked": list(verified.checked),
+        "not_checked": list(verified.skipped),
+        "problems": [*verified.problems, *verified.unchecked],
     }
-    code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
-    if not found.is_sound:
+    code = EXIT_INCOMPLETE if verified.unchecked else EXIT_DONE
+    if not verified.is_sound:
         code = EXIT_REFUSED
     return emit(Answer(body, show, code), as_json=as_json)
 

@@ -134,7 +134,7 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
 def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
     """Return a snapshot, after the labels of its cluster were noted for tables."""
     if cluster.labels:
-        systems = {one.name: one for one in known_systems()}
+        systems = {system.name: system for system in known_systems()}
         LABELS.set(labels_of(cluster.labels, systems[cluster.kind].servers(snapshot)))
     return snapshot
 
@@ -162,8 +162,8 @@ def directories(
             hint="Name one of them.",
         )
     given = snapshot_directories(sources, config, kind)
-    found: list[Path] = context.with_resource(given)
-    return found
+    paths: list[Path] = context.with_resource(given)
+    return paths
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:

@@ -458,10 +458,10 @@ class Supervisor:
         if states == written and now_s - written_s < HEARTBEAT_S:
             return
         path = self.log_dir / _STATE
-        seen = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
+        supervision = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
         try:
             self._keep_folder()
-            write_whole(path, msgspec.json.encode(seen), is_durable=False)
+            write_whole(path, msgspec.json.encode(supervision), is_durable=False)
         except OSError as exc:
             if self._could_write:
                 note(

@@ -63,7 +63,9 @@ def kind_of(source: str, config: Path | None) -> str:
     """
     if is_path(source):
         return load_manifest(Path(source))[1].kind
-    return next((one.kind for one in read_config(config).clusters if one.name == source), "")
+    return next(
+        (cluster.kind for cluster in read_config(config).clusters if cluster.name == source), ""
+    )
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
@@ -181,7 +183,7 @@ def captured(snapshot: Any, out: Path) -> Answer:
 
     manifest = snapshot.manifest
     coverage = [one.coverage_ratio for one in manifest.tables.values()]
-    is_partial = any(one.severity == "error" for one in manifest.problems) or any(
+    is_partial = any(problem.severity == "error" for problem in manifest.problems) or any(
         ratio is not None and ratio < 1.0 for ratio in coverage
     )
     code = EXIT_INCOMPLETE if is_partial else EXIT_DONE

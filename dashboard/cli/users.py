@@ -85,8 +85,8 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
     """Show your identity and your role on each cluster."""
     config = read_config(config_file)
     who, rules = access.command_identity(config), config.access.rules()
-    roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}
-    scopes = {one.name: rules.limited_roles(who, one.name) for one in config.clusters}
+    roles = {cluster.name: rules.role_of(who, cluster.name) for cluster in config.clusters}
+    scopes = {cluster.name: rules.limited_roles(who, cluster.name) for cluster in config.clusters}
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""

@@ -96,11 +96,11 @@ def show(effects: Sequence[PlanFigure], buttons: Sequence[Button], *, key: str) 
 
 def draw_effects(effects: Sequence[PlanFigure]) -> None:
     """Draw the figures alone, for the dialog that the bar opens."""
-    for one in effects:
+    for effect in effects:
         st.metric(
-            words.plain(one.label),
-            words.plain(one.value),
-            words.plain(one.note) or None,
+            words.plain(effect.label),
+            words.plain(effect.value),
+            words.plain(effect.note) or None,
             delta_color="off",
             delta_arrow="off",
             width="content",

@@ -57,23 +57,23 @@ _COLORS: Final[dict[Status, Any]] = {"ok": "green", "warning": "orange", "bad": 
 _TREND_PX: Final = (42, 18)
 
 
-def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
+def key_figures(figures: Sequence[KeyFigure], *, key: str) -> None:
     """Show the row of key figures of a page; it wraps where the window is narrow.
 
     Args:
-        found: At most seven.
+        figures: At most seven.
         key: Unique on the page; values change in place.
     """
-    names = [f"figure_{one.status or 'plain'}_{key}_{at}" for at, one in enumerate(found)]
+    names = [f"figure_{one.status or 'plain'}_{key}_{at}" for at, one in enumerate(figures)]
     rules = [
         f"{_class_of(name)} [data-testid='stMetric'] {{ background-image: url(\"{picture}\"); }}"
-        for name, one in zip(names, found, strict=True)
+        for name, one in zip(names, figures, strict=True)
         if (picture := _sparkline(one.trend))
     ]
     if rules:
         st.html(f"<style>{' '.join(rules)}</style>")
     with st.container(horizontal=True, gap="small", key=f"figures_{key}"):
-        for name, one in zip(names, found, strict=True):
+        for name, one in zip(names, figures, strict=True):
             with st.container(key=name):
                 st.metric(
                     words.plain(one.label),

@@ -60,8 +60,8 @@ def draw(config: Config) -> FleetView:
         config: The configuration with the clusters that the person may look at.
     """
     _open_named(config)
-    groups = sorted({one.group for one in config.clusters} - {""})
-    tags = sorted({tag for one in config.clusters for tag in one.tags})
+    groups = sorted({cluster.group for cluster in config.clusters} - {""})
+    tags = sorted({tag for cluster in config.clusters for tag in cluster.tags})
     if len(config.clusters) < MIN_CLUSTERS and not groups and not tags:
         return FleetView()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="fleet_view"):

@@ -193,7 +193,9 @@ def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot)
 def saved_by_cluster(config: Config) -> dict[str, SavedSnapshots]:
     """Return the saved snapshots of every configured cluster."""
     snapshot_store = services.snapshot_store(config)
-    return {one.name: saved_snapshots(snapshot_store, one.name) for one in config.clusters}
+    return {
+        cluster.name: saved_snapshots(snapshot_store, cluster.name) for cluster in config.clusters
+    }
 
 
 def broker_link(broker: str) -> None:

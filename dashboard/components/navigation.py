@@ -58,9 +58,9 @@ class _Countable:
     config: Config = field(compare=False, repr=False)
 
 
-def _count(one: _Countable) -> Counts:
+def _count(countable: _Countable) -> Counts:
     try:
-        return system_of(one.kind).count_findings(one.config, one.stored)
+        return system_of(countable.kind).count_findings(countable.config, countable.stored)
     except SnapshotError:
         return {}  # the page itself says why
 
@@ -100,7 +100,7 @@ def _state_of_fleet() -> tuple[Counts, tuple[str, ...], Mapping[str, _Badge]]:
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
     badges = {}
     try:
-        running = sum(len(services.open_views(config, one.name)) for one in config.clusters)
+        running = sum(len(services.open_views(config, cluster.name)) for cluster in config.clusters)
         if running:
             badges[RUNS] = f" :blue-badge[{running}]", f"{running} in progress"
         badges[ALERTS] = firing_badge(Counter(one.severity for one in alerts.firing(config)))
@@ -115,7 +115,7 @@ def firing_badge(firing: Counter[Severity]) -> _Badge:
     Args:
         firing: How many there are of each severity.
     """
-    counted = [one for one in _SEVERITY_TONES if firing[one]]
+    counted = [tone for tone in _SEVERITY_TONES if firing[tone]]
     if not counted:
         return "", ""
     about = ", ".join(f"{firing[one]:,} {one}" for one in counted)
@@ -138,8 +138,8 @@ def _counts(config: Config) -> Counts:
         kind = cluster.kind
         chosen = opened.get(kind) or state.last_of_kind(kind) or _first_of(config, cluster)
         is_chosen = cluster.name == chosen
-        found = _newest_counts(config, cluster, is_chosen=is_chosen)
-        for page, count in found.items():
+        newest_counts = _newest_counts(config, cluster, is_chosen=is_chosen)
+        for page, count in newest_counts.items():
             if is_chosen or page == _FIRST.name:
                 total[page] = total.get(page, Counter()) + count
     return total

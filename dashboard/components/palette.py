@@ -181,7 +181,7 @@ def standing(config: Config) -> list[Hit]:
         for entry in ENTRIES.values()
         if entry.answers and (not entry.kind or entry.kind in kinds)
     ]
-    actions = [hit for one in SYSTEMS if one.system.name in kinds for hit in one.actions]
+    actions = [hit for system in SYSTEMS if system.system.name in kinds for hit in system.actions]
     clusters = [
         Hit(
             kind="cluster",

@@ -158,7 +158,7 @@ def _undo(config: Config, view: RunView) -> None:
     nothing = why_nothing_lasts(view)
     if nothing:
         st.caption(words.plain(nothing), width="content")
-        if not any(one.step.starts_balancer for one in view.steps if one.state == "DONE"):
+        if not any(step.step.starts_balancer for step in view.steps if step.state == "DONE"):
             return
     why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
     st.button(

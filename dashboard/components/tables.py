@@ -214,7 +214,7 @@ def deviation_bars(
     Returns:
         Data addresses of SVG pictures; ``None`` where unknown.
     """
-    values = np.array([np.nan if one is None else one for one in ratios], dtype=float)
+    values = np.array([np.nan if ratio is None else ratio for ratio in ratios], dtype=float)
     known = np.abs(values[np.isfinite(values)])
     targets = np.broadcast_to(np.asarray(tolerance_ratio, dtype=float), values.shape)
     widest = 2 * float(targets.max()) if targets.size else 0.0

@@ -163,7 +163,7 @@ class Impact:
         lasting = [step for step in steps if _is_lasting(step)]
         destinations = {step.destination or next(iter(step.likely), None) for step in steps}
         unloaded = _known(expected.unloaded_by_cluster)
-        landing = {one.broker for one in expected.brokers} if unloaded else set()
+        landing = {broker.broker for broker in expected.brokers} if unloaded else set()
         servers = ({step.owner for step in steps} | destinations | landing) - {None}
         emptied = {step.emptied_node for step in steps} - {None}
         return cls(

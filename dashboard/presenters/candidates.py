@@ -70,8 +70,8 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
 
 def _alike(words: Sequence[Sequence[str]]) -> int:
     """Return the number of leading words in common; at least one of each is left over."""
-    limit = min(len(one) for one in words) - 1
-    return next((at for at in range(limit) if len({one[at] for one in words}) > 1), max(limit, 0))
+    limit = min(len(word) for word in words) - 1
+    return next((at for at in range(limit) if len({word[at] for word in words}) > 1), max(limit, 0))
 
 
 def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[str, str]:

@@ -45,8 +45,8 @@ _SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0
 
 def ago_of(text: str) -> timedelta | None:
     """Return the time span of a text such as ``-90min``; ``None`` if it is no such span."""
-    found = _AGO.match(text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+    match = _AGO.match(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
     return timedelta(seconds=seconds) if seconds <= _LONGEST_S else None
 
 

@@ -32,7 +32,7 @@ def waiting_step(view: RunView) -> StepView | None:
     """Return the step with a pending precondition; ``None`` if there is none."""
     if view.is_ended:
         return None
-    return next((one for one in view.steps if is_waiting(one)), None)
+    return next((step for step in view.steps if is_waiting(step)), None)
 
 
 def is_waiting(step: StepView) -> bool:
@@ -53,7 +53,7 @@ def waiting_word(step: StepView) -> str:
 def has_waits_to_come(view: RunView) -> bool:
     """Return whether a step that is not settled lasts as long as a state takes to come."""
     return any(
-        one.step.wait is not None and one.state in ("PENDING", "RUNNING") for one in view.steps
+        step.step.wait is not None and step.state in ("PENDING", "RUNNING") for step in view.steps
     )
 
 

@@ -473,10 +473,12 @@ def after_words(step: StepView) -> str:
     return _held(seen) or ""
 
 
-def _held(seen: Observation | None) -> str | None:
-    if seen is None:
+def _held(observation: Observation | None) -> str | None:
+    if observation is None:
         return None
-    return seen.holder or (EMPTY if seen.value == "" else describe_value(seen.value))
+    return observation.holder or (
+        EMPTY if observation.value == "" else describe_value(observation.value)
+    )
 
 
 def about_to_begin(view: RunView) -> str:
@@ -519,7 +521,7 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     """
     if not view.is_ended:
         return "The run is active. Stop it first."
-    done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
+    done = [step.step for step in view.steps if step.step.has_taken_effect(step.executed)]
     if not done:
         return "No completed steps to undo."
     is_balanced = any(step.starts_balancer for step in done)  # moves back can be planned

@@ -45,7 +45,7 @@ _judged = cached(_judge, max_entries=_MAX_JUDGED)
 
 def identities(findings: Sequence[Finding]) -> frozenset[Identity]:
     """Return the code and the subject of each finding."""
-    return frozenset((one.code, one.subject) for one in findings)
+    return frozenset((finding.code, finding.subject) for finding in findings)
 
 
 def _look_back(

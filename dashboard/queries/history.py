@@ -306,7 +306,7 @@ def latest_before(
         SnapshotError: It was recorded, and cannot be read.
     """
     newest = moment + _SECOND - timedelta(milliseconds=1)
-    here = next((one for one in reversed(saved.entries) if one.taken_at <= newest), None)
+    here = next((entry for entry in reversed(saved.entries) if entry.taken_at <= newest), None)
     if here is not None and newest - here.taken_at <= _NEXT:
         return here
     past = past_at(config, cluster, stamp(moment))
@@ -323,7 +323,7 @@ def first_after(
     Raises:
         SnapshotError: The history cannot be read.
     """
-    times = [one.taken_at for one in saved.entries if one.taken_at >= moment][:1]
+    times = [entry.taken_at for entry in saved.entries if entry.taken_at >= moment][:1]
     history = history_of(config, cluster)
     span = history.span()
     if span is not None and moment <= span[1]:
@@ -341,5 +341,7 @@ def stored_at(
         SnapshotError: It was recorded, and cannot be read.
     """
     text = stamp(moment)
-    saved_here = next((one for one in reversed(saved.entries) if stamp(one.taken_at) == text), None)
+    saved_here = next(
+        (entry for entry in reversed(saved.entries) if stamp(entry.taken_at) == text), None
+    )
     return saved_here or past_at(config, cluster, text)

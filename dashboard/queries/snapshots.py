@@ -65,7 +65,7 @@ class SavedSnapshots:
 
     def find(self, snapshot_id: str) -> CachedSnapshot | None:
         """Return the entry with that id, if it is still saved."""
-        return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
+        return next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
 
 
 def _listed(key: tuple[Path, str, int]) -> SavedSnapshots:

@@ -141,10 +141,10 @@ def whole_config(config: TrimtabConfig) -> TrimtabConfig:
 def _stamp(file: Path) -> tuple[int, int] | None:
     """Return the modification time, ns, and size of a file; a half-written one differs in size."""
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=4)
@@ -197,7 +197,7 @@ def _journal_at(
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
     from core.systems import STEPS, steps_of  # noqa: PLC0415  # the same
 
-    steps = steps_of(one.system for one in connectors) if connectors else STEPS
+    steps = steps_of(connector.system for connector in connectors) if connectors else STEPS
     return SqlJournal(address, steps, signature_check(key_file))
 
 
@@ -256,7 +256,7 @@ def verify_journal(
     known: dict[int, str] = {}
     if file is not None and (anchors is not None or file.exists()):
         key = installation_key(config.access)
-        known = {one.seq: one.digest for one in read_anchors(file, key)}
+        known = {anchor.seq: anchor.digest for anchor in read_anchors(file, key)}
     unchecked: list[str] = []
     readable = readable_key(key_path(config.access))
     if readable is None:
@@ -316,11 +316,11 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
             f"The journal is damaged{where}",
             hint="Archiving requires an intact journal. See `trimtab runs --verify`.",
         )
-    found = journal(config).archivable(before or limit)
-    for cluster in sorted({one.name for one in config.clusters} | found.clusters):
+    archivable = journal(config).archivable(before or limit)
+    for cluster in sorted({one.name for one in config.clusters} | archivable.clusters):
         config.access.rules().check(by, "admin", cluster, "archive the journal")
-    if not found.last:
-        run = found.open_run
+    if not archivable.last:
+        run = archivable.open_run
         raise InputError(
             f"Run {run} is active; its entries and all later ones are retained."
             if run
@@ -328,17 +328,17 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
             f"{before or limit:%Y-%m-%d %H:%M} is linked to a later run.",
             hint=f"Stop it: trimtab runs {run} --stop." if run else "No entries to archive.",
         )
-    return found
+    return archivable
 
 
 def archive(
-    config: TrimtabConfig, found: OldEntries, file: Path, reason: str, by: Identity
+    config: TrimtabConfig, entries: OldEntries, file: Path, reason: str, by: Identity
 ) -> ArchiveMade:
     """Move old entries from the journal to a new file; the chain goes on, and records it.
 
     Args:
         config: Where the journal is.
-        found: Of :func:`old_entries`, which checks the person, too.
+        entries: Of :func:`old_entries`, which checks the person, too.
         file: It must not exist.
         reason: Why, for the record.
         by: Who does it.
@@ -351,7 +351,7 @@ def archive(
     from connectors.journal.archive import write_archive  # noqa: PLC0415  # the same
 
     why = reason_of(reason)
-    made = write_archive(journal(config), found.last, file)
+    made = write_archive(journal(config), entries.last, file)
     event = EntriesArchived(
         first=made.first,
         last=made.last,
@@ -362,7 +362,7 @@ def archive(
         identity=by,
     )
     record = Record(run_id=RunId(""), cluster="", at=now(), actor=by.name, event=event)
-    journal(config).remove_archived(signed(record, installation_key(config.access)), found.newest)
+    journal(config).remove_archived(signed(record, installation_key(config.access)), entries.newest)
     return made
 
 
@@ -490,7 +490,7 @@ def check_run(
         is_read_only=settings.read_only,
     )
     moment = now()
-    runs = (run_view(config, one) for one in journal(config).runs_of_plan(plan))
+    runs = (run_view(config, run) for run in journal(config).runs_of_plan(plan))
     check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
     _check_rules(settings, reason, moment)
@@ -504,7 +504,7 @@ def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
         GuardRefusedError: Nothing may be changed now.
         InputError: The reason names no ticket.
     """
-    closed = window_refusal([one.times() for one in cluster.windows], cluster.name, moment)
+    closed = window_refusal([window.times() for window in cluster.windows], cluster.name, moment)
     if closed is not None:
         raise GuardRefusedError(closed.sentence, hint=closed.hint)
     if not cluster.approval.names_ticket(reason):
@@ -517,13 +517,17 @@ def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
 
 def awaits_approval(config: TrimtabConfig, view: RunView) -> bool:
     """Return whether a run waits for the approval of another person."""
-    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    rules = next(
+        (cluster.approval for cluster in config.clusters if cluster.name == view.cluster), None
+    )
     return rules is not None and waits_for_approval(view, rules.rules(), now())
 
 
 def approval(config: TrimtabConfig, view: RunView) -> str:
     """Return the sentence about an approved run that no worker has begun yet; empty: it is none."""
-    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    rules = next(
+        (cluster.approval for cluster in config.clusters if cluster.name == view.cluster), None
+    )
     return "" if rules is None else describe_approval(view, rules.rules())
 
 
@@ -660,10 +664,10 @@ def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
     connector = connector_of(config, cluster)
     collector = connector.collector(cluster, None if latest is None else latest.path)
     try:
-        found: Storable = collector.collect()
+        storable: Storable = collector.collect()
     finally:
         collector.close()
-    return found
+    return storable
 
 
 def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storable]:
@@ -671,7 +675,7 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
     from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
     name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
-    if name not in [one.name for one in config.clusters]:
+    if name not in [cluster.name for cluster in config.clusters]:
         return []
     load = connector_of(config, config.cluster(name)).system.record.load
     return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
@@ -707,10 +711,10 @@ def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> St
     """Return a saved snapshot; ``None``: it was removed meanwhile, or cannot be read."""
     try:
         system = system_of(config, config.cluster(cluster))
-        found: Storable = system.record.load(saved.path)
+        storable: Storable = system.record.load(saved.path)
     except SnapshotError:
         return None
-    return found
+    return storable
 
 
 def target_ratio(config: TrimtabConfig, cluster: ClusterConfig) -> float:

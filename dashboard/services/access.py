@@ -146,7 +146,7 @@ def visible_to(config: Config, who: Identity) -> Config:
         ForbiddenError: There are none.
     """
     rules = config.access.rules()
-    visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
+    visible = [cluster for cluster in config.clusters if rules.may(who, "viewer", cluster.name)]
     if config.clusters and not visible:
         rules.check(who, "viewer", None, "view a cluster")
     return config.model_copy(update={"clusters": visible})

@@ -57,7 +57,7 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     names = {cluster.name for cluster in config.clusters}
     now = services.now()
     alerts, silences = services.journal(config).database.recent("alerts", partial(_read, config))
-    found = [one for one in alerts if one.key.cluster in names]
+    found = [alert for alert in alerts if alert.key.cluster in names]
     in_force = [one for one in silences if now < one.until]
     kept = [one for one in in_force if _fits(one, names) or not _is_hidden(config, one)]
     return sorted(found, key=_place), kept
@@ -120,9 +120,9 @@ def firing(config: Config) -> list[Alert]:
     alerts, silences = current(config)
     now = services.now()
     return [
-        one
-        for one in alerts
-        if one.state == "firing" and not any(quiet.covers(one, now) for quiet in silences)
+        alert
+        for alert in alerts
+        if alert.state == "firing" and not any(quiet.covers(alert, now) for quiet in silences)
     ]
 
 
@@ -257,7 +257,7 @@ def send_test(config: Config, name: str, by: Identity) -> None:
     from connectors.alerts.targets import send  # noqa: PLC0415  # commands must start fast
 
     config.access.rules().check(by, "operator", None, "send test alerts")
-    targets = {one.name: one for one in config.alerts.targets}
+    targets = {target.name: target for target in config.alerts.targets}
     if name not in targets:
         raise UnknownNameError.of("target", name, targets, place="the configuration")
     text = f"Test by {by.name}: this target receives alerts from Trimtab."

@@ -97,5 +97,5 @@ def _store_at(
     )
 
     named = {name: secret.get_secret_value() for name, secret in options}
-    kinds = Kinds(one.system.record for one in connectors) if connectors else KINDS
+    kinds = Kinds(connector.system.record for connector in connectors) if connectors else KINDS
     return HistoryStore(HistoryLocation(uri, named, kinds))

@@ -181,7 +181,7 @@ def _named(parameters: Mapping[str, Any]) -> list[str]:
 
 def _all(config: Config) -> list[str]:
     """Return all configured clusters, those that the person at the page may not see included."""
-    return [one.name for one in services.whole_config(config).clusters]
+    return [cluster.name for cluster in services.whole_config(config).clusters]
 
 
 def result(found: Job, name: str) -> pa.Table:

@@ -70,9 +70,9 @@ def _pick_span() -> tuple[datetime | None, datetime | None]:
 
 def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
     """Show the runs that match the filters, the newest first."""
-    wanted = _filters(views, entries, is_journal=False)
-    found = model.matching_runs(views, wanted)
-    rows = runs_frame(found, services.now())
+    filters = _filters(views, entries, is_journal=False)
+    matching_runs = model.matching_runs(views, filters)
+    rows = runs_frame(matching_runs, services.now())
     _draw_count(len(rows), len(views), runs.MAX_RUNS, "runs")
     columns = {
         "run": tables.opener("Run", "_activity_run", run_link),
@@ -101,13 +101,13 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
         alt="Matching runs",
         height=min(_TABLE_PX, tables.height_of(min(len(rows), MAX_ROWS))),
     )
-    tables.downloads(rows, cluster=wanted.cluster or "all", what="runs", moment=services.now())
+    tables.downloads(rows, cluster=filters.cluster or "all", what="runs", moment=services.now())
 
 
 def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame) -> None:
     """Show the entries that match the filters, the newest first, and the verdict on the chain."""
-    wanted = _filters(views, entries, is_journal=True)
-    rows = model.matching_rows(entries, wanted)
+    filters = _filters(views, entries, is_journal=True)
+    rows = model.matching_rows(entries, filters)
     with st.container(horizontal=True, vertical_alignment="center"):
         is_requested = st.button(
             "Verify chain",
@@ -118,7 +118,7 @@ def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame)
         _draw_chain(config, is_requested=is_requested)
         _draw_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
     journal_table(rows.head(MAX_ROWS), key="activity_entries")
-    tables.downloads(rows, cluster=wanted.cluster or "all", what="entries", moment=services.now())
+    tables.downloads(rows, cluster=filters.cluster or "all", what="entries", moment=services.now())
 
 
 def _draw_chain(config: Config, *, is_requested: bool) -> None:
@@ -153,7 +153,7 @@ def _filters(
         if is_journal:
             kind = _pick("Kind", list(model.KINDS.values()), state.KIND, 150)
         else:
-            status = _pick("State", [one.lower() for one in RUN_WORDS], state.STATE, 130)
+            status = _pick("State", [word.lower() for word in RUN_WORDS], state.STATE, 130)
         text = st.text_input(
             "Contains",
             live=tables.TYPING_PAUSE,

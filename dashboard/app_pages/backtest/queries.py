@@ -41,14 +41,14 @@ def span_of(config: Config, cluster: str) -> Span | None:
     """
     period = int(services.now().timestamp()) // _RENEW_AFTER_S
     store = history.history(config)
-    found: Span | None = _spans((store, cluster, period))
-    return found
+    span: Span | None = _spans((store, cluster, period))
+    return span
 
 
 def _span(key: tuple[Any, str, int]) -> Span | None:
     store, cluster, _ = key
-    found: Span | None = store.span(cluster)
-    return found
+    span: Span | None = store.span(cluster)
+    return span
 
 
 _spans = cached(_span, max_entries=32)
@@ -63,8 +63,8 @@ def work_of(config: Config, parameters: Mapping[str, Any]) -> Backtest:
     """
     period = int(services.now().timestamp()) // _RENEW_AFTER_S
     store = history.history(config)
-    found: Backtest = _works((store, json.dumps(parameters, sort_keys=True), period))
-    return found
+    backtest: Backtest = _works((store, json.dumps(parameters, sort_keys=True), period))
+    return backtest
 
 
 def _work(key: tuple[Any, str, int]) -> Backtest:

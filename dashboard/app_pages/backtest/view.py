@@ -48,26 +48,26 @@ def read(job: Job) -> ResultTables | None:
     return found
 
 
-def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
+def pick_cluster(job: Job, result_tables: ResultTables) -> BacktestView:
     """Draw the choice of the cluster where there are several; return the selected one."""
-    cluster = found.clusters[0]
-    if len(found.clusters) > 1:
+    cluster = result_tables.clusters[0]
+    if len(result_tables.clusters) > 1:
         chosen = st.segmented_control(
             "Cluster",
-            found.clusters,
+            result_tables.clusters,
             default=cluster,
             required=True,
             format_func=option,
             key=state.OF,
             bind="query-params",
         )
-        cluster = str(chosen) if chosen in found.clusters else cluster
-    ranking = found.ranking(cluster)
+        cluster = str(chosen) if chosen in result_tables.clusters else cluster
+    ranking = result_tables.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
     return model.BacktestView(
         job=job,
-        found=found,
+        found=result_tables,
         target=queries.target_of(job),
         nouns=queries.nouns_of(job),
         cluster=cluster,

@@ -87,17 +87,17 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
         state.go(overviews[name], cluster=name)
 
     frame = model.clusters_table(rows, services.now())
-    highest = max((max(one.trend, default=0.0) for one in rows), default=0.0)
+    highest = max((max(row.trend, default=0.0) for row in rows), default=0.0)
     frame["bar"] = tables.deviation_bars(
-        [one.deviation_ratio for one in rows], [one.target_ratio for one in rows]
+        [row.deviation_ratio for row in rows], [row.target_ratio for row in rows]
     )
     trend = tables.sparkline(
         "Last 6 h",
         "Max deviation, same scale for all clusters.",
         y_max=max(highest, 1.0) * _HEADROOM,
     )
-    has_groups = any(one.group for one in rows)
-    has_news = any(one.acting.access != ACTS or one.acting.run for one in rows)
+    has_groups = any(row.group for row in rows)
+    has_news = any(row.acting.access != ACTS or row.acting.run for row in rows)
     tables.table(
         frame,
         {

@@ -468,30 +468,30 @@ def configured_words(names: Sequence[str]) -> str:
     return f"{CONFIGURED} ({', '.join(sorted(names))})" if names else CONFIGURED
 
 
-def notes(found: Agreement, system: HistorySystem) -> list[str]:
+def notes(agreement: Agreement, system: HistorySystem) -> list[str]:
     """Return the figures next to the sentence."""
     lines = []
-    if found.judged:
+    if agreement.judged:
         lines.append(
-            f"{found.judged:,} rounds evaluated: {format_ratio(found.agreed_ratio)} agree "
+            f"{agreement.judged:,} rounds evaluated: {format_ratio(agreement.agreed_ratio)} agree "
             "(including rounds without moves); rounds with moves: "
-            f"{format_ratio(found.acting_ratio)}."
+            f"{format_ratio(agreement.acting_ratio)}."
         )
-    if found.moves:
+    if agreement.moves:
         lines.append(f"Actual moves include {system.by_hand} and exclude moves by Trimtab.")
-    if found.landing_ratio is not None and found.landing_expected is not None:
+    if agreement.landing_ratio is not None and agreement.landing_expected is not None:
         lines.append(
             f"Mean predicted probability of the actual destination: "
-            f"{format_ratio(found.landing_ratio)} (exact prediction: "
-            f"{format_ratio(found.landing_expected)})."
+            f"{format_ratio(agreement.landing_ratio)} (exact prediction: "
+            f"{format_ratio(agreement.landing_expected)})."
         )
-    if found.moves_by_others:
-        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        lines.append(f"{pluralize(found.moves_by_others, 'move')} excluded ({reasons}).")
+    if agreement.moves_by_others:
+        reasons = "; ".join(f"{count:,}: {why}" for why, count in agreement.excluded.items())
+        lines.append(f"{pluralize(agreement.moves_by_others, 'move')} excluded ({reasons}).")
     return lines
 
 
-def agreement_frame(found: Agreement) -> pd.DataFrame:
+def agreement_frame(agreement: Agreement) -> pd.DataFrame:
     """Return the rounds as rows, the newest first."""
     rows = [
         {
@@ -508,7 +508,7 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
             "why": row["why"],
             "sentence": row["sentence"],
         }
-        for row in reversed(found.rounds.to_pylist())
+        for row in reversed(agreement.rounds.to_pylist())
     ]
     names = ("at", "verdict", "acting", "predicted_count", "moved_count", "predicted", "moved")
     return pd.DataFrame(rows, columns=[*names, "both", "early", "brokers", "why", "sentence"])

@@ -77,10 +77,10 @@ def draw_gap(config: Config, choice: Choice, last: datetime) -> None:
 
 def draw_damage(history: ClusterHistory) -> None:
     """Render the damage of the history: the page shows less than was recorded."""
-    found = history.damage()
-    if found:
-        lines = [f"- {words.plain(one)}" for one in found[:_MOST_NAMED]]
-        lines += [f"- {len(found) - _MOST_NAMED:,} more"] if len(found) > _MOST_NAMED else []
+    damage = history.damage()
+    if damage:
+        lines = [f"- {words.plain(one)}" for one in damage[:_MOST_NAMED]]
+        lines += [f"- {len(damage) - _MOST_NAMED:,} more"] if len(damage) > _MOST_NAMED else []
         lines.append("")
         lines.append("To list recoverable and lost records, run `trimtab history repair`.")
         st.warning(

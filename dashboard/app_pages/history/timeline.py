@@ -57,7 +57,7 @@ def pick_range(
     free = _dates(span) if preset == FREE else (None, None)
     key = choice.selected(
         "Measure",
-        [one.key for one in system.measures],
+        [measure.key for measure in system.measures],
         key=state.MEASURE,
         format_func=lambda key: system.measure(key).label,
         width=190,

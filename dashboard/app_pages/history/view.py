@@ -139,20 +139,20 @@ def _draw_events(query: HistoryQuery, lanes: Sequence[str], text: str) -> None:
 
 def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     """Draw the alerts that began or ended in the period."""
-    found = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
-    if not found:
+    changes = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
+    if not changes:
         st.caption("No alert changes in this period.")
         return
     rows = pd.DataFrame(
         {
-            "at": [one.at for one in found],
-            "state": ["began" if one.state == "firing" else "ended" for one in found],
-            "severity": [one.severity for one in found],
-            "alert": [_alert_title(one.key.rule) for one in found],
-            "subject": [one.key.subject for one in found],
+            "at": [change.at for change in changes],
+            "state": ["began" if change.state == "firing" else "ended" for change in changes],
+            "severity": [change.severity for change in changes],
+            "alert": [_alert_title(change.key.rule) for change in changes],
+            "subject": [change.key.subject for change in changes],
         }
     )
-    selected = tables.selected(_ALERTS, ((one.at, one.key) for one in found))
+    selected = tables.selected(_ALERTS, ((change.at, change.key) for change in changes))
     tables.table(
         rows,
         {
@@ -171,7 +171,7 @@ def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     st.caption(
         "Select an alert to show the measured value."
         if selected is None
-        else words.plain(found[selected].sentence)
+        else words.plain(changes[selected].sentence)
     )
 
 
@@ -239,10 +239,10 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
     )
     if chosen != model.CONFIGURED:
         known = predicted((query.history, period, chosen)) or known
-    found = known.agreement
-    st.markdown(words.plain(found.sentence))
-    words.notes(model.notes(found, system))
-    rows = model.agreement_frame(found)
+    agreement = known.agreement
+    st.markdown(words.plain(agreement.sentence))
+    words.notes(model.notes(agreement, system))
+    rows = model.agreement_frame(agreement)
     acting = st.toggle("Only rounds with moves", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
     selected = tables.selected(_ROUNDS, shown["at"])
@@ -318,8 +318,8 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
             return file.read_bytes()
 
     sizes = history.store.sizes(history.cluster)
-    total = sum(one.bytes for one in sizes.values())
-    files = sum(one.files for one in sizes.values())
+    total = sum(size.bytes for size in sizes.values())
+    files = sum(size.files for size in sizes.values())
     if total * _share(query) > MOST_BYTES:
         st.caption(
             f"The range exceeds the browser limit ({format_bytes(MOST_BYTES)}). Choose a "
@@ -637,21 +637,21 @@ def _draw(
     ]
     columns = st.columns(_SERIES_A_ROW)
     drawn = 0
-    for one in measures:
-        values = np.asarray(table[one.key].to_numpy(), dtype=np.float64)
+    for measure in measures:
+        values = np.asarray(table[measure.key].to_numpy(), dtype=np.float64)
         if not np.isfinite(values).any():
             continue
         with columns[drawn % _SERIES_A_ROW]:
-            words.section(one.label)
+            words.section(measure.label)
             figures.chart(
                 history_lines(
                     times,
-                    [LineSeries(one.label, values)],
-                    one.unit,
+                    [LineSeries(measure.label, values)],
+                    measure.unit,
                     events=marks,
                     height=_SERIES_PX,
                 ),
-                key=f"history_series_{one.key}",
-                alt=f"{one.label} of {subject} over time, with events",
+                key=f"history_series_{measure.key}",
+                alt=f"{measure.label} of {subject} over time, with events",
             )
         drawn += 1

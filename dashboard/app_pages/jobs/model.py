@@ -412,16 +412,17 @@ class Charts:
 
 def charts_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> Charts:
     """Return the columns of a table that can be charted."""
-    time = next((one.name for one in columns if one.form == "time"), "")
+    time = next((column.name for column in columns if column.form == "time"), "")
     numeric = tuple(
-        one
-        for one in columns
-        if one.form not in ("text", "flag", "time") and not one.name.endswith(("number", "_id"))
+        column
+        for column in columns
+        if column.form not in ("text", "flag", "time")
+        and not column.name.endswith(("number", "_id"))
     )
     groups = tuple(
-        one.name
-        for one in columns
-        if one.form == "text" and not table.schema.field(one.name).type.equals(pa.null())
+        column.name
+        for column in columns
+        if column.form == "text" and not table.schema.field(column.name).type.equals(pa.null())
     )
     several = table.num_rows > 1
     is_course = bool(time) and pc.count_distinct(table[time]).as_py() > 1

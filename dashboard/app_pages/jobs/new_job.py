@@ -52,7 +52,7 @@ def draw_start(config: Config, kinds: Mapping[str, JobKind], cluster: str) -> No
         )
         kind = own[str(name)]
         fields = _fields_of(config, kind, cluster)
-        problem, body = _request_of(kind, fields, {one.name: one.default for one in fields})
+        problem, body = _request_of(kind, fields, {field.name: field.default for field in fields})
         is_started = st.button(
             "Start job",
             icon=":material/play_arrow:",

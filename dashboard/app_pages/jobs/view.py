@@ -74,7 +74,7 @@ def _table(job: Job, name: str) -> None:
         )
         is_descending = st.toggle("Descending", value=True, key=f"_down_{job.id}_{name}")
     wanted = (contains or "").strip()
-    found = services_jobs.result_rows(
+    result_rows = services_jobs.result_rows(
         job,
         name,
         contains=model.as_recorded(wanted) if model.is_mixed(head) else wanted,
@@ -82,10 +82,10 @@ def _table(job: Job, name: str) -> None:
         is_descending=is_descending,
         limit=MAX_ROWS,
     )
-    rows = model.described(found.table)
+    rows = model.described(result_rows.table)
     columns = model.shown_columns(rows)
     frame = model.frame_of(rows, columns)
-    st.caption(model.counts(found.matching, found.total, len(frame)))
+    st.caption(model.counts(result_rows.matching, result_rows.total, len(frame)))
     tables.table(
         frame,
         {column.name: column_of(column) for column in columns},
@@ -95,7 +95,7 @@ def _table(job: Job, name: str) -> None:
         missing="",
     )
     tables.downloads(frame, cluster=job.kind, what=name, moment=services.now())
-    _shape(job, name, found.total)
+    _shape(job, name, result_rows.total)
 
 
 def column_of(column: model.ResultColumn) -> Any:

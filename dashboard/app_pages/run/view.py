@@ -217,9 +217,9 @@ def _panel(view: RunView, index: int) -> None:
 
 def _open_subject(view: RunView, subject: str) -> None:
     """Open the page of a step's subject, on the cluster of the run."""
-    found = system_of_run(view).subject_page(view, subject)
-    if found is not None:
-        page, params = found
+    subject_page = system_of_run(view).subject_page(view, subject)
+    if subject_page is not None:
+        page, params = subject_page
         st.session_state[state.CLUSTER] = view.cluster
         state.go(page, cluster=view.cluster, **params)
 
@@ -261,7 +261,9 @@ def _related(view: RunView) -> None:
             alt="External moves during the run",
             height=min(_TABLE_PX, tables.height_of(len(view.external_changes))),
         )
-        words.notes([one.sentence for one in view.external_changes if FURTHER in one.sentence])
+        words.notes(
+            [change.sentence for change in view.external_changes if FURTHER in change.sentence]
+        )
     if view.settings:
         words.section("Temporary settings")
         tables.grid(

@@ -173,8 +173,8 @@ def _outcome(row: dict[str, Any]) -> str:
     return {True: "yes", False: "no", None: "unknown"}[row["helped"]]
 
 
-def _show_flaps(found: FlapAnswer) -> None:
-    print_line(found.sentence)
+def _show_flaps(flap_answer: FlapAnswer) -> None:
+    print_line(flap_answer.sentence)
     print_line()
     table(
         ("cluster", "back at", "bundle", "home", "away", "for", "by"),
@@ -188,7 +188,7 @@ def _show_flaps(found: FlapAnswer) -> None:
                 format_age(row["dwell_ms"] / 1000),
                 row["returned_by"] or "unknown",
             )
-            for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
+            for row in flap_answer.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],
         spare=("cluster", "away"),
     )
@@ -205,7 +205,7 @@ def _show_flaps(found: FlapAnswer) -> None:
                 format_ratio(row["deviation_after"]),
                 _outcome(row),
             )
-            for row in found.rounds.slice(0, _MOST_SHOWN).to_pylist()
+            for row in flap_answer.rounds.slice(0, _MOST_SHOWN).to_pylist()
         ],
         spare=("cluster",),
     )

@@ -119,7 +119,7 @@ def _incomplete(
     end: datetime | None = None,
 ) -> list[str]:
     """Print and return the damage of these kinds: the answer is less than was recorded."""
-    found = [str(one) for one in past.store.problems(cluster, kinds, start, end)]
+    found = [str(problem) for problem in past.store.problems(cluster, kinds, start, end)]
     for one in found[:_MOST_NAMED]:
         note(f"{cluster}: the answer is incomplete: {one}")
     if found:

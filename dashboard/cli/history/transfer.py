@@ -67,22 +67,23 @@ def export_(
         first, last = past.span_of(source)
         export_minutes(past.store, source, start or first, end or last, out, STATUS)
     with Archive(out, past.store.location.kinds) as archive:
-        held = archive.contents
+        contents = archive.contents
     size = out.stat().st_size
     body = {
-        "cluster": held.cluster,
+        "cluster": contents.cluster,
         "export": str(out),
-        "minutes": held.minutes,
-        "from": as_iso(held.first),
-        "to": as_iso(held.last),
+        "minutes": contents.minutes,
+        "from": as_iso(contents.first),
+        "to": as_iso(contents.last),
         "bytes": size,
     }
-    is_more = start is not None and held.first < datetime_to_ms(start)
+    is_more = start is not None and contents.first < datetime_to_ms(start)
 
     def show() -> None:
         print_line(
-            f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
-            f"{clock(held.first)} to {clock(held.last)} UTC, {format_bytes(size)}."
+            f"{out}: {span_text(contents.minutes, contents.first, contents.last)} of "
+            f"{contents.cluster}, "
+            f"{clock(contents.first)} to {clock(contents.last)} UTC, {format_bytes(size)}."
         )
         if is_more:
             print_line("It begins before --from: an export begins at a full hour.")
@@ -139,7 +140,7 @@ def _unconfigured(past: CommandHistory, source: Path, name: str | None) -> list[
     if name is None and source.is_file():
         with Archive(source, past.store.location.kinds) as archive:
             name = archive.contents.cluster
-    known = {one.name for one in past.config.clusters}
+    known = {cluster.name for cluster in past.config.clusters}
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]
 
 
@@ -211,17 +212,17 @@ def repair(
     Quarantine damaged files and restore rows.
     """
     past = CommandHistory.of(uri, config)
-    found = past.store.problems(cluster)
-    if cluster is not None and not found and cluster not in (known := past.store.clusters()):
-        raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)
-    steps = past.store.repair(found, services.now()) if apply else planned(found)
-    lost = [one.lost for one in steps]
+    problems = past.store.problems(cluster)
+    if cluster is not None and not problems and cluster not in (clusters := past.store.clusters()):
+        raise UnknownNameError.of("recorded cluster", cluster, clusters, place=past.place)
+    steps = past.store.repair(problems, services.now()) if apply else planned(problems)
+    lost = [step.lost for step in steps]
     body = {
         "history": past.place,
         "applied": apply,
         "repairs": [
-            asdict(one.problem) | {"action": one.action, "lost": one.lost, "sentence": str(one)}
-            for one in steps
+            asdict(step.problem) | {"action": step.action, "lost": step.lost, "sentence": str(step)}
+            for step in steps
         ],
         "lost_rows": None if None in lost else sum(one or 0 for one in lost),
         "quarantine": str(Path(past.place) / QUARANTINE),

@@ -198,7 +198,7 @@ def _timed(rounds: Iterator[BalanceRound], limit: int) -> tuple[list[BalanceRoun
 
 
 def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
-    actions = [[int(one.type), one.target, one.node] for one in actions_of(view, plan)]
+    actions = [[int(action.type), action.target, action.node] for action in actions_of(view, plan)]
     return [view.gpid_text(plan.row), plan.kind.word, actions]
 
 

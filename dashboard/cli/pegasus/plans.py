@@ -236,7 +236,7 @@ def _refuse_errors(plan: Plan) -> None:
 
 def _write(
     plan: Plan,
-    found: PegasusPreview,
+    preview: PegasusPreview,
     plan_file: Path | None,
     reason: str,
     config_words: str,
@@ -250,13 +250,13 @@ def _write(
         note("Nothing was changed. Execute it with --apply.")
     body = {
         "plan": plan_answers.plan(plan),
-        "preview": preview_json(found),
+        "preview": preview_json(preview),
         "path": str(plan_file) if plan_file else None,
     }
 
     def show() -> None:
-        show_preview(plan, found)
-        show_nodes(found)
+        show_preview(plan, preview)
+        show_nodes(preview)
         if plan_file is None:
             print_line(
                 "Nothing was changed. Apply it with --apply --reason TEXT, or write it to a file "
@@ -289,7 +289,7 @@ def makes_plan(command: Callable[..., Make]) -> Callable[..., int]:
     first, *others = shared.values()
     parameters = [first, *(one.replace(kind=one.KEYWORD_ONLY) for one in own.values()), *others]
     run.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]  # Typer reads it
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -546,17 +546,17 @@ def _gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
 
 def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
     """Return the error of a word that is none of a few: bad usage, all of them named."""
-    found = UnknownNameError.of(kind, word, known)
-    near = f"{found.hint} " if found.hint.startswith("Did you mean") else ""
-    return UsageFaultError(found.message, hint=f"{near}Available: {', '.join(known)}.")
+    error = UnknownNameError.of(kind, word, known)
+    near = f"{error.hint} " if error.hint.startswith("Did you mean") else ""
+    return UsageFaultError(error.message, hint=f"{near}Available: {', '.join(known)}.")
 
 
-def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
-    unknown = f"; not moved: {pluralize(found.unknown_count, 'partition')} of unknown weight"
+def _even_sentence(even_plan: EvenPlan, request: EvenRequest) -> str:
+    unknown = f"; not moved: {pluralize(even_plan.unknown_count, 'partition')} of unknown weight"
     return (
         f"Max node deviation by {request.measure}: "
-        f"{format_ratio(found.deviation_before)}; after "
-        f"{pluralize(len(found.steps), 'move')}: {format_ratio(found.deviation_after)} "
-        f"({found.verdict.replace('_', ' ')})"
-        f"{unknown if found.unknown_count else ''}. {found.rest_gain}"
+        f"{format_ratio(even_plan.deviation_before)}; after "
+        f"{pluralize(len(even_plan.steps), 'move')}: {format_ratio(even_plan.deviation_after)} "
+        f"({even_plan.verdict.replace('_', ' ')})"
+        f"{unknown if even_plan.unknown_count else ''}. {even_plan.rest_gain}"
     ).rstrip()

@@ -206,19 +206,19 @@ def _head(snapshot: PegasusSnapshot) -> dict[str, Any]:
         "leader": manifest.leader,
         "problems": [
             {
-                "code": one.code,
-                "place": one.place,
-                "what": one.what,
-                "done": one.done,
-                "severity": one.severity,
+                "code": problem.code,
+                "place": problem.place,
+                "what": problem.what,
+                "done": problem.done,
+                "severity": problem.severity,
             }
-            for one in manifest.problems
+            for problem in manifest.problems
         ],
     }
 
 
-def _word(one: FunctionLevel | None) -> str | None:
-    return None if one is None else one.word
+def _word(level: FunctionLevel | None) -> str | None:
+    return None if level is None else level.word
 
 
 def _number(value: float | None) -> str:

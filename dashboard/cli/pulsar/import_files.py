@@ -39,13 +39,14 @@ def import_files(
     body = {
         **answer.body,
         "files": [
-            {"file": str(one.path), "kind": one.kind, "about": one.about} for one in made.files
+            {"file": str(file.path), "kind": file.kind, "about": file.about} for file in made.files
         ],
     }
 
     def show() -> None:
         table(
-            ("file", "kind", "about"), [(one.path.name, one.kind, one.about) for one in made.files]
+            ("file", "kind", "about"),
+            [(file.path.name, file.kind, file.about) for file in made.files],
         )
         answer.show()
         for sentence in made.snapshot.manifest.unavailable:

@@ -78,7 +78,7 @@ def replay(
             f"Recording {recording} has no znode events.",
             hint="Specify a file written by `trimtab leader record`.",
         )
-    if isinstance(model, ExtensibleReplay) and not any(one.kind == MESSAGE for one in events):
+    if isinstance(model, ExtensibleReplay) and not any(event.kind == MESSAGE for event in events):
         raise InputError(
             f"Recording {recording} has no load topic messages, which TransferShedder needs.",
             hint="Record a cluster with the extensible load manager; install the extra "
@@ -166,12 +166,12 @@ def _moment(option: str, text: str | None) -> float | None:
     return seconds
 
 
-def _as_json(one: RoundPrediction) -> dict[str, Any]:
+def _as_json(prediction: RoundPrediction) -> dict[str, Any]:
     return {
-        "t": round(one.at_s, 3),
-        "leader": one.leader,
-        "selected": list(one.selected),
-        "unloaded": list(one.unloaded),
+        "t": round(prediction.at_s, 3),
+        "leader": prediction.leader,
+        "selected": list(prediction.selected),
+        "unloaded": list(prediction.unloaded),
     }
 
 
@@ -217,8 +217,8 @@ def next_round(
 ) -> int:
     """Show the next shedding round that the collector predicts."""
     loaded = configured(config)
-    known = _led_cluster(loaded, cluster)
-    forecast = leader.leader_forecast(loaded, known.name)
+    led_cluster = _led_cluster(loaded, cluster)
+    forecast = leader.leader_forecast(loaded, led_cluster.name)
     now_s = services.now().timestamp()
     if forecast is None:
         raise InputError(
@@ -298,7 +298,7 @@ def record(
         raise UsageFaultError(
             "--for must be above 0.", hint="Use a duration such as 10min, or omit it."
         )
-    known = _led_cluster(configured(config), cluster)
+    led_cluster = _led_cluster(configured(config), cluster)
 
     def begun(count: int) -> None:
         note(
@@ -306,7 +306,7 @@ def record(
         )
 
     with shutting_down(threading.Event()) as stop:
-        events = leader.record_leader(known, out, stop, begun, for_s)
+        events = leader.record_leader(led_cluster, out, stop, begun, for_s)
     note(f"{out}: {pluralize(events, 'event')}.")
     return EXIT_DONE
 
@@ -318,11 +318,11 @@ def _led_cluster(config: services.Config, name: str) -> services.Cluster:
         ConfigError: There is none of that name.
         UsageFaultError: It is of another system.
     """
-    found = config.cluster(name)
-    if found.kind != "pulsar":
+    cluster = config.cluster(name)
+    if cluster.kind != "pulsar":
         raise UsageFaultError(
-            f"Cluster {name} is a {found.kind.capitalize()} cluster; only Pulsar has a leader "
+            f"Cluster {name} is a {cluster.kind.capitalize()} cluster; only Pulsar has a leader "
             "broker.",
             hint="Specify a Pulsar cluster.",
         )
-    return found
+    return cluster

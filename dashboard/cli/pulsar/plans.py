@@ -171,6 +171,6 @@ def _show_setting_plan(
         print_line(item.sentence)
         print_line(f"  {item.command}")
         print_line(f"  {item.rest}")
-    for found in plan.diagnostics:
-        print_line(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
+    for diagnostic in plan.diagnostics:
+        print_line(f"{diagnostic.severity}: {diagnostic.sentence} {diagnostic.hint}".rstrip())
     show_plan_file(plan, plan_file, config_words)

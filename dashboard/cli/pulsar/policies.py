@@ -189,14 +189,14 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
     return {
         "namespaces": [
             {
-                "namespace": one.namespace,
-                "before": list(one.before),
-                "after": list(one.after),
-                "bundles": one.bundles,
-                "must_move": list(one.misplaced),
-                "staying": one.staying,
+                "namespace": change.namespace,
+                "before": list(change.before),
+                "after": list(change.after),
+                "bundles": change.bundles,
+                "must_move": list(change.misplaced),
+                "staying": change.staying,
             }
-            for one in impact.changes
+            for change in impact.changes
         ],
         "unloaded": list(impact.unloaded),
         "staying": impact.staying,
@@ -206,26 +206,26 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
     }
 
 
-def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
+def _expected_json(outlook: PolicyOutlook) -> list[dict[str, Any]]:
     """Return the possible destinations of the bundles that are placed again, a row each."""
-    if seen.preview is None:
+    if outlook.preview is None:
         return []
     return [
         {
-            "bundle": one.step.bundle,
-            "from": one.step.owner,
-            "to": dict(one.placement.distribution),
+            "bundle": step.step.bundle,
+            "from": step.step.owner,
+            "to": dict(step.placement.distribution),
         }
-        for one in seen.preview.steps
+        for step in outlook.preview.steps
     ]
 
 
-def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
+def _brokers_json(outlook: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
     """Return the brokers that are touched, with their usage now and expected."""
-    if seen.preview is None:
+    if outlook.preview is None:
         return []
     limit = overload_limit(active_settings(snapshot))
-    over = {row["broker"] for row in overloaded(seen.preview.before_after, limit)}
+    over = {row["broker"] for row in overloaded(outlook.preview.before_after, limit)}
     return [
         {
             "broker": row["broker"],
@@ -235,7 +235,7 @@ def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[st
             "usage_after": row["usage_ratio_after"],
             "is_over_limit": row["broker"] in over,
         }
-        for row in seen.preview.before_after.to_pylist()
+        for row in outlook.preview.before_after.to_pylist()
         if row["is_touched"]
     ]
 
@@ -268,14 +268,14 @@ class _PlannedPolicy:
             ("namespace", "brokers before", "after", "bundles", "must move", "stay"),
             [
                 (
-                    one.namespace,
-                    _brokers(one.before),
-                    _brokers(one.after),
-                    str(one.bundles),
-                    str(len(one.misplaced)),
-                    str(one.staying),
+                    change.namespace,
+                    _brokers(change.before),
+                    _brokers(change.after),
+                    str(change.bundles),
+                    str(len(change.misplaced)),
+                    str(change.staying),
                 )
-                for one in changes
+                for change in changes
             ],
         )
         if len(self.impact.changes) > len(changes):
@@ -386,12 +386,12 @@ class _Report:
             "anti_affinity": {
                 group: [
                     {
-                        "namespace": one.namespace,
-                        "bundles": one.bundles,
-                        "brokers": list(one.brokers),
-                        "domains": list(one.domains),
+                        "namespace": member.namespace,
+                        "bundles": member.bundles,
+                        "brokers": list(member.brokers),
+                        "domains": list(member.domains),
                     }
-                    for one in self.spread.members(group)
+                    for member in self.spread.members(group)
                 ]
                 for group in self.spread.view.groups
             },
@@ -455,7 +455,7 @@ def isolation(
     spread = GroupSpread(view, settings, serving)
     collisions = tuple(crowd for group in view.groups for crowd in spread.collisions(group))
     verdict = verdict_of(snapshot, settings)
-    found = [one for one in verdict.findings if one.code in CODES]
+    found = [finding for finding in verdict.findings if finding.code in CODES]
     report = _Report(
         serving,
         spread,

@@ -327,17 +327,17 @@ def _bound(bound: Bound) -> str:
     return f"{amount(bound.limit, 'msg/s')} ({format_ratio(bound.ratio)} used)"
 
 
-def _tenant(one: TenantUse) -> dict[str, Any]:
+def _tenant(tenant: TenantUse) -> dict[str, Any]:
     return {
-        "tenant": one.name,
-        "share": one.share,
-        "namespaces": list(one.namespaces),
-        "bundles": one.bundles,
-        "topics": one.topics,
-        **one.rates,
-        "silent_bundles": one.silent,
-        "storage_bytes": one.storage_bytes,
-        "groups": list(one.groups),
+        "tenant": tenant.name,
+        "share": tenant.share,
+        "namespaces": list(tenant.namespaces),
+        "bundles": tenant.bundles,
+        "topics": tenant.topics,
+        **tenant.rates,
+        "silent_bundles": tenant.silent,
+        "storage_bytes": tenant.storage_bytes,
+        "groups": list(tenant.groups),
         "limits": {
             key: {
                 "limit": bound.limit,
@@ -346,6 +346,6 @@ def _tenant(one: TenantUse) -> dict[str, Any]:
                 "unlimited": list(bound.unlimited),
                 "shared_groups": list(bound.shared_groups),
             }
-            for key, bound in one.bounds.items()
+            for key, bound in tenant.bounds.items()
         },
     }

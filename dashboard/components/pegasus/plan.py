@@ -87,7 +87,8 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
         if severity in severities:
             mark = "- " if len(sentences) > 1 else ""
             show[severity](
-                "\n".join(mark + words.coded(one) for one in sentences), icon=_ICONS[severity]
+                "\n".join(mark + words.coded(sentence) for sentence in sentences),
+                icon=_ICONS[severity],
             )
 
 
@@ -204,9 +205,9 @@ def effects_of(
     page: PegasusPage, plan: Plan, preview: PegasusPreview
 ) -> list[action_bar.PlanFigure]:
     """Return the effect of a plan in at most four figures."""
-    moved = sum(one.step.moved_primaries for one in preview.steps)
-    copied = sum(one.step.copied_replicas for one in preview.steps)
-    taken = sum(one.step.removed_replicas for one in preview.steps)
+    moved = sum(step.step.moved_primaries for step in preview.steps)
+    copied = sum(step.step.copied_replicas for step in preview.steps)
+    taken = sum(step.step.removed_replicas for step in preview.steps)
     restored = len(preview.restored)
     found = [
         action_bar.PlanFigure(

@@ -98,10 +98,10 @@ meta_servers = ["meta1:34601", "meta2:34601"]
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return the number of findings by page."""
         del config  # the snapshot has everything
-        found = pegasus_reading(stored).findings
+        findings = pegasus_reading(stored).findings
         return {
-            **count_by_page(found, lambda _: "pegasus"),
-            **count_by_page(found, lambda _: "fleet"),
+            **count_by_page(findings, lambda _: "pegasus"),
+            **count_by_page(findings, lambda _: "fleet"),
         }
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

@@ -178,13 +178,13 @@ def reports_panel(page: PulsarPage, broker: str) -> None:
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
     before = explanations.report_before(page.saved.entries, page.stored, broker)
-    found = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
-    if found is None:
+    report_facts = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
+    if report_facts is None:
         st.caption("The load report and its next time are unknown.")
         return
-    st.caption(words.plain(found.due))
+    st.caption(words.plain(report_facts.due))
     tables.table(
-        found.rows,
+        report_facts.rows,
         {
             "measure": tables.words("Measure"),
             "before": tables.words("Previous report", "The leader uses the latest report."),
@@ -196,8 +196,8 @@ def reports_panel(page: PulsarPage, broker: str) -> None:
         alt=f"Values that trigger the next load report of {broker}",
         missing="",
     )
-    if found.why:
-        st.caption(words.plain(found.why))
+    if report_facts.why:
+        st.caption(words.plain(report_facts.why))
     if snapshot.manifest.load_manager == "extensible":
         st.caption("The extensible load manager uses the unweighted usage.")
 

@@ -98,7 +98,7 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
     for severity, sentences in found.items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
-            "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
+            "\n".join(mark + words.plain(sentence) for sentence in sentences), icon=_ICONS[severity]
         )
 
 
@@ -272,7 +272,7 @@ def _draw_commands(page: PulsarPage, name: str, preview: Preview) -> None:
     """Draw the lines that do the same: of ours with the plan's file, then of the brokers' tools."""
     line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash")
-    moves = [(one.command, one.rest) for one in preview.steps]
+    moves = [(step.command, step.rest) for step in preview.steps]
     changes = [(one.command, one.rest) for one in preview.others]
     is_change_first = bool(changes) and policy_change_of(preview.others[0].step) is not None
     lines = [*changes, *moves] if is_change_first else [*moves, *changes]

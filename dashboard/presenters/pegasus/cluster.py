@@ -249,7 +249,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "node": rows["node"],
-            "status": [NODE_STATUS_WORDS[one] for one in columns.node_statuses],
+            "status": [NODE_STATUS_WORDS[status] for status in columns.node_statuses],
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
@@ -274,7 +274,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     )
     _add_disks(frame, facts)
     frame.loc[~columns.is_alive, list(_TOLD_BY_NODE)] = np.nan
-    ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
+    ranks = [list(NODE_STATUS_WORDS).index(status) for status in columns.node_statuses]
     order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 

@@ -43,7 +43,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         if unhealthy
         else _healthy_words(facts, read, children)
     )
-    rest = "".join(f", {one}" for one in service_words(facts))
+    rest = "".join(f", {word}" for word in service_words(facts))
     unread = f" ({total - read:,} not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join((*node_status_words(columns), *set_aside_words(columns)))
@@ -128,7 +128,7 @@ def trouble(facts: PegasusFacts) -> Badge | None:
         parts.append(f"{pluralize(unwritable, 'partition')} unwritable")
     if not parts:
         return None
-    named = "".join(f"{one}. " for one in node_status_words(columns))
+    named = "".join(f"{word}. " for word in node_status_words(columns))
     return Badge(
         text=", ".join(parts),
         icon=":material/error:",

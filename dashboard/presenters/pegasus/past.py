@@ -79,7 +79,7 @@ def level_changes(moments: Sequence[LevelMoment], limit: int = 5) -> list[str]:
         moments: Oldest first; those that tell nothing are passed over.
         limit: Sentences.
     """
-    known = [one for one in moments if one.leader is not None and one.level is not None]
+    known = [moment for moment in moments if moment.leader is not None and moment.level is not None]
     found = [
         _change_words(before, after)
         for before, after in pairwise(known)

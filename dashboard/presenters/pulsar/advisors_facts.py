@@ -229,26 +229,26 @@ def live_bundles(facts: NamespaceFacts) -> dict[str, ClusterValue]:
     )
 
 
-def live_topic(found: PartitionedTopic | None) -> dict[str, ClusterValue]:
+def live_topic(topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     """Return the inputs of a fetched topic for the number of partitions."""
-    if found is None:
+    if topic is None:
         return {}
     return _known(
         {
-            "partitions": (found.partitions, "snapshot"),
-            "topic_traffic": (found.bytes_per_s / 1e6, "snapshot"),
+            "partitions": (topic.partitions, "snapshot"),
+            "topic_traffic": (topic.bytes_per_s / 1e6, "snapshot"),
         }
     )
 
 
-def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, ClusterValue]:
+def live_producer(facts: NamespaceFacts, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     """Return the inputs of the producer advisor from the cluster: averages, or those of a topic."""
     msgs, traffic = facts.msgs_in, facts.bytes_in
     producers, words = facts.producers, "average producer"
     partitions = None
-    if found is not None:
-        msgs, traffic, producers = found.msgs_in, found.bytes_in, found.producers
-        partitions, words = found.partitions, "average producer"
+    if topic is not None:
+        msgs, traffic, producers = topic.msgs_in, topic.bytes_in, topic.producers
+        partitions, words = topic.partitions, "average producer"
     return _known(
         {
             "partitions": (partitions, "snapshot"),
@@ -259,12 +259,12 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
     )
 
 
-def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, ClusterValue]:
+def live_ledger(facts: NamespaceFacts, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     """Return the cluster's inputs for the ledgers of one topic (one partition)."""
     msgs, traffic, topics = facts.msgs_in, facts.bytes_in, facts.topics
     words = f"average of {pluralize(topics or 0, 'topic')}"
-    if found is not None:
-        msgs, traffic, topics = found.msgs_in, found.bytes_in, found.partitions
+    if topic is not None:
+        msgs, traffic, topics = topic.msgs_in, topic.bytes_in, topic.partitions
         words = "average partition"
     if not topics:
         return {}

@@ -52,7 +52,7 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
     if prediction.reason == "disabled":
         return "Shedding is off: no bundles are unloaded"
     if source:
-        own = tuple(one for one in prediction.bundles if one.broker == source)
+        own = tuple(bundle for bundle in prediction.bundles if bundle.broker == source)
         prediction = msgspec.structs.replace(prediction, bundles=own)
     leaving = set(prediction.unloaded)
     count = len(leaving)
@@ -106,8 +106,10 @@ def _confidence(prediction: RoundPrediction, leaving: set[str]) -> float:
     A selected bundle that placement gives back to its broker changes nothing.
     """
     if leaving:
-        return min(one.share for one in prediction.bundles if one.bundle in leaving)
-    return 1.0 - max((one.share for one in prediction.bundles if not one.is_selected), default=0.0)
+        return min(bundle.share for bundle in prediction.bundles if bundle.bundle in leaving)
+    return 1.0 - max(
+        (bundle.share for bundle in prediction.bundles if not bundle.is_selected), default=0.0
+    )
 
 
 def measured_note(forecast: Forecast, now_s: float) -> str:

@@ -79,9 +79,9 @@ def parse_change(text: str) -> DesiredPolicy:
     )
 
 
-def joined(held: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
+def joined(policies: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
     """Return the changes with more of them; of one policy the last one counts."""
-    found = {(policy.policy, policy.name): policy for policy in held}
+    found = {(policy.policy, policy.name): policy for policy in policies}
     for policy in more:
         found.pop((policy.policy, policy.name), None)
         found[policy.policy, policy.name] = policy

@@ -52,8 +52,12 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
 
 def _settings(needle: str) -> list[Hit]:
     """Settings by key, then by what they mean."""
-    named = [one for one in SETTINGS if needle in one.key.lower()]
-    meant = [one for one in SETTINGS if one not in named and needle in one.meaning.lower()]
+    named = [setting for setting in SETTINGS if needle in setting.key.lower()]
+    meant = [
+        setting
+        for setting in SETTINGS
+        if setting not in named and needle in setting.meaning.lower()
+    ]
     return [
         Hit(
             kind="setting",
@@ -85,8 +89,8 @@ def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
     ]
 
 
-def _is_refused(found: TopicLookup) -> bool:
-    return bool(found.owner) and found.service is not None and found.service.is_served is False
+def _is_refused(lookup: TopicLookup) -> bool:
+    return bool(lookup.owner) and lookup.service is not None and lookup.service.is_served is False
 
 
 def _where(owner: str | None, source: object) -> str:

@@ -123,7 +123,7 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
 def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
-    rows["bar"] = tables.deviation_bars([one.off for one in lines], target_ratio)
+    rows["bar"] = tables.deviation_bars([line.off for line in lines], target_ratio)
     tables.table(
         rows,
         {

@@ -264,14 +264,14 @@ MAY: Final = "allowed"
 def proposal_context(facts: PegasusFacts) -> ProposalContext:
     """Return the context for checks of proposals; an unknown level counts as ``freezed``."""
     level = facts.effective_level or FunctionLevel.FREEZED
-    return ProposalContext(nodes={one.name: one for one in facts.nodes}, level=level)
+    return ProposalContext(nodes={node.name: node for node in facts.nodes}, level=level)
 
 
 def config_of(facts: PegasusFacts, table: str, index: int) -> PartitionConfig | None:
     """Return a partition; ``None``: there is none such in the snapshot."""
     app_id = next((key for key, one in facts.tables.items() if one.name == table), None)
     configs = facts.partitions.get(app_id, []) if app_id is not None else []
-    return next((one for one in configs if one.index == index), None)
+    return next((config for config in configs if config.index == index), None)
 
 
 def sources(config: PartitionConfig, move: Move) -> list[str]:
@@ -294,7 +294,7 @@ def targets_frame(
     carried = primaries if move == "move_pri" else replicas
     context = proposal_context(facts)
     verdicts = [_verdict(context, config, move, source, name) for name in columns.nodes]
-    order = np.lexsort((carried, np.array([one != MAY for one in verdicts])))
+    order = np.lexsort((carried, np.array([verdict != MAY for verdict in verdicts])))
     free = {
         name: float(sum(disk.available_mb for disk in disks)) for name, disks in facts.disks.items()
     }

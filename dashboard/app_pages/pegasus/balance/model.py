@@ -355,19 +355,19 @@ def rows_frame(rows: Sequence[CandidateRow]) -> pd.DataFrame:
     """Return one row a candidate."""
     return pd.DataFrame(
         {
-            "candidate": [one.name for one in rows],
-            "mark": [one.mark for one in rows],
-            "next": _column(one.next_changes for one in rows),
-            "changes": _column(one.changes for one in rows),
-            "rounds": _column(one.rounds for one in rows),
-            "copies": _column(one.copies for one in rows),
-            "copy_mb": _column(one.copy_mb for one in rows),
-            "takes": [one.takes for one in rows],
-            "least": [one.least for one in rows],
-            "off": _column(None if one.off is None else one.off * 100 for one in rows),
-            "primary_stddev": _column(one.primary_stddev for one in rows),
-            "replica_stddev": _column(one.replica_stddev for one in rows),
-            "note": [one.note for one in rows],
+            "candidate": [row.name for row in rows],
+            "mark": [row.mark for row in rows],
+            "next": _column(row.next_changes for row in rows),
+            "changes": _column(row.changes for row in rows),
+            "rounds": _column(row.rounds for row in rows),
+            "copies": _column(row.copies for row in rows),
+            "copy_mb": _column(row.copy_mb for row in rows),
+            "takes": [row.takes for row in rows],
+            "least": [row.least for row in rows],
+            "off": _column(None if row.off is None else row.off * 100 for row in rows),
+            "primary_stddev": _column(row.primary_stddev for row in rows),
+            "replica_stddev": _column(row.replica_stddev for row in rows),
+            "note": [row.note for row in rows],
         }
     )
 
@@ -378,7 +378,7 @@ def _column(values: Iterable[float | None]) -> pd.Series[float]:
 
 def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
     """Return the changes that depend on the node order, the most likely first."""
-    tied = sorted((one for one in plans if one.share < 1), key=lambda one: -one.share)
+    tied = sorted((plan for plan in plans if plan.share < 1), key=lambda one: -one.share)
     return pd.DataFrame(
         {
             "partition": [one.gpid for one in tied],

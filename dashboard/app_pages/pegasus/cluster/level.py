@@ -127,26 +127,26 @@ def rounds_of(page: PegasusPage) -> Rounds | None:
     return Rounds(basis, run(candidate), rate)
 
 
-def plan_of(page: PegasusPage, wanted: FunctionLevel) -> Plan:
+def plan_of(page: PegasusPage, function_level: FunctionLevel) -> Plan:
     """Return the plan that sets a level; behind an open dialog the one that it is about."""
-    made = level_plan_of(LevelRequest(stored=page.stored, level=wanted.word))
+    made = level_plan_of(LevelRequest(stored=page.stored, level=function_level.word))
     plan = pegasus_plan.in_dialog(made)
     return plan if all(step.subject == LEVEL_KEY for step in plan.steps) else made
 
 
-def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
+def draw_preview(page: PegasusPage, function_level: FunctionLevel | None) -> None:
     """Draw the effects of the selected level; of lively while none is selected."""
-    level = FunctionLevel.LIVELY if wanted is None else wanted
+    level = FunctionLevel.LIVELY if function_level is None else function_level
     words.section(f"Preview: {level.word}")
-    if wanted is not None:
-        pegasus_plan.draw_remarks(plan_of(page, wanted), ("error", "warning"))
+    if function_level is not None:
+        pegasus_plan.draw_remarks(plan_of(page, function_level), ("error", "warning"))
     if level is FunctionLevel.LIVELY:
         _draw_lively(page)
-    if wanted is not None:
+    if function_level is not None:
         words.notes(
             [
-                *model.change_sentences(page.facts, wanted),
-                *remarks(plan_of(page, wanted)).get("info", ()),
+                *model.change_sentences(page.facts, function_level),
+                *remarks(plan_of(page, function_level)).get("info", ()),
             ]
         )
 
@@ -227,27 +227,27 @@ def _deviations(run: queries.PolicyRounds) -> tuple[float, float]:
 # -- the action bar -----------------------------------------------------------------------------
 
 
-def draw_bar(page: PegasusPage, wanted: FunctionLevel) -> None:
+def draw_bar(page: PegasusPage, level: FunctionLevel) -> None:
     """Draw the action bar that sets the chosen level."""
-    plan = plan_of(page, wanted)
+    plan = plan_of(page, level)
     pegasus_plan.draw_bar(
         page,
         plan,
         preview_pegasus(page.snapshot, plan),
         key="level",
-        effects=_effects(page, wanted),
-        label=f"Set level to {wanted.word}…",
+        effects=_effects(page, level),
+        label=f"Set level to {level.word}…",
     )
 
 
-def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.PlanFigure]:
+def _effects(page: PegasusPage, level: FunctionLevel) -> list[action_bar.PlanFigure]:
     stored = model.word_of(page.facts.stored_level)
     change = action_bar.PlanFigure(
         label="Meta function level",
-        value=f"{stored} → {wanted.word}",
-        note="discards proposals" if model.may_clear(wanted) else "until a new leader",
+        value=f"{stored} → {level.word}",
+        note="discards proposals" if model.may_clear(level) else "until a new leader",
     )
-    rounds = rounds_of(page) if wanted is FunctionLevel.LIVELY else None
+    rounds = rounds_of(page) if level is FunctionLevel.LIVELY else None
     if rounds is None or rounds.run is None:
         return [change]
     run = rounds.run

@@ -105,7 +105,7 @@ def dots(facts: PegasusFacts) -> str:
     """Return a table of the effects of each level, a dot each, with the word for screen readers."""
     levels = list(FunctionLevel)
     marks = {level: " at" if level is facts.effective_level else "" for level in levels}
-    head = "".join(f'<th scope="col" class="{marks[one]}">{one.word}</th>' for one in levels)
+    head = "".join(f'<th scope="col" class="{marks[level]}">{level.word}</th>' for level in levels)
     rows = "".join(
         f'<tr><th scope="row">{label.capitalize()}</th>'
         + "".join(_dot(getattr(ALLOWANCES[level], name), marks[level]) for level in levels)
@@ -136,17 +136,17 @@ def level_note(facts: PegasusFacts) -> str:
     return NOT_PERSISTED
 
 
-def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
+def change_sentences(facts: PegasusFacts, level: FunctionLevel) -> list[str]:
     """Return the activities that start, stop and are discarded when another level is stored."""
     stored = facts.stored_level
-    found = [] if stored is None else _differences(stored, wanted)
-    if clears_proposals(wanted):
+    found = [] if stored is None else _differences(stored, level)
+    if clears_proposals(level):
         found.append("Discards all pending proposals.")
     return found
 
 
-def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
-    was, will = ALLOWANCES[stored], ALLOWANCES[wanted]
+def _differences(stored: FunctionLevel, level: FunctionLevel) -> list[str]:
+    was, will = ALLOWANCES[stored], ALLOWANCES[level]
     begins = [text for name, text in _ABILITIES.items() if getattr(will, name) > getattr(was, name)]
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
@@ -157,9 +157,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     return found
 
 
-def shell_line(wanted: FunctionLevel) -> str:
+def shell_line(level: FunctionLevel) -> str:
     """Return the line of Pegasus' shell that does the same."""
-    return f"set_meta_level {wanted.word}"
+    return f"set_meta_level {level.word}"
 
 
 def step_label(facts: PegasusFacts, level: FunctionLevel) -> str:
@@ -177,8 +177,8 @@ def may_clear(level: FunctionLevel) -> bool:
 
 def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     """Return one row a disk of the node, or of all, with its replicas; none: not reported."""
-    known = facts.snapshot.tables
-    disks, held = known["disks"].to_pandas(), known["replicas"].to_pandas()
+    tables = facts.snapshot.tables
+    disks, held = tables["disks"].to_pandas(), tables["replicas"].to_pandas()
     if node:
         disks, held = disks[disks["node"] == node], held[held["node"] == node]
     places = ["node", "disk"]
@@ -355,5 +355,5 @@ def settings_sentence(facts: PegasusFacts) -> str:
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
     """Return the output of ``cluster_info``, in its order; values not reported are unknown."""
-    known = facts.snapshot.settings
-    return {key: known.get(key) or UNKNOWN for key in _INFO_ORDER}
+    settings = facts.snapshot.settings
+    return {key: settings.get(key) or UNKNOWN for key in _INFO_ORDER}

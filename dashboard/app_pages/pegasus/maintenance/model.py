@@ -112,7 +112,7 @@ BY_LABEL: Final = {operation.label: operation for operation in OPERATIONS}
 
 def answer(facts: PegasusFacts, going: RunView | None) -> str:
     """Return the nodes out of service and the run in progress."""
-    dead = [one.name for one in facts.nodes if not one.is_alive]
+    dead = [node.name for node in facts.nodes if not node.is_alive]
     empty = empty_nodes(facts)
     alive = len(facts.nodes) - len(dead)
     parts = [f"{alive} of {pluralize(len(facts.nodes), 'node')} alive"]

@@ -175,7 +175,7 @@ def answer(facts: PegasusFacts) -> str:
         what = "all partitions that were read are healthy" if unread else "all healthy"
         if columns.is_child.any():
             what = f"{int((~columns.is_child).sum()):,} healthy"
-        more = "".join(f", {one}" for one in service_words(facts))
+        more = "".join(f", {word}" for word in service_words(facts))
         return f"{start}, {what}{more}{rest}; {_uneven_words(facts)}."
     places = np.unique(columns.part_table[unhealthy])
     names = listed([columns.app_names[at] for at in places])
@@ -608,20 +608,20 @@ def lost(found: Sequence[Outlook]) -> list[Outlook]:
     return [one for one in found if one.config.is_ddd]
 
 
-def lost_sentences(one: Outlook) -> list[str]:
+def lost_sentences(outlook: Outlook) -> list[str]:
     """Return the meta server's diagnosis, its next action and the node the shell recommends."""
-    config = one.config
+    config = outlook.config
     state_text = {
         None: "Not in the diagnosis of the meta server.",
         "": "The meta server lists it without a reason (known bug).",
-    }.get(one.reported_reason, f"Meta server: {one.reported_reason}")
-    found = [state_text, f"Next: {one.cure.reason}"]
-    if one.choice is None:
+    }.get(outlook.reported_reason, f"Meta server: {outlook.reported_reason}")
+    found = [state_text, f"Next: {outlook.cure.reason}"]
+    if outlook.choice is None:
         found.append("`ddd_diagnose` recommends no node: no diagnosis of former members.")
-    elif one.choice.node is None:
-        found.append(f"`ddd_diagnose` recommends no node. {one.choice.reason}")
+    elif outlook.choice.node is None:
+        found.append(f"`ddd_diagnose` recommends no node. {outlook.choice.reason}")
     else:
-        found.append(f"`ddd_diagnose` recommends {one.choice.node}: {one.choice.reason}")
+        found.append(f"`ddd_diagnose` recommends {outlook.choice.node}: {outlook.choice.reason}")
     if config.last_drops:
         found.append(f"Last drops, latest last: {', '.join(config.last_drops)}.")
     return found

@@ -107,8 +107,8 @@ def _lookups(subject: Subject, given: Given, _: None) -> Result:
     )
 
 
-def _pressure(found: UnloadPressure, bundles: list[str]) -> None:
-    words.notes(model.pressure_words(found))
+def _pressure(pressure: UnloadPressure, bundles: list[str]) -> None:
+    words.notes(model.pressure_words(pressure))
     st.caption(
         "`pulsar-admin namespaces unload` without a bundle closes all topics at once. A plan "
         "unloads bundle by bundle with a rate limit and checks each step."

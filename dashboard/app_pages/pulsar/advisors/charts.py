@@ -463,7 +463,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
 @drawn_once
 def life_bars(phases: Sequence[Phase]) -> go.Figure:
     """Return the phases of a message's life on a time line; one without end runs off the chart."""
-    ends = [one.ends for one in phases if one.ends is not None]
+    ends = [phase.ends for phase in phases if phase.ends is not None]
     end = max(ends, default=60.0) or 1.0
     shown_end = end if phases[-1].ends is not None else max(end * 1.5, 60.0)
     figure = go.Figure()

@@ -146,7 +146,7 @@ def topics_button(subject: Subject) -> None:
     page, facts = subject.page, subject.facts
     snapshot = page.reading.snapshot
     owners = sorted({owner for owner in facts.owners if owner})
-    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, one)) for one in owners]
+    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, owner)) for owner in owners]
     addresses = [one for one in asked_of if one]
     with st.container(horizontal=True, vertical_alignment="center"):
         is_clicked = st.button(

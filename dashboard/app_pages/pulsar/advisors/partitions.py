@@ -39,22 +39,22 @@ _MAX_OFFERED: Final = 500
 
 def _compute(subject: Subject, given: Given, topic: str) -> Result:
     request, facts = _request(subject, topic, given)
-    found = queries.spread(request)
-    split_plan = found.split_plan
+    spread = queries.spread(request)
+    split_plan = spread.split_plan
     limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
     need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
     text = model.need_words(need, request.partitions)
     owners = "" if facts is None else model.owners_words(queries.owners_of(facts, split_plan))
     return Result(
-        answer=model.spread_answer(split_plan, found.expected, request.partitions),
-        figures=model.spread_figures(split_plan, found.expected, request.partitions),
+        answer=model.spread_answer(split_plan, spread.expected, request.partitions),
+        figures=model.spread_figures(split_plan, spread.expected, request.partitions),
         title="Partitions per bundle",
         chart=tally_bars(model.tally(split_plan, request.partitions)),
         alt=f"Bundles by number of partitions; max {split_plan.before.worst}",
         basis=f"{_basis(subject, request)} {owners}".strip(),
         warnings=[text] if text and not need.is_enough else [],
         tabs={
-            "Other counts": partial(_others, found, request),
+            "Other counts": partial(_others, spread, request),
             "Splits": partial(_splits, subject, request, split_plan, facts),
         },
     )
@@ -161,24 +161,24 @@ def _basis(subject: Subject, request: queries.SpreadRequest) -> str:
     return text
 
 
-def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
+def _others(spread_answer: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Share of the fullest bundle")
         figures.chart(
-            curve_lines(found.curve, partitions=request.partitions),
+            curve_lines(spread_answer.curve, partitions=request.partitions),
             key="advisor_curve",
             alt="Share of the traffic in the fullest bundle by number of partitions",
         )
     with right:
         words.section("Even bundles", "Highlighted: number of this cluster.")
         figures.chart(
-            bundle_count_bars(found.by_bundles, bundles=found.bundles),
+            bundle_count_bars(spread_answer.by_bundles, bundles=spread_answer.bundles),
             key="advisor_bundle_counts",
             alt="Partitions in the fullest bundle by number of even bundles",
         )
     tables.table(
-        model.counts_table(found.counts, request.partitions),
+        model.counts_table(spread_answer.counts, request.partitions),
         {
             "partitions": tables.whole("Partitions"),
             "mark": tables.words(""),

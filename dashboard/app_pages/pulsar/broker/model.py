@@ -87,11 +87,11 @@ def subtitle(snapshot: PulsarSnapshot, row: int, settings: EffectiveSettings) ->
 def problems(findings: Iterable[Finding], broker: str) -> list[Finding]:
     """Return the problems of a broker that its load figures do not show, worst first."""
     found = [
-        one
-        for one in findings
-        if one.severity in PROBLEMS
-        and one.area not in ("load", "settings")
-        and broker in (one.subject, *one.servers)
+        finding
+        for finding in findings
+        if finding.severity in PROBLEMS
+        and finding.area not in ("load", "settings")
+        and broker in (finding.subject, *finding.servers)
     ]
     return found[:_MAX_PROBLEMS]
 
@@ -168,19 +168,19 @@ def _sum(table: pa.Table, name: str) -> float:
     return float(column_values(table, f"{name}_in")[0] + column_values(table, f"{name}_out")[0])
 
 
-def usage_lines(found: BrokerLoadHistory, broker: str) -> list[LineSeries]:
+def usage_lines(history: BrokerLoadHistory, broker: str) -> list[LineSeries]:
     """Return the lines of the chart: this broker, and the mean of all."""
-    return [LineSeries(broker, found.usage), LineSeries("fleet mean", found.mean_usage)]
+    return [LineSeries(broker, history.usage), LineSeries("fleet mean", history.mean_usage)]
 
 
-def usage_table(found: BrokerLoadHistory) -> pd.DataFrame:
+def usage_table(history: BrokerLoadHistory) -> pd.DataFrame:
     """Return the chart as a table, the newest first."""
     return pd.DataFrame(
         {
-            "at": found.times,
-            "usage": found.usage * 100,
-            "mean": found.mean_usage * 100,
-            "traffic": found.traffic / 1e6,
+            "at": history.times,
+            "usage": history.usage * 100,
+            "mean": history.mean_usage * 100,
+            "traffic": history.traffic / 1e6,
         }
     ).iloc[::-1]
 
@@ -226,7 +226,7 @@ def key_figures(
     measures: Measures,
     settings: EffectiveSettings,
     row: int,
-    found: BrokerLoadHistory,
+    history: BrokerLoadHistory,
 ) -> list[KeyFigure]:
     """Return the figures at the top: load against the mean, resources against their limits."""
     broker = measures.brokers[row]
@@ -243,7 +243,7 @@ def key_figures(
             value=format_bytes_per_s(traffic.value_of(broker)),
             note="drained" if is_aside else f"{format_deviation(deviation)} vs mean",
             status="" if is_aside else band_status(deviation, measures.target.bound),
-            trend=known_points(found.traffic),
+            trend=known_points(history.traffic),
             help="In plus out, from the last load report.",
         ),
     ]
@@ -256,7 +256,7 @@ def key_figures(
                 value=format_ratio(value),
                 note=f"limit {format_ratio(limit)}",
                 status="unknown" if np.isnan(value) else "bad" if value > limit else "ok",
-                trend=known_points(found.cpu if name == "cpu" else found.limiting),
+                trend=known_points(history.cpu if name == "cpu" else history.limiting),
                 help="Highest weighted resource usage." if name == limiting else "",
             )
         )
@@ -265,7 +265,7 @@ def key_figures(
             label="Message rate",
             value=format_msgs_per_s(measures.msg_rate.value_of(broker)),
             note=f"mean {format_msgs_per_s(measures.msg_rate.mean)}",
-            trend=known_points(found.rate),
+            trend=known_points(history.rate),
         )
     )
     figures += _latency(snapshot, row)

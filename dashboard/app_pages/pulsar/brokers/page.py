@@ -71,7 +71,7 @@ figures.chart(
     f"{data.rows[0] if data.rows else 'unknown'}.",
 )
 
-about = [one for one in reading.findings if one.subject_kind in ABOUT]
+about = [finding for finding in reading.findings if finding.subject_kind in ABOUT]
 brokers, resources, wrong, over_time = st.tabs(
     ["Brokers", "Resources", "Findings", "Over time"],
     key=state.VIEW,

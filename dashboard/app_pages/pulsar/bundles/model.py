@@ -73,37 +73,38 @@ class BundlePage:
         )
 
 
-def filtered(bundles: pa.Table, wanted: BundleTableFilter) -> pa.Table:
+def filtered(bundles: pa.Table, bundle_filter: BundleTableFilter) -> pa.Table:
     """Return the rows of ``bundles`` that the filter asks for, in their order."""
     table = bundles
-    if wanted.namespace:
-        table = table.filter(pc.equal(table["namespace"], wanted.namespace))
-    if wanted.owner == NOT_OWNED:
+    if bundle_filter.namespace:
+        table = table.filter(pc.equal(table["namespace"], bundle_filter.namespace))
+    if bundle_filter.owner == NOT_OWNED:
         is_unowned = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
         table = table.filter(is_unowned)
-    elif wanted.owner:
-        table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
-    if wanted.contains:
-        mask = pc.match_substring(table["bundle"], wanted.contains, ignore_case=True)
+    elif bundle_filter.owner:
+        is_owned = pc.fill_null(pc.equal(table["owner"], bundle_filter.owner), False)  # noqa: FBT003  # Arrow's own signature
+        table = table.filter(is_owned)
+    if bundle_filter.contains:
+        mask = pc.match_substring(table["bundle"], bundle_filter.contains, ignore_case=True)
         table = table.filter(mask)
     return table
 
 
-def bundle_page(bundles: pa.Table, wanted: BundleTableFilter) -> BundlePage:
+def bundle_page(bundles: pa.Table, bundle_filter: BundleTableFilter) -> BundlePage:
     """Return the table's page.
 
     Args:
         bundles: Bundles with ``throughput`` and ``msg_rate``.
-        wanted: Filter, order and limit; applied here, not in the browser.
+        bundle_filter: Filter, order and limit; applied here, not in the browser.
     Cost:
         O(bundles) in Arrow, O(limit) in Python.
     """
-    table = filtered(bundles, wanted)
+    table = filtered(bundles, bundle_filter)
     clients = pc.add(table["producer_count"], table["consumer_count"])
     table = table.append_column("clients", clients)
-    column = SORTS.get(wanted.sort, "throughput")
+    column = SORTS.get(bundle_filter.sort, "throughput")
     order = "ascending" if column == "bundle" else "descending"
-    size = min(wanted.limit, table.num_rows)
+    size = min(bundle_filter.limit, table.num_rows)
     picks = pc.select_k_unstable(table, size, [(column, order)])
     rows = rows_of(table.take(picks))
     return BundlePage(rows, BundleCounts.of(table), BundleCounts.of(bundles))

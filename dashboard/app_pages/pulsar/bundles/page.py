@@ -127,7 +127,7 @@ found = model.bundle_page(
 )
 rows = found.rows
 shown = rows["bundle"].tolist()[:MAX_TRENDS]
-moments = [one.taken_at for one in entries]
+moments = [entry.taken_at for entry in entries]
 trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
 rows["clients"] = rows["producers"] + rows["consumers"]
 rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]

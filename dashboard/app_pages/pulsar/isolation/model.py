@@ -52,7 +52,7 @@ def key_figures(
     governed = sum(len(row.namespaces) for row in serving.rows if row.policy is not None)
     brokers = int(view.is_primary.any(axis=0).sum()) if view.policies else 0
     misplaced = int(serving.misplaced.size)
-    serious = sum(one.severity in ("error", "warning") for one in violations)
+    serious = sum(violation.severity in ("error", "warning") for violation in violations)
     return [
         KeyFigure(
             label="Isolation policies",
@@ -201,7 +201,7 @@ def domains_table(serving: Serving, domains: Mapping[str, Sequence[str]]) -> pd.
     total = float(view.broker_throughput.sum())
     rows = []
     for name, brokers in domains.items():
-        at = [view.broker_index[one] for one in brokers if one in view.broker_index]
+        at = [view.broker_index[broker] for broker in brokers if broker in view.broker_index]
         carried = float(view.broker_throughput[at].sum())
         rows.append(
             {
@@ -235,7 +235,7 @@ def namespace_expressions(namespaces: Sequence[str]) -> list[str]:
 
 def without_ports(expressions: Sequence[str]) -> list[str]:
     """Return expressions without the port that placement never compares."""
-    return [without_port(one) for one in expressions]
+    return [without_port(expression) for expression in expressions]
 
 
 def isolation_body(entered: Mapping[str, Any]) -> str:
@@ -258,7 +258,7 @@ def isolation_body(entered: Mapping[str, Any]) -> str:
 
 def domain_body(brokers: Sequence[str]) -> str:
     """Return the document of a failure domain."""
-    body = json.dumps({"brokers": [one.strip() for one in brokers if one.strip()]})
+    body = json.dumps({"brokers": [broker.strip() for broker in brokers if broker.strip()]})
     return policy_kind("failure_domain").canonical(body)
 
 
@@ -283,23 +283,23 @@ def _number(value: object, default: int) -> int:
 
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
     """Return the candidates before and after, one row per namespace whose candidates change."""
-    rows = [_namespace_row(one) for one in impact.changes[:MAX_ROWS]]
+    rows = [_namespace_row(change) for change in impact.changes[:MAX_ROWS]]
     columns = ["namespace", "before", "after", "added", "dropped"]
     columns += ["bundles", "misplaced", "staying"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _namespace_row(one: NamespaceChange) -> dict[str, object]:
-    before, after = set(one.before), set(one.after)
+def _namespace_row(namespace_change: NamespaceChange) -> dict[str, object]:
+    before, after = set(namespace_change.before), set(namespace_change.after)
     return {
-        "namespace": one.namespace,
-        "before": listed(one.before, 2) or "no brokers",
-        "after": listed(one.after, 2) or "no brokers",
+        "namespace": namespace_change.namespace,
+        "before": listed(namespace_change.before, 2) or "no brokers",
+        "after": listed(namespace_change.after, 2) or "no brokers",
         "added": len(after - before),
         "dropped": len(before - after),
-        "bundles": one.bundles,
-        "misplaced": len(one.misplaced),
-        "staying": one.staying,
+        "bundles": namespace_change.bundles,
+        "misplaced": len(namespace_change.misplaced),
+        "staying": namespace_change.staying,
     }
 
 

@@ -54,16 +54,16 @@ def _note_entered() -> None:
     st.session_state[_ENTERED] = True
 
 
-def existence(page: PulsarPage, found: TopicLookup) -> model.TopicState:
+def existence(page: PulsarPage, lookup: TopicLookup) -> model.TopicState:
     """Return the state of a topic from the names of its namespace, else from fetched topics."""
-    read = _stored().get((page.name, found.namespace))
+    read = _stored().get((page.name, lookup.namespace))
     if read is not None:
-        known = model.from_names(found, read, services.now())
+        known = model.from_names(lookup, read, services.now())
         if known is not None:
             return known
-    fetched = state.topics_of(page.name, found.bundle)
+    fetched = state.topics_of(page.name, lookup.bundle)
     tables = [page.reading.snapshot.topics, *([fetched.table] if fetched else [])]
-    return model.from_tables(found, tables)
+    return model.from_tables(lookup, tables)
 
 
 def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) -> None:

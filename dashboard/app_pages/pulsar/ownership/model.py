@@ -49,19 +49,19 @@ def marked(state: str) -> str:
 
 
 def key_figures(
-    found: Ownership, leader: str | None, counts: BundleCounts, bound: int
+    ownership: Ownership, leader: str | None, counts: BundleCounts, bound: int
 ) -> list[KeyFigure]:
     """Return the number of bundles owned, unassigned, unknown and in a wrong state, and the leader.
 
     Args:
-        found: Who owns what.
+        ownership: Who owns what.
         leader: Broker id; ``None``: no leader is known.
         counts: Bundles that can move.
         bound: Heartbeat and SLA bundles in addition.
     """
-    wrong = {one: found.counts[one] for one in WRONG if found.counts.get(one)}
-    unknown, unused = found.counts.get(UNKNOWN, 0), found.counts.get(UNUSED, 0)
-    sessions = found.sessions.filter(pc.is_valid(found.sessions["session_id"]))
+    wrong = {one: ownership.counts[one] for one in WRONG if ownership.counts.get(one)}
+    unknown, unused = ownership.counts.get(UNKNOWN, 0), ownership.counts.get(UNUSED, 0)
+    sessions = ownership.sessions.filter(pc.is_valid(ownership.sessions["session_id"]))
     strange = sessions.filter(pc.invert(sessions["is_registered"])).num_rows
     return [
         KeyFigure(
@@ -111,31 +111,31 @@ def _age(taken_at: datetime, at_ms: int | None) -> str | None:
     return None if at_ms is None else format_age((datetime_to_ms(taken_at) - at_ms) / 1000.0)
 
 
-def choices(found: Ownership) -> list[str]:
+def choices(ownership: Ownership) -> list[str]:
     """Return the filters of the table of bundles."""
-    return [WRONG_ONLY, *found.counts]
+    return [WRONG_ONLY, *ownership.counts]
 
 
-def first_choice(found: Ownership) -> str:
+def first_choice(ownership: Ownership) -> str:
     """Return the default filter of the table: wrong states, else the most common state."""
-    if any(found.counts.get(state) for state in WRONG) or not found.counts:
+    if any(ownership.counts.get(state) for state in WRONG) or not ownership.counts:
         return WRONG_ONLY
-    return max(found.counts, key=lambda state: found.counts[state])
+    return max(ownership.counts, key=lambda state: ownership.counts[state])
 
 
 def owned_table(
-    found: Ownership, chosen: str, contains: str, taken_at: datetime
+    ownership: Ownership, chosen: str, contains: str, taken_at: datetime
 ) -> tuple[pd.DataFrame, int]:
     """Return the bundles in the chosen state, at most :data:`MOST`, and how many there are.
 
     Args:
-        found: Who owns what.
+        ownership: Who owns what.
         chosen: :data:`WRONG_ONLY`, or a state.
         contains: Part of the name of a bundle, of its owner or of the owner's label; empty: all.
         taken_at: Of the snapshot.
     """
     states = WRONG if chosen == WRONG_ONLY else (chosen,)
-    rows = worst_first(found.bundles, tuple(one for one in states if one in STATES))
+    rows = worst_first(ownership.bundles, tuple(state for state in states if state in STATES))
     if contains:
         named = [
             pc.fill_null(pc.match_substring(rows[name], contains), fill_value=False)
@@ -200,9 +200,9 @@ def _role(row: dict[str, object]) -> str:
     return "★ leader" if row["leads"] else "● registered"
 
 
-def sessions_answer(found: Ownership) -> str:
+def sessions_answer(ownership: Ownership) -> str:
     """Return the sentence over the sessions."""
-    table = found.sessions
+    table = ownership.sessions
     known = table.filter(pc.is_valid(table["session_id"]))
     if not known.num_rows:
         return "Sessions unknown; owned bundles are listed by broker name."
@@ -328,7 +328,7 @@ def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
     )
 
 
-def since_text(found: Ownership) -> str:
+def since_text(ownership: Ownership) -> str:
     """Return the creation time of the oldest znode of a bundle, as a caption; empty if unknown."""
-    oldest = pc.min(found.bundles["held_since"]).as_py()
+    oldest = pc.min(ownership.bundles["held_since"]).as_py()
     return f"Oldest ownership: {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""

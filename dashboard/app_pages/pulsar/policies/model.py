@@ -54,11 +54,11 @@ SHOWN: Final = ("all", "limited", "at limit", "no limit")
 
 def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyFigure]:
     """Return the figures of limits: namespaces at a limit, groups and their enforcement."""
-    rated = {one.namespace for one in limits.rates if one.limit > 0}
+    rated = {rate.namespace for rate in limits.rates if rate.limit > 0}
     attached = {name for group in limits.groups for name in group.namespaces}
     total, free = len(limits.use.namespaces), len(limits.use.namespaces) - len(rated | attached)
     holds, sentence = enforcement_words(settings)
-    at = {one.namespace for one in limits.rates if one.verdict == "at its limit"}
+    at = {rate.namespace for rate in limits.rates if rate.verdict == "at its limit"}
     worst = max(
         (
             (ratio, group.name)
@@ -70,7 +70,7 @@ def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyF
     )
     has_no_effect = bool(limits.groups) and not holds
     full = max(
-        ((one.ratio, one.namespace) for one in limits.rates if one.ratio is not None),
+        ((rate.ratio, rate.namespace) for rate in limits.rates if rate.ratio is not None),
         default=None,
     )
     return [
@@ -137,7 +137,7 @@ def limits_table(
     for limit in limits.rates:
         if limit.limit > 0:
             own.setdefault(limit.namespace, []).append(limit)
-    groups = {one.name: one for one in limits.groups} if is_enforced else {}
+    groups = {group.name: group for group in limits.groups} if is_enforced else {}
     use, wanted = limits.use, contains.strip().lower()
     rows = []
     for at, name in enumerate(use.namespaces):
@@ -155,8 +155,8 @@ def limits_table(
                 "state": [state],
                 "use": None if ratio is None else ratio * 100,
                 "limit": words,
-                **{one: float(use.rate(one)[at]) for one in RATES[:2]},
-                **{one: float(use.rate(one)[at]) / 1e6 for one in RATES[2:]},
+                **{rate: float(use.rate(rate)[at]) for rate in RATES[:2]},
+                **{rate: float(use.rate(rate)[at]) / 1e6 for rate in RATES[2:]},
                 "group": use.groups[at] or "",
                 "topics": int(use.topics[at]),
                 "bundles": int(use.bundles[at]),
@@ -172,7 +172,9 @@ def limits_table(
 
 def _nearest(rates: Sequence[RateLimit], group: GroupUse | None) -> tuple[str, str, float | None]:
     """Return the state of a namespace, its nearest limit in words, and the use of that, a ratio."""
-    found = [(one.ratio, MARKS[one.verdict], f"{_kind_words(one)} {_each(one)}") for one in rates]
+    found = [
+        (rate.ratio, MARKS[rate.verdict], f"{_kind_words(rate)} {_each(rate)}") for rate in rates
+    ]
     if group is not None:
         for key, quantity in QUANTITIES.items():
             ratio = group.ratio(key) if quantity.is_enforced else None
@@ -272,17 +274,17 @@ def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
     """Return one row a limit that is set, worst first; what is unlimited is left out."""
     rows = [
         {
-            "namespace": one.namespace,
-            "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
-            "limit": _each(one),
-            "live": "not reported" if one.live is None else amount(one.live, one.unit),
-            "holders": one.max_holders,
-            "mean": None if one.mean is None else amount(one.mean, one.unit),
-            "state": MARKS[one.verdict],
-            "why": one.why,
+            "namespace": rate.namespace,
+            "kind": policy_kind(rate.kind).title.removesuffix(" of namespace"),
+            "limit": _each(rate),
+            "live": "not reported" if rate.live is None else amount(rate.live, rate.unit),
+            "holders": rate.max_holders,
+            "mean": None if rate.mean is None else amount(rate.mean, rate.unit),
+            "state": MARKS[rate.verdict],
+            "why": rate.why,
         }
-        for one in rates
-        if one.limit > 0
+        for rate in rates
+        if rate.limit > 0
     ]
     columns = ["namespace", "kind", "limit", "live", "holders", "mean", "state", "why"]
     return pd.DataFrame(rows[:MAX_ROWS], columns=columns)
@@ -349,25 +351,25 @@ def _mega(value: object) -> float | None:
 def tenants_table(tenants: Sequence[TenantUse]) -> pd.DataFrame:
     """Return one row a tenant, the largest share of the traffic first."""
     rows = []
-    for one in tenants[:MAX_ROWS]:
-        msgs, size = one.bounds["publish_msgs"], one.bounds["publish_bytes"]
+    for tenant in tenants[:MAX_ROWS]:
+        msgs, size = tenant.bounds["publish_msgs"], tenant.bounds["publish_bytes"]
         rows.append(
             {
-                "tenant": one.name,
-                "share": one.share * 100,
-                "namespaces": len(one.namespaces),
-                "bundles": one.bundles,
-                "topics": one.topics,
-                **{name: one.rates[name] for name in RATES[:2]},
-                **{name: one.rates[name] / 1e6 for name in RATES[2:]},
+                "tenant": tenant.name,
+                "share": tenant.share * 100,
+                "namespaces": len(tenant.namespaces),
+                "bundles": tenant.bundles,
+                "topics": tenant.topics,
+                **{name: tenant.rates[name] for name in RATES[:2]},
+                **{name: tenant.rates[name] / 1e6 for name in RATES[2:]},
                 "msgs_limit": bound_words(msgs, "msg/s"),
                 "msgs_ratio": None if msgs.ratio is None else msgs.ratio * 100,
                 "bytes_limit": bound_words(size, "bytes/s"),
                 "bytes_ratio": None if size.ratio is None else size.ratio * 100,
-                "groups": listed(one.groups) if one.groups else "",
+                "groups": listed(tenant.groups) if tenant.groups else "",
                 "unlimited": listed(msgs.unlimited) if msgs.unlimited else "",
-                "silent": one.silent,
-                "storage": None if one.storage_bytes is None else one.storage_bytes / 1e6,
+                "silent": tenant.silent,
+                "storage": None if tenant.storage_bytes is None else tenant.storage_bytes / 1e6,
             }
         )
     columns = ["tenant", "share", "namespaces", "bundles", "topics", *RATES]
@@ -398,8 +400,8 @@ def namespaces_table(
         rows.append(
             {
                 "namespace": name,
-                **{one: float(use.rate(one)[row]) for one in RATES[:2]},
-                **{one: float(use.rate(one)[row]) / 1e6 for one in RATES[2:]},
+                **{rate: float(use.rate(rate)[row]) for rate in RATES[:2]},
+                **{rate: float(use.rate(rate)[row]) / 1e6 for rate in RATES[2:]},
                 "bundles": int(use.bundles[row]),
                 "topics": int(use.topics[row]),
                 "group": use.groups[row] or "",
@@ -424,7 +426,7 @@ def tenants_answer(tenants: Sequence[TenantUse]) -> str:
     if not tenants:
         return "No tenants with namespaces in this snapshot."
     first = tenants[0]
-    free = [one for one in tenants if one.bounds["publish_msgs"].limit is None]
+    free = [tenant for tenant in tenants if tenant.bounds["publish_msgs"].limit is None]
     return (
         f"Busiest tenant: {first.name}, {format_ratio(first.share)} of the traffic. "
         f"Tenants without a publish limit: {len(free)} of {len(tenants)}."
@@ -515,13 +517,13 @@ def timeline_data(
 
 def timeline_answer(data: ShareTimelineData, timeline: ShareTimeline) -> str:
     """Return the throttled traffic, the most throttled broker and the peak above the limit."""
-    held = timeline.held_back
+    held_back = timeline.held_back
     wanted = float(timeline.wanted.sum())
     if not wanted:
         return "No demand."
-    parts = f"Throttled: {format_ratio(float(held.sum()) / wanted)} of the demand"
-    if held.any():
-        worst = int(np.argmax(held.sum(axis=0)))
+    parts = f"Throttled: {format_ratio(float(held_back.sum()) / wanted)} of the demand"
+    if held_back.any():
+        worst = int(np.argmax(held_back.sum(axis=0)))
         parts += f", most on {data.brokers[worst]}"
     sums = timeline.used.sum(axis=1)
     over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)

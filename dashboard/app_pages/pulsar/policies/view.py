@@ -522,13 +522,13 @@ def _choose_tenant(name: str) -> None:
 def _one_tenant(limits: policies.ClusterLimits) -> None:
     name = st.selectbox(
         "Tenant",
-        [one.name for one in limits.tenants],
+        [tenant.name for tenant in limits.tenants],
         format_func=option,
         key=state.TENANT,
         bind="query-params",
         width=320,
     )
-    found = next((one for one in limits.tenants if one.name == name), None)
+    found = next((tenant for tenant in limits.tenants if tenant.name == name), None)
     if found is None:
         return
     _namespaces(found, limits)

@@ -105,8 +105,8 @@ def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
     """Return the result of every strategy, one row each."""
     lines = []
     for candidate in choice.candidates:
-        found = queries.decision(candidate)
-        done = found if isinstance(found, queries.StrategyDecision) else None
+        decision = queries.decision(candidate)
+        done = decision if isinstance(decision, queries.StrategyDecision) else None
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(
@@ -117,7 +117,7 @@ def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
                 first=done.first if done else None,
                 acting=done.number if done else 0,
                 impact=done.impact if done else None,
-                failure=found if isinstance(found, str) else "",
+                failure=decision if isinstance(decision, str) else "",
                 placement=candidate.placement,
                 warning=unpaired_outcome(candidate.settings())
                 if candidate.unpaired_avg_shedder
@@ -206,10 +206,10 @@ def forget_edits() -> None:
 
 def warn_of_unpaired(candidate: queries.StrategyCandidate) -> None:
     """Warn of an AvgShedder that is set as shedding or placement strategy only."""
-    found = candidate.unpaired_avg_shedder
-    if found is not None:
+    conflict = candidate.unpaired_avg_shedder
+    if conflict is not None:
         st.warning(
-            words.plain(f"{found.text} {found.hint} Select another placement strategy."),
+            words.plain(f"{conflict.text} {conflict.hint} Select another placement strategy."),
             icon=":material/link_off:",
         )
 
@@ -221,7 +221,7 @@ def wait_for_decisions(choice: CandidateChoice, lines: list[presenter.StrategyRo
             st.warning(words.plain(line.failure), icon=":material/error:")
     if any(line.is_pending for line in lines):
         until(
-            lambda: all(queries.decision(one) is not None for one in choice.candidates),
+            lambda: all(queries.decision(candidate) is not None for candidate in choice.candidates),
             DECIDING,
         )
 
@@ -235,7 +235,7 @@ def wait_for_rounds(choice: CandidateChoice, lines: list[presenter.StrategyRow])
 
 
 def _look(choice: CandidateChoice, shown: int) -> None:
-    done = sum(queries.simulated_rounds(one) is not None for one in choice.candidates)
+    done = sum(queries.simulated_rounds(candidate) is not None for candidate in choice.candidates)
     st.caption(f":material/hourglass_top: Simulating: {done} of {len(choice.candidates)} done.")
     if done > shown and not state.is_busy():
         st.rerun()

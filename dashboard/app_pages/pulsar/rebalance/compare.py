@@ -24,10 +24,10 @@ def draw_compared(
     """Draw the effect of each candidate against its moved traffic, and its settings."""
     left, right = frame.columns([0.45, 0.55], key="compare")
     with left:
-        found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
-        if found:
+        efficiency_curves = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
+        if efficiency_curves:
             figures.chart(
-                efficiency_lines(found, goal_ratio=target_ratio),
+                efficiency_lines(efficiency_curves, goal_ratio=target_ratio),
                 key="rebalance_ways",
                 alt="Deviation vs. traffic moved, one line per candidate",
             )

@@ -32,9 +32,9 @@ def frozen(page: PulsarPage) -> PulsarPage:
     return replace(page, stored=held, reading=page.read(held))
 
 
-def _is_readable(page: PulsarPage, held: CachedSnapshot) -> bool:
+def _is_readable(page: PulsarPage, snapshot: CachedSnapshot) -> bool:
     try:
-        page.read(held).snapshot  # noqa: B018  # retention may have dropped it meanwhile
+        page.read(snapshot).snapshot  # noqa: B018  # retention may have dropped it meanwhile
     except SnapshotError:
         return False
     return True

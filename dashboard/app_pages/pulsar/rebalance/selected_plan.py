@@ -209,7 +209,7 @@ _EDITS: Final = (
 
 def _draw_moves(preview: Preview) -> None:
     rows = presenter.steps_table(preview)
-    wanted = ["requested" if one.step.destination else "by placement" for one in preview.steps]
+    wanted = ["requested" if step.step.destination else "by placement" for step in preview.steps]
     rows["wanted"] = wanted
     rows["pin"], rows["exclude"] = "Pin", "Exclude"
     bundles = rows["bundle"].tolist()
@@ -342,7 +342,7 @@ def edits_panel() -> None:
 
 def _destination(page: PulsarPage, preview: Preview) -> None:
     """Draw the actions on one move: pin it, exclude it, or send it elsewhere."""
-    steps = {one.step.bundle: one.step for one in preview.steps}
+    steps = {step.step.bundle: step.step for step in preview.steps}
     with st.popover("Edit a move", icon=":material/edit:", width="content"):
         bundle = st.selectbox(
             "Move", list(steps), format_func=option, key=state.STEP, bind="query-params"

@@ -54,16 +54,16 @@ def _expected(view: RunView) -> dict[str, BrokerExpectation]:
     return found
 
 
-def _pair(one: BrokerExpectation, quantity: str) -> tuple[float, float]:
+def _pair(expectation: BrokerExpectation, quantity: str) -> tuple[float, float]:
     if quantity == "usage":
-        return _number(one.usage_before), _number(one.usage_after)
-    return _number(one.throughput_before), _number(one.throughput_after)
+        return _number(expectation.usage_before), _number(expectation.usage_after)
+    return _number(expectation.throughput_before), _number(expectation.throughput_after)
 
 
-def _came(one: Measured | None, quantity: str) -> float:
-    if one is None:
+def _came(measured: Measured | None, quantity: str) -> float:
+    if measured is None:
         return float("nan")
-    return _number(one.usage_ratio if quantity == "usage" else one.throughput_bytes_per_s)
+    return _number(measured.usage_ratio if quantity == "usage" else measured.throughput_bytes_per_s)
 
 
 def _number(value: float | None) -> float:

@@ -92,7 +92,7 @@ def bundles(
         "bundles": advice.bundles,
         "present": present,
         "is_even": advice.is_even,
-        "reasons": [dataclasses.asdict(one) for one in advice.reasons],
+        "reasons": [dataclasses.asdict(reason) for reason in advice.reasons],
         "tried": [dataclasses.asdict(one) for one in advice.tried],
         "sentence": advice.sentence,
     }
@@ -103,12 +103,12 @@ def bundles(
             ("reason", "bound", "bundles", "arithmetic"),
             [
                 (
-                    one.name,
-                    BOUNDS[one.bound],
-                    "" if one.bundles is None else str(one.bundles),
-                    one.formula,
+                    reason.name,
+                    BOUNDS[reason.bound],
+                    "" if reason.bundles is None else str(reason.bundles),
+                    reason.formula,
                 )
-                for one in advice.reasons
+                for reason in advice.reasons
             ],
         )
         table(

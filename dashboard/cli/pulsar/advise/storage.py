@@ -107,18 +107,18 @@ def ledger(
         "managedLedgerMaxSizePerLedgerMbytes": max_megabytes,
     }
     inputs = _filled(given, LEDGER, snapshot, namespace)
-    held = inputs.values
+    values = inputs.values
     found = next_rollover(
-        _rule(held),
-        entries_per_s=float(held["entries"]),
-        bytes_per_s=held["written"] * 1e6,
-        age_minutes=float(held["age"]),
+        _rule(values),
+        entries_per_s=float(values["entries"]),
+        bytes_per_s=values["written"] * 1e6,
+        age_minutes=float(values["age"]),
         entries=entries,
         size_bytes=size,
     )
     body: dict[str, Any] = {
         "rollover": dataclasses.asdict(found) if found else None,
-        "inputs": dict(held),
+        "inputs": dict(values),
         "taken_from_snapshot": dict(inputs.words),
     }
 
@@ -129,13 +129,14 @@ def ledger(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _rollover_words(found: Rollover | None) -> str:
-    if found is None:
+def _rollover_words(rollover: Rollover | None) -> str:
+    if rollover is None:
         return "Never: an empty ledger is not rolled over."
-    held = " (full earlier; the min age keeps it open)" if found.held_by_minimum else ""
+    held = " (full earlier; the min age keeps it open)" if rollover.held_by_minimum else ""
     return (
-        f"In {found.in_minutes:,.1f} min by {found.cause}{held}, with {found.entries:,.0f} "
-        f"entries and {format_bytes(found.size_bytes)}."
+        f"In {rollover.in_minutes:,.1f} min by {rollover.cause}{held}, with "
+        f"{rollover.entries:,.0f} "
+        f"entries and {format_bytes(rollover.size_bytes)}."
     )
 
 
@@ -188,30 +189,30 @@ def retention(
         "managedLedgerDefaultWriteQuorum": copies,
     }
     inputs = _filled(given, RETENTION, snapshot, namespace)
-    held = inputs.values
+    values = inputs.values
     rule = RetentionRule(
-        retention_minutes=float(held["defaultRetentionTimeInMinutes"]),
-        retention_megabytes=float(held["defaultRetentionSizeInMB"]),
-        ttl_s=float(held["ttlDurationDefaultInSeconds"]),
-        rollover_minutes=float(held["managedLedgerMaxLedgerRolloverTimeMinutes"]),
-        expiry_check_s=held["messageExpiryCheckIntervalInMinutes"] * 60.0,
-        retention_check_s=float(held["retentionCheckIntervalInSeconds"]),
-        copies=int(held["managedLedgerDefaultWriteQuorum"]),
+        retention_minutes=float(values["defaultRetentionTimeInMinutes"]),
+        retention_megabytes=float(values["defaultRetentionSizeInMB"]),
+        ttl_s=float(values["ttlDurationDefaultInSeconds"]),
+        rollover_minutes=float(values["managedLedgerMaxLedgerRolloverTimeMinutes"]),
+        expiry_check_s=values["messageExpiryCheckIntervalInMinutes"] * 60.0,
+        retention_check_s=float(values["retentionCheckIntervalInSeconds"]),
+        copies=int(values["managedLedgerDefaultWriteQuorum"]),
     )
-    bytes_per_s = held["written"] * 1e6
+    bytes_per_s = values["written"] * 1e6
     phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=bytes_per_s)
     found = contradictions(
         rule,
         consumed_after_minutes=consumed_after,
         bytes_per_s=bytes_per_s,
-        quota_megabytes=float(held["backlogQuotaDefaultLimitBytes"]),
+        quota_megabytes=float(values["backlogQuotaDefaultLimitBytes"]),
     )
     stored = held_words(rule, phases, bytes_per_s)
     body = {
         "phases": [dataclasses.asdict(phase) for phase in phases],
         "held": stored,
         "contradictions": list(found),
-        "inputs": {key: value for key, value in held.items() if key != "consumed"},
+        "inputs": {key: value for key, value in values.items() if key != "consumed"},
         "taken_from_snapshot": dict(inputs.words),
     }
 

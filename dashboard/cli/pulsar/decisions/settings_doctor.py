@@ -120,7 +120,7 @@ def _of_file(
 def _body(
     snapshot: PulsarSnapshot,
     effective: EffectiveSettings,
-    found: Examination,
+    examination: Examination,
     past: RecordedPast | None,
     more: str,
     *,
@@ -134,12 +134,15 @@ def _body(
         "release": effective.release,
         "load_manager": manifest.load_manager,
         "answer": sentence,
-        "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],
-        "brokers": _comparison_json(found.comparison),
+        "diagnoses": [
+            _diagnosis_json(diagnosis, manifest.cluster, more)
+            for diagnosis in examination.diagnoses
+        ],
+        "brokers": _comparison_json(examination.comparison),
         "recorded": _past_json(past),
-        "changed": list(found.changed),
-        "assumed": list(found.assumed),
-        "unjudged": list(found.unjudged),
+        "changed": list(examination.changed),
+        "assumed": list(examination.assumed),
+        "unjudged": list(examination.unjudged),
     }
 
 
@@ -167,23 +170,23 @@ def _past_json(past: RecordedPast | None) -> dict[str, str] | None:
     return {"start": past.start.isoformat(), "end": past.end.isoformat()}
 
 
-def _diagnosis_json(one: Finding, cluster: str, more: str) -> dict[str, Any]:
+def _diagnosis_json(finding: Finding, cluster: str, more: str) -> dict[str, Any]:
     return {
-        "code": one.code,
-        "area": one.area,
-        "severity": one.severity,
-        "keys": list(one.keys),
-        "brokers": list(one.servers),
-        "evidence": one.sentence,
-        "consequence": one.consequence,
-        "facts": dict(one.evidence),
-        "assumed": list(one.assumed),
+        "code": finding.code,
+        "area": finding.area,
+        "severity": finding.severity,
+        "keys": list(finding.keys),
+        "brokers": list(finding.servers),
+        "evidence": finding.sentence,
+        "consequence": finding.consequence,
+        "facts": dict(finding.evidence),
+        "assumed": list(finding.assumed),
         "fix": {
-            "sentence": one.hint,
-            "dynamic": dict(one.fix.wanted),
-            "broker_conf": list(one.fix.lines),
-            "restart": one.fix.restart,
-            "command": fix_command(one.fix, cluster, more) or None,
+            "sentence": finding.hint,
+            "dynamic": dict(finding.fix.wanted),
+            "broker_conf": list(finding.fix.lines),
+            "restart": finding.fix.restart,
+            "command": fix_command(finding.fix, cluster, more) or None,
         },
     }
 
@@ -204,45 +207,47 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _show(found: Examination, manifest: Manifest, more: str) -> None:
-    print_line(answer(found))
-    for one in found.diagnoses:
-        _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf")
-    _show_brokers(found.comparison)
-    _show_unjudged(found)
+def _show(examination: Examination, manifest: Manifest, more: str) -> None:
+    print_line(answer(examination))
+    for diagnosis in examination.diagnoses:
+        _show_finding(diagnosis, fix_command(diagnosis.fix, manifest.cluster, more), "broker.conf")
+    _show_brokers(examination.comparison)
+    _show_unjudged(examination)
 
 
-def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSettings) -> None:
+def _show_file(
+    examination: Examination, config: BrokerConfig, effective: EffectiveSettings
+) -> None:
     read = pluralize(len(config.values), "setting")
     print_line(f"{config.name}: {read}, release {effective.target.name}.")
-    print_line(answer_of_file(found))
-    for one in found.diagnoses:
-        _show_finding(one, "", config.name)
-        places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
+    print_line(answer_of_file(examination))
+    for diagnosis in examination.diagnoses:
+        _show_finding(diagnosis, "", config.name)
+        places = [f"{key} {config.lines[key]}" for key in diagnosis.keys if key in config.lines]
         if places:
             more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
             print_line(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
-    _show_unjudged(found)
+    _show_unjudged(examination)
 
 
-def _show_finding(one: Finding, command: str, file: str) -> None:
+def _show_finding(finding: Finding, command: str, file: str) -> None:
     print_line()
-    print_line(f"{one.severity}: {one.sentence}", is_prose=True)
-    print_line(f"  Consequence: {one.consequence}")
-    if one.hint:
-        print_line(f"  Fix: {one.hint}")
+    print_line(f"{finding.severity}: {finding.sentence}", is_prose=True)
+    print_line(f"  Consequence: {finding.consequence}")
+    if finding.hint:
+        print_line(f"  Fix: {finding.hint}")
     if command:
         print_line(f"  {command}")
-    for line in one.fix.lines:
-        print_line(f"  {one.fix.file(file)}: {line}")
-    if one.fix.restart:
+    for line in finding.fix.lines:
+        print_line(f"  {finding.fix.file(file)}: {line}")
+    if finding.fix.restart:
         print_line("  A broker reads it at its start: restart the brokers one by one.")
 
 
-def _show_unjudged(found: Examination) -> None:
-    if found.unjudged:
+def _show_unjudged(examination: Examination) -> None:
+    if examination.unjudged:
         print_line()
-        for sentence in found.unjudged:
+        for sentence in examination.unjudged:
             print_line(f"unknown: {sentence}")
 
 

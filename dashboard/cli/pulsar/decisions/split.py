@@ -153,22 +153,22 @@ def parse_positions(text: str | None) -> tuple[int, ...]:
     return tuple(values)
 
 
-def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
+def split_json(what_if: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
     """The JSON object of ``trimtab split``; ``null`` is unknown."""
-    cost = found.cost
+    cost = what_if.cost
     return {
-        "bundle": found.subject.bundle,
-        "owner": found.subject.owner,
-        "algorithm": found.algorithm,
-        "positions": list(found.positions),
-        "parts": [_part(part) for part in found.parts],
+        "bundle": what_if.subject.bundle,
+        "owner": what_if.subject.owner,
+        "algorithm": what_if.algorithm,
+        "positions": list(what_if.positions),
+        "parts": [_part(part) for part in what_if.parts],
         "verdict": {
-            "code": found.verdict.code,
-            "sentence": found.verdict.sentence,
-            "hint": found.verdict.hint,
+            "code": what_if.verdict.code,
+            "sentence": what_if.verdict.sentence,
+            "hint": what_if.verdict.hint,
         },
-        "automatic": {"is_due": found.is_due, "sentence": found.when},
-        "conditions": [_condition(item) for item in found.conditions],
+        "automatic": {"is_due": what_if.is_due, "sentence": what_if.when},
+        "conditions": [_condition(item) for item in what_if.conditions],
         "cost": {
             "bundles_before": cost.bundles_before,
             "bundles_after": cost.bundles_after,
@@ -177,7 +177,7 @@ def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
             "can_be_merged": False,
             "sentence": cost.sentence,
         },
-        "notes": list(found.notes),
+        "notes": list(what_if.notes),
         "elapsed_ms": round(elapsed_ms, 3),
     }
 
@@ -210,12 +210,14 @@ def _condition(item: SplitCondition) -> dict[str, Any]:
     }
 
 
-def _show(found: SplitWhatIf) -> None:
-    print_line(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
-    if found.verdict.hint:
-        print_line(found.verdict.hint)
-    if found.verdict.code == "assumed":
-        print_line(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
+def _show(what_if: SplitWhatIf) -> None:
+    print_line(f"{what_if.subject.bundle} by {what_if.algorithm}: {what_if.verdict.sentence}")
+    if what_if.verdict.hint:
+        print_line(what_if.verdict.hint)
+    if what_if.verdict.code == "assumed":
+        print_line(
+            f"`trimtab capture CLUSTER --topics-of {what_if.subject.bundle} ...` reads them."
+        )
     print_line()
     table(
         ("part", "topics", "sessions", "rate", "throughput", "load share"),
@@ -228,15 +230,15 @@ def _show(found: SplitWhatIf) -> None:
                 format_bytes_per_s(part.throughput),
                 format_ratio(part.share) + (" (assumed)" if part.is_assumed else ""),
             )
-            for part in found.parts
+            for part in what_if.parts
         ],
     )
     print_line()
-    print_line(found.when)
-    table(("condition", "met", "kind"), _condition_rows(found.conditions))
+    print_line(what_if.when)
+    table(("condition", "met", "kind"), _condition_rows(what_if.conditions))
     print_line()
-    print_line(found.cost.sentence)
-    for text in found.notes:
+    print_line(what_if.cost.sentence)
+    for text in what_if.notes:
         print_line(f"Note: {text}")
 
 
