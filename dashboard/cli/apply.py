@@ -51,7 +51,7 @@ from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.applying import must_type_name
 from dashboard.presenters.run_steps import purpose_words, same_reason
 from dashboard.services import access
-from dashboard.services.run_queue import in_the_way, run_ahead
+from dashboard.services.run_queue import in_the_way, preceding_run
 
 app = typer.Typer()
 
@@ -389,7 +389,7 @@ def _follow(
 def _look(config: services.Config, run_id: str) -> RunView:
     """Return the run; one that waits for another one says so."""
     view = services.run_view(config, run_id)
-    ahead = run_ahead(config, view)
+    ahead = preceding_run(config, view)
     return view if ahead is None else replace(view, sentence=waits_for(ahead))
 
 
@@ -584,14 +584,14 @@ def show_plan(sentence: str, plan: Plan) -> None:
     left = [item for item in plan.diagnostics if is_left(item)]
     for item in left:
         note(f"not moved back: {item.sentence} {item.hint}".rstrip())
-    for items in _alike([item for item in plan.diagnostics if not is_left(item)]):
+    for items in _by_sentence([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
         text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
         more = f" {others:,} more of this kind." if others else ""
         note(text + more)
 
 
-def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
+def _by_sentence(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
     """Return remarks of one severity and code together, in the order of their first."""
     found: dict[tuple[str, str], list[Diagnostic]] = {}
     for item in items:

@@ -24,7 +24,9 @@ def backup(folder: Folder, config_file: Config = None, as_json: Json = False) ->
 
     The history is not included; export it with `trimtab history export`.
     """
-    return _told(services.back_up(configured_journal(config_file), folder), folder, as_json=as_json)
+    return _answer(
+        services.back_up(configured_journal(config_file), folder), folder, as_json=as_json
+    )
 
 
 @app.command()
@@ -33,10 +35,12 @@ def restore(folder: Folder, config_file: Config = None, as_json: Json = False) -
 
     Stop every process of Trimtab first.
     """
-    return _told(services.restore(configured_journal(config_file), folder), folder, as_json=as_json)
+    return _answer(
+        services.restore(configured_journal(config_file), folder), folder, as_json=as_json
+    )
 
 
-def _told(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
+def _answer(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
     def show() -> None:
         print_line(f"{folder}: {', '.join(found.files)}.")
         if found.entries is None:

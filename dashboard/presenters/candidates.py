@@ -59,8 +59,8 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
         return {key: key for key in keys}  # named in another manner
     begun = ending = 0
     if len(keys) > 1:
-        begun = _alike(list(split.values()))
-        ending = _alike([found[begun:][::-1] for found in split.values()])
+        begun = _common_length(list(split.values()))
+        ending = _common_length([found[begun:][::-1] for found in split.values()])
     short = {}
     for key, found in split.items():
         start = max(begun, len(_PREFIX) if found[: len(_PREFIX)] == _PREFIX else 0)
@@ -68,7 +68,7 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
     return short if len(set(short.values())) == len(keys) else {key: key for key in keys}
 
 
-def _alike(words: Sequence[Sequence[str]]) -> int:
+def _common_length(words: Sequence[Sequence[str]]) -> int:
     """Return the number of leading words in common; at least one of each is left over."""
     limit = min(len(word) for word in words) - 1
     return next((at for at in range(limit) if len({word[at] for word in words}) > 1), max(limit, 0))
@@ -77,12 +77,12 @@ def _alike(words: Sequence[Sequence[str]]) -> int:
 def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[str, str]:
     """Return the names with each setting in its short form; the names as they are where two met."""
 
-    def said(part: str) -> str:
+    def describe(part: str) -> str:
         key, mark, value = part.partition(_SET)
         return f"{short.get(key, key)}{mark}{value}" if mark else part
 
     short_names = {
-        label: _BETWEEN.join(said(part) for part in name.split(_BETWEEN))
+        label: _BETWEEN.join(describe(part) for part in name.split(_BETWEEN))
         for label, name in names.items()
     }
     return (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def run_ahead(config: Config, view: RunView) -> RunView | None:
+def preceding_run(config: Config, view: RunView) -> RunView | None:
     """Return the open run of the same cluster that a queued one waits for, if there is one.
 
     Raises:

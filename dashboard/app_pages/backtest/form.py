@@ -383,7 +383,7 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
     if before is None and any(key in st.query_params for key in _WIDGETS):
         return
     try:
-        form = GridForm.of(queries.asked_grid(job), system)
+        form = GridForm.of(queries.grid_parameters(job), system)
     except (OpsError, ValueError, TypeError, KeyError, AttributeError):
         return  # requested by other means, in a form that this one does not have
     if form is None or form.cluster != cluster:

@@ -485,14 +485,14 @@ def headline(sentence: str) -> tuple[str, str]:
 def subtitle(job: Job, now: datetime) -> str:
     """Return the parameters of a back-test, and how long ago it was requested."""
     grid = job.request.parameters.get("grid") if job.request else None
-    parts = [asked_words(grid if isinstance(grid, dict) else {})]
+    parts = [grid_words(grid if isinstance(grid, dict) else {})]
     asked_at = moment(job.request.requested_at) if job.request else None
     if asked_at is not None:
         parts.append(f"{format_age((now - asked_at).total_seconds())} ago")
     return " · ".join(parts)
 
 
-def asked_words(grid: Mapping[str, Any]) -> str:
+def grid_words(grid: Mapping[str, Any]) -> str:
     """Return the parameters of a back-test, in one line."""
     parts = [", ".join(grid.get("clusters") or ["all recorded clusters"])]
     if grid.get("from") or grid.get("to"):

@@ -75,7 +75,7 @@ def _work(key: tuple[Any, str, int]) -> Backtest:
 _works = cached(_work, max_entries=16)
 
 
-def asked_grid(job: Job) -> dict[str, Any]:
+def grid_parameters(job: Job) -> dict[str, Any]:
     """Return the grid of a job, as JSON values."""
     grid = job.request.parameters.get("grid") if job.request else None
     return grid if isinstance(grid, dict) else {}
@@ -94,7 +94,7 @@ def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
 def target_of(job: Job) -> Target | None:
     """Return the target of a job; ``None`` if its parameters cannot be read."""
     try:
-        return grid_of(asked_grid(job)).target
+        return grid_of(grid_parameters(job)).target
     except OpsError:
         return None
 
@@ -102,7 +102,7 @@ def target_of(job: Job) -> Target | None:
 def nouns_of(job: Job) -> Wording:
     """Return the terms of the system of a job."""
     try:
-        return system_of(grid_of(asked_grid(job))).nouns
+        return system_of(grid_of(grid_parameters(job))).nouns
     except OpsError:
         return SYSTEMS[0].nouns
 
@@ -110,7 +110,7 @@ def nouns_of(job: Job) -> Wording:
 def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:
     """Return the simulated minutes per second of the latest finished back-test of a cluster."""
     for job in jobs:
-        is_like = cluster in (asked_grid(job).get("clusters") or [cluster])
+        is_like = cluster in (grid_parameters(job).get("clusters") or [cluster])
         if job.answer is None or engine_of(job) != engine or not is_like:
             continue
         passed_s = took_s(job, services.now())
@@ -131,7 +131,7 @@ def newest(jobs: Sequence[Job], cluster: str) -> Job | None:
         (
             job
             for job in jobs
-            if job.state == "done" and asked_grid(job).get("clusters") == [cluster]
+            if job.state == "done" and grid_parameters(job).get("clusters") == [cluster]
         ),
         None,
     )
@@ -181,7 +181,7 @@ _simulated = cached(_read_played, max_entries=8)
 def seeds_of(job: Job) -> tuple[int, ...]:
     """Return the seeds that a job simulated."""
     try:
-        return grid_of(asked_grid(job)).seeds
+        return grid_of(grid_parameters(job)).seeds
     except OpsError:
         return (1,)
 
@@ -200,7 +200,7 @@ def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
 def _read_changes(key: tuple[str, str, str]) -> pd.DataFrame:
     job_id, cluster, label = key
     job = services_jobs.job(services.page_config(), job_id)
-    grid = grid_of(asked_grid(job))
+    grid = grid_of(grid_parameters(job))
     runs, candidates = (services_jobs.result(job, name) for name in ("runs", "candidates"))
     system = system_of(grid)
     changes = system.recommended(runs, candidates, grid.target, system.nouns, label)

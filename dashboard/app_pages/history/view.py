@@ -343,7 +343,7 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
     st.caption(
         words.plain(
             f"History of {history.cluster}: {format_bytes(total)} in {files:,} files at "
-            f"{config.history_uri}. {_kept_words(config)}"
+            f"{config.history_uri}. {_retention_words(config)}"
         )
     )
 
@@ -357,7 +357,7 @@ def _share(query: HistoryQuery) -> float:
     return max(0.0, (end - start) / (span[1] - span[0]))
 
 
-def _kept_words(config: Config) -> str:
+def _retention_words(config: Config) -> str:
     limits = config.history
     return (
         f"Data older than {limits.max_age_days:g} days and data beyond "

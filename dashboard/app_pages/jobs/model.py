@@ -197,7 +197,7 @@ def _of_clusters(field: Field, clusters: Sequence[str], chosen: str) -> Field:
     )
 
 
-def asked_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters to send: fields with a value, texts parsed as their field's type.
 
     Args:

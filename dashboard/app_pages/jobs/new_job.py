@@ -82,7 +82,7 @@ def _request_of(
     if missing := model.missing_of(fields, given):
         return f"Required parameters: {', '.join(missing)}.", {}
     try:
-        body = model.asked_of(fields, given)
+        body = model.parameters_of(fields, given)
         services_jobs.checked(kind, body)
     except OpsError as found:
         return f"{found.message} {found.hint}".strip(), {}

@@ -22,7 +22,7 @@ from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.run_steps import purpose_words
 from dashboard.queries import runs
 from dashboard.services import config_option
-from dashboard.services.run_queue import run_ahead
+from dashboard.services.run_queue import preceding_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
         [*presenter.run_figures(view, now), *outcome.figures(view)],
         key="run",
     )
-    ahead = run_ahead(config, view)
+    ahead = preceding_run(config, view)
     is_waiting = services.awaits_approval(config, view)
     is_next = view.state == "QUEUED" and ahead is None and not is_waiting
     if is_waiting:

@@ -165,7 +165,7 @@ def act(
     if isinstance(plan, Diagnostic):
         return nothing_to_do([plan], as_json=as_json)
     if loaded is not None:
-        _note_run_ahead(loaded, source, plan, is_run=is_run)
+        _note_preceding_run(loaded, source, plan, is_run=is_run)
     _refuse_errors(plan)
     if not plan.steps:
         return nothing_to_do(plan.diagnostics, as_json=as_json)
@@ -214,7 +214,7 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
         )
 
 
-def _note_run_ahead(config: services.Config, cluster: str, plan: Plan, *, is_run: bool) -> None:
+def _note_preceding_run(config: services.Config, cluster: str, plan: Plan, *, is_run: bool) -> None:
     """Note which run is in the way; where a run is requested that is said with the request."""
     if is_run and plan.applyable:
         return

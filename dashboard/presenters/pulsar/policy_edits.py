@@ -133,7 +133,7 @@ def difference(changes: Iterable[PolicyChange]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 
-def fields_told(kind: str, text: str) -> str:
+def describe_fields(kind: str, text: str) -> str:
     """Return a value in words: the fields that say something, ``no limit`` where none does."""
     if policy_kind(kind).is_text:
         return text

@@ -21,7 +21,7 @@ _KIND = "move"
 _MOST_PX = 320
 
 
-def asked_move(page: PegasusPage) -> RequestedMove | None:
+def requested_move(page: PegasusPage) -> RequestedMove | None:
     """Draw the choices, and return the move; ``None``: none is possible as chosen."""
     config = _partition(page)
     if config is None:

@@ -14,7 +14,7 @@ from core.pegasus.plan.preview import preview_pegasus
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
 from dashboard.app_pages.pegasus.balance.changes import PlanList
-from dashboard.app_pages.pegasus.balance.hand import asked_move
+from dashboard.app_pages.pegasus.balance.hand import requested_move
 from dashboard.components import figures, frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
@@ -117,7 +117,7 @@ plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
 )
 if pick == switches.HAND:
     with plan_tab:
-        one = asked_move(page)
+        one = requested_move(page)
         requested = () if one is None else (one,)
 else:
     if plan_tab.open:

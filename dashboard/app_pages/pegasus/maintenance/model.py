@@ -110,7 +110,7 @@ OPERATIONS: Final = (
 BY_LABEL: Final = {operation.label: operation for operation in OPERATIONS}
 
 
-def answer(facts: PegasusFacts, going: RunView | None) -> str:
+def answer(facts: PegasusFacts, active_run: RunView | None) -> str:
     """Return the nodes out of service and the run in progress."""
     dead = [node.name for node in facts.nodes if not node.is_alive]
     empty = empty_nodes(facts)
@@ -120,8 +120,8 @@ def answer(facts: PegasusFacts, going: RunView | None) -> str:
         parts.append(f"down: {listed(dead)}")
     if empty:
         parts.append(f"without replicas: {listed(empty)}")
-    if going is not None:
-        parts.append(f"run {going.run_id} in progress")
+    if active_run is not None:
+        parts.append(f"run {active_run.run_id} in progress")
     return f"{'; '.join(parts)}."
 
 

@@ -14,12 +14,12 @@ from dashboard.queries.pegasus.plans import maintenance_plan_of
 from dashboard.services import config_option
 
 page = frame.open_page("Maintenance", PegasusPage)
-run = view.going(page)
+run = view.active_run(page)
 words.title("Maintenance", cluster.subtitle(page.facts))
 figures.key_figures(cluster.key_figures(page.facts), key="maintenance")
 words.answer(model.answer(page.facts, run))
 if run is not None:
-    view.draw_going(page, run)
+    view.draw_active_run(page, run)
 operation, request = view.choose(page)
 if request is None:
     st.caption(":material/touch_app: Select a node to show the steps.")

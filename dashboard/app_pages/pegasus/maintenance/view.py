@@ -26,7 +26,7 @@ _LOOK_EVERY_S: Final = 2.0
 _MOST_PX: Final = 320
 
 
-def going(page: PegasusPage) -> RunView | None:
+def active_run(page: PegasusPage) -> RunView | None:
     """Return the run that has not ended, ``None``: there is none, or it cannot be read."""
     try:
         return runs.open_run(page.config, page.name)
@@ -35,7 +35,7 @@ def going(page: PegasusPage) -> RunView | None:
         return None
 
 
-def draw_going(page: PegasusPage, run: RunView) -> None:
+def draw_active_run(page: PegasusPage, run: RunView) -> None:
     """Show the run under way: how far, what it waits for, and how to stop it."""
     with st.container(border=True):
         st.fragment(partial(_draw_run, page, run), run_every=state.ticking(_LOOK_EVERY_S))()

@@ -146,8 +146,10 @@ def topics_button(subject: Subject) -> None:
     page, facts = subject.page, subject.facts
     snapshot = page.reading.snapshot
     owners = sorted({owner for owner in facts.owners if owner})
-    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, owner)) for owner in owners]
-    addresses = [one for one in asked_of if one]
+    web_addresses = (
+        page.cluster.web_address(*web_addresses_of(snapshot, owner)) for owner in owners
+    )
+    addresses = [address for address in web_addresses if address]
     with st.container(horizontal=True, vertical_alignment="center"):
         is_clicked = st.button(
             "Fetch topics",
@@ -156,7 +158,7 @@ def topics_button(subject: Subject) -> None:
             key="_advisor_topics",
             help="Topics with hash and traffic, read from the owner brokers.",
         )
-        st.caption(words.plain(_told(subject, len(addresses))), width="content")
+        st.caption(words.plain(_source_words(subject, len(addresses))), width="content")
     if not is_clicked:
         return
     try:
@@ -169,7 +171,7 @@ def topics_button(subject: Subject) -> None:
     st.rerun()
 
 
-def _told(subject: Subject, brokers: int) -> str:
+def _source_words(subject: Subject, brokers: int) -> str:
     if subject.topics is not None and subject.read_at is not None:
         return (
             f"{pluralize(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "

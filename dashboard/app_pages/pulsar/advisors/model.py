@@ -439,7 +439,7 @@ def _stall_words(routed_stall: RoutedStall) -> str:
     )
 
 
-def comes_to(load: ProducerLoad, batch: Batch, routed_stall: RoutedStall) -> pd.DataFrame:
+def results_table(load: ProducerLoad, batch: Batch, routed_stall: RoutedStall) -> pd.DataFrame:
     """Return the computed numbers, each with its formula."""
     stall = routed_stall.stall
     across, own = load.max_pending_across, load.max_pending

@@ -77,7 +77,7 @@ def _compute(_: Subject, given: Given, choices: _Choices) -> Result:
         if chart is not None
         else "No queue and no memory limit: messages fail by sendTimeout or wait indefinitely.",
         warnings=model.remarks(load, batch),
-        tabs={"Why": partial(_why, model.comes_to(load, batch, found))},
+        tabs={"Why": partial(_why, model.results_table(load, batch, found))},
     )
 
 
