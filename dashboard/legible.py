@@ -105,7 +105,7 @@ def option(name: str) -> str:
 
 
 def original(shown: str) -> str:
-    """Return the name that :func:`legible` made this of, or whose label it is."""
+    """Return the original of a :func:`legible` name, or the name with this label."""
     named = (address for address, label in _labels_of().items() if label == shown)
     return _originals.get(shown) or next(named, shown)
 
@@ -126,7 +126,7 @@ def without_tags(text: str) -> str:
 
 
 def legible_frame(frame: Any) -> Any:
-    """Return a table with legible texts; what is no data frame is returned as it is."""
+    """Return a table with legible texts; other values are returned as they are."""
     if not isinstance(frame, pd.DataFrame):
         return frame
     labels = _labels_of()
@@ -200,7 +200,7 @@ def _label(text: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Cut the middle out; a checksum keeps apart what begins and ends alike."""
+    """Cut the middle out; a checksum keeps apart names with the same ends."""
     if len(text) <= MAX_NAME:
         return text
     check = zlib.crc32(text.encode("utf-8", "surrogatepass"))

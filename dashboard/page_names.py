@@ -46,7 +46,7 @@ def page_of(name: str) -> PageEntry | None:
 
 
 def near_pages(name: str) -> list[PageEntry]:
-    """Return the pages whose name or title is near, the nearest first; those of an object not."""
+    """Return the pages with a near name or title, nearest first, without pages of an object."""
     found = difflib.get_close_matches(_word(name), _BY_WORD, n=2 * _MAX_NEAR, cutoff=_NEAR)
     pages = dict.fromkeys(_BY_WORD[word] for word in found)
     return [page for page in pages if page.answers][:_MAX_NEAR]

@@ -94,7 +94,7 @@ _OUT_FORM: Final = """<form method="post" action="{action}"><button>Sign out</bu
 
 
 class SignInGuard:
-    """ASGI middleware that serves people who are signed in only.
+    """ASGI middleware that serves signed-in people only.
 
     Args:
         app: What is guarded.

@@ -367,7 +367,7 @@ def _note_drawn() -> None:
 
 
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:
-    """Let the address of a step back or forward decide: what the session holds is of the page left.
+    """Restore the address after a step back or forward: the session belongs to the former page.
 
     Streamlit drops parameters that a widget of the other page has, too, and from the browser's
     address as well: they are written again.
@@ -418,7 +418,7 @@ def is_new_in_address(key: str) -> bool:
 
 
 def _stop_ticks() -> None:
-    """Forget every fragment: what the browser still sends for the page that is left is refused."""
+    """Forget every fragment: late requests of the page that is left are refused."""
     context = get_script_run_ctx()
     if context is not None:
         context.fragment_storage.clear()

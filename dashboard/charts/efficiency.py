@@ -41,7 +41,7 @@ class EfficiencyCurve:
 def efficiency_lines(
     efficiency_curves: Sequence[EfficiencyCurve], *, goal_ratio: float | None = None
 ) -> go.Figure:
-    """Return one line a candidate: traffic moved against what is left of the deviation."""
+    """Return one line a candidate: traffic moved against the remaining deviation."""
     figure = go.Figure()
     colors = iter(SERIES[1:])
     for rank, curve in enumerate(efficiency_curves):

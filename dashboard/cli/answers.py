@@ -54,7 +54,7 @@ def _quantity(item: Quantity | None) -> dict[str, Any] | None:
 
 
 def verdict(found: Verdict) -> dict[str, Any]:
-    """The verdict on a cluster: state, findings, and what was examined."""
+    """Return the verdict on a cluster: state, findings, and scope."""
     return {
         "state": found.state,
         "findings": [finding(one) for one in found.findings],

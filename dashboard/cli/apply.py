@@ -351,7 +351,7 @@ def _presses() -> Iterator[_Interrupts]:
 def _follow(
     config: services.Config, cluster: str, run_id: str, by: Identity, *, has_worker: bool
 ) -> None:
-    """Note what happens until the run has ended; without a worker, execute it.
+    """Print the events until the run has ended; without a worker, execute it.
 
     The first Ctrl-C asks to stop after the step under way, the second one leaves the run open.
     """
@@ -407,7 +407,7 @@ def _execute_here(
 
 
 class RunProgress:
-    """Prints what is new about a run, each thing once."""
+    """Prints the news of a run, each once."""
 
     def __init__(self) -> None:
         self._steps: dict[int, str] = {}
@@ -416,7 +416,7 @@ class RunProgress:
         self._sentence = ""
 
     def note_new(self, view: RunView) -> RunView:
-        """Note what is new; return the view."""
+        """Print the news; return the view."""
         for setting in view.settings:
             for sentence in setting.set_again[self._set_again.get(setting.key, 0) :]:
                 note(sentence)
@@ -436,7 +436,7 @@ class RunProgress:
         return view
 
     def _note_waiting(self, step: StepView, count: int) -> None:
-        """Note what a step waits for, and the first time what an operator has to do."""
+        """Print the pending wait of a step, and once the action an operator has to take."""
         if not step.waiting or step.waiting == self._waiting.get(step.index):
             return
         first = step.index not in self._waiting
@@ -555,7 +555,7 @@ def _inverse_plan(
     *,
     with_moves: bool,
 ) -> tuple[Plan, str]:
-    """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
+    """Return the plan on a fresh snapshot, and its effects in a sentence."""
     now, exclusions = services.now(), frozenset(cluster.exclusions)
     system = services.system_of(config, cluster)
     saved = services.start_of(config, view)

@@ -119,7 +119,7 @@ def demo(
 
 
 def _start_others(all_: Supervisor, config: Path) -> None:
-    """Start what acts and what computes."""
+    """Start the worker and the job server."""
     start_worker(all_, config)
     start_jobs(all_, config)
     note("worker     executes applied plans")
@@ -150,7 +150,7 @@ def _start_sandboxes(
 
 
 def _start_past(all_: Supervisor, request: SandboxRequest, config: Path) -> None:
-    """Start what writes the history of the time before the start; it ends by itself."""
+    """Start the simulation of the history before the start; it ends by itself."""
     numbers = (request.brokers, request.bundles, request.seed)
     command = [sys.executable, "-m", "dashboard.past", str(config), *map(str, numbers)]
     all_.start("past", command)

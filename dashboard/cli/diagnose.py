@@ -70,7 +70,7 @@ def diagnose(
 
 
 def _earlier(source: str, snapshot: Storable, config: Path | None) -> list[Storable]:
-    """Return saved snapshots of a named cluster: they show what lasts; of a directory none."""
+    """Return saved snapshots of a named cluster, which show persistence; of a directory none."""
     if is_path(source):
         return []
     return services.earlier_snapshots(read_config(config), snapshot)
@@ -79,7 +79,7 @@ def _earlier(source: str, snapshot: Storable, config: Path | None) -> list[Stora
 def _over_time(
     cluster: str, request: DiagnoseRequest, since: str, config: Path | None, *, as_json: bool
 ) -> int:
-    """Diagnose what is recorded of a configured cluster."""
+    """Diagnose the recorded period of a configured cluster."""
     from core.history.analysis.diagnosis import over_time  # noqa: PLC0415  # heavy: not at start
     from dashboard.services import history  # noqa: PLC0415  # heavy: not at start
 

@@ -124,7 +124,7 @@ class _PrintBuffer(io.StringIO):
 def answer_with(
     command: Command, directory: Path, as_json: bool, *, is_terminal: bool = False
 ) -> PrintedOutput:
-    """Run a command and keep what it prints, refusals included.
+    """Run a command and return its output, refusals included.
 
     Args:
         command: What is run.

@@ -33,7 +33,7 @@ _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
 
 
 def refusal(errors: Sequence[Diagnostic]) -> OpsError:
-    """Return the errors of a plan as one: what the first says, and up to two more."""
+    """Return the errors of a plan as one: the first one's text, and up to two more."""
     text = " ".join(one.sentence for one in errors[:_ERRORS_SHOWN])
     rest = len(errors) - _ERRORS_SHOWN
     more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""

@@ -309,7 +309,7 @@ def _print_results(view: RunView) -> None:
 
 
 def _print_nodes(view: RunView) -> None:
-    """Nodes of the plan on a Pegasus cluster: before, predicted, counted; what was copied."""
+    """Print the nodes of the plan on a Pegasus cluster: before, predicted, counted; copies."""
     value, note = CopyProgress.of(view).describe()
     print_line(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
     came = {item.node: item for item in view.measured.nodes} if view.measured else {}
@@ -389,7 +389,7 @@ def _value(after: Observation | None) -> str:
 
 
 def entry_row(entry: Entry, disregarded: Collection[int] = ()) -> list[str]:
-    """Return the cells of an entry: place, time, person and what happened.
+    """Return the cells of an entry: place, time, person and event.
 
     Args:
         entry: The entry.
@@ -515,7 +515,7 @@ def _summary_json(view: RunView) -> dict[str, Any]:
 
 
 def run_json(view: RunView) -> dict[str, Any]:
-    """One run with its steps, its settings, and what was predicted against what was measured."""
+    """Return one run with its steps, its settings, and predicted and measured values."""
     return {
         **_summary_json(view),
         "options": _plain(view.options),
@@ -546,7 +546,7 @@ def _purpose_json(view: RunView) -> dict[str, Any] | None:
 
 
 def _step_json(view: StepView) -> dict[str, Any]:
-    """One step: who had the bundle, who should get it, who has it."""
+    """Return one step: former, requested and current owner of the bundle."""
     after = view.result.after if view.result else None
     return {
         "index": view.index,

@@ -31,7 +31,7 @@ ONLY: ContextVar[bool] = ContextVar("only_signatures", default=False)
 
 
 class _UsedError(Exception):
-    """A signature needs what its stand-in cannot do."""
+    """A signature needs more than its stand-in has."""
 
 
 class _StandIn:

@@ -395,7 +395,7 @@ class Supervisor:
             )
 
     def look(self) -> None:
-        """Start again what has ended, bound the logs, and write down how the children are."""
+        """Restart ended children, trim the logs, and write the state of the children."""
         now_s = time.monotonic()
         was_paused = now_s - self._looked_s > _PAUSED_S
         self._looked_s = now_s
@@ -421,7 +421,7 @@ class Supervisor:
             self.look()
 
     def end(self) -> None:
-        """End all children, those that others read last; who does not end in time is killed."""
+        """End all children, those that others read last; kill those that do not end in time."""
         ending = threading.Timer(_QUIET_END_S, note, ["Stopping…"])
         ending.daemon = True
         ending.start()
@@ -487,7 +487,7 @@ class Supervisor:
 
 
 def _sink(log: Path) -> BinaryIO:
-    """Open a log to add to it; where that cannot be, what we write to ourselves."""
+    """Open a log for appending; if impossible, our own standard error."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return log.open("ab")

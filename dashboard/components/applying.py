@@ -171,7 +171,7 @@ def _label(plan: Plan) -> str:
 
 
 def draw_dialog() -> None:
-    """Draw the dialog of a plan that is about to be applied, where one is open."""
+    """Draw the dialog of a plan, if it is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
         title = "Apply undo" if opened.plan.undoes else "Apply plan"

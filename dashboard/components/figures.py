@@ -40,7 +40,7 @@ _USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
 
 
 def _slim_template() -> None:
-    """Send of Streamlit's template what our charts use: every chart carries a copy of it."""
+    """Reduce Streamlit's template to the used parts: every chart carries a copy of it."""
     configure_streamlit_plotly_theme()
     whole = pio.templates["streamlit"]
     pio.templates["trimtab"] = go.layout.Template(

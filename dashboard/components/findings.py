@@ -111,7 +111,7 @@ def show(
 
 
 def _filters(rows: Sequence[FindingRow], key: str, title: str) -> list[FindingRow]:
-    """Draw the head with the filters, and return what they leave."""
+    """Draw the head with the filters; return the matching rows."""
     counts = count_by_severity(row.finding for row in rows)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(words.plain(title), anchor=False, width="content")
@@ -145,7 +145,7 @@ def _opened(rows: Sequence[FindingRow], key: str) -> FindingRow | None:
 
 
 def _width_px(frame: pd.DataFrame, column: str, least: int, most: int, *, has_room: bool) -> int:
-    """Return the width of a column's longest text, where there is room for it."""
+    """Return the width of a column's longest text, limited by the room."""
     wanted = _CHARACTER_PX * int(frame[column].str.len().max()) + _PADDING_PX
     return min(max(wanted, least), most if has_room else least)
 

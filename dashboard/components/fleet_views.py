@@ -54,7 +54,7 @@ def of_person(config: Config, *, is_fresh: bool = False) -> dict[str, FleetView]
 
 
 def draw(config: Config) -> FleetView:
-    """Draw the filters, the order and the saved views; return what is chosen.
+    """Draw the filters, the order and the saved views; return the selection.
 
     Args:
         config: The configuration with the clusters that the person may look at.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClusterReading(Protocol):
-    """A saved snapshot and what follows from it, computed at first use."""
+    """A saved snapshot with its derived data, computed at first use."""
 
     @property
     def snapshot(self) -> Storable:

@@ -52,7 +52,7 @@ TYPING_PAUSE: Final = "400ms"
 
 
 def _help(label: str, text: str) -> str | None:
-    """Return the help of a column: its own, else what the glossary says of its label."""
+    """Return the help of a column: its own, else the glossary's for its label."""
     return text or meaning(label) or None
 
 
@@ -179,7 +179,7 @@ def share(label: str, help_text: str = "", *, most: float = 100.0, width_px: int
 
 
 def deviation(label: str, help_text: str = "") -> Column:
-    """Return a column of bars by :func:`deviation_bars`; the help says what the colours mean."""
+    """Return a column of bars by :func:`deviation_bars`; the help explains the colours."""
     return st.column_config.ImageColumn(
         label,
         help=f"{help_text or meaning(label)} {_BAR_COLORS}".strip(),
@@ -425,7 +425,7 @@ def selected(key: str, identities: Iterable[Hashable]) -> int | None:
 
 
 def shortened(texts: Iterable[str], length: int = 44) -> list[str]:
-    """Return sentences as a cell has room for them: what is cut ends at a word, with an ellipsis.
+    """Return sentences shortened to a cell: cut at a word, with an ellipsis.
 
     Args:
         texts: Of others, of any length; the whole one is for the panel of the selected row.

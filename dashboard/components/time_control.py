@@ -96,7 +96,7 @@ def _label(value: str, midnight: datetime) -> str:
 def _recorded(
     config: Config, cluster: Cluster, saved: SavedSnapshots, named: str
 ) -> tuple[CachedSnapshot | None, OpsError | str]:
-    """Return the snapshot of the time that the address names, and what there is to say."""
+    """Return the snapshot of the time that the address names, and a note."""
     typed = typed_moment(named, services.now())
     if typed is None and (error := misnamed.time_error(state.AT, named)) is not None:
         return None, error

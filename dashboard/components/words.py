@@ -238,7 +238,7 @@ def _escaped(text: str) -> str:
 
 
 def coded(text: str) -> str:
-    """Return ``text`` as it is, but what stands between two backticks as code."""
+    """Return ``text`` with the parts between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return plain(text)
@@ -262,7 +262,7 @@ def section(text: str, note: str = "") -> None:
 
 
 def failed(error: OpsError, *, what: str) -> None:
-    """Show an error of ours: what could not be done, why, and the remedy."""
+    """Draw an error of ours: the failed action, the reason, and the remedy."""
     body = plain(error.message) + (f"\n\n{plain(error.hint)}" if error.hint else "")
     st.error(body, title=what, icon=":material/error:")
 

@@ -158,7 +158,7 @@ class Impact:
 
     @classmethod
     def of(cls, plan: Plan) -> Impact:
-        """Return the impact of a plan; what is unknown counts as nothing."""
+        """Return the impact of a plan; unknown values count as nothing."""
         steps, expected = plan.steps, plan.expected
         lasting = [step for step in steps if _is_lasting(step)]
         destinations = {step.destination or next(iter(step.likely), None) for step in steps}

@@ -65,7 +65,7 @@ class FindingLinks:
         return self.overview, {}
 
     def action(self, finding: Finding) -> tuple[str, str, dict[str, str]] | None:
-        """Return label, page and parameters of what can be done; ``None``: nothing by a page."""
+        """Return label, page and parameters of the action; ``None`` if no page has one."""
         found = self.actions.get(finding.code)
         if found is None:
             return None

@@ -253,7 +253,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
 
 
 def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
-    """Return one row a step: state, bundle, owner before and after, elapsed, what happened."""
+    """Return one row a step: state, bundle, owner before and after, elapsed, result."""
     return pd.DataFrame(
         [
             {
@@ -428,7 +428,7 @@ def external_frame(view: RunView) -> pd.DataFrame:
 
 
 def settings_frame(view: RunView) -> pd.DataFrame:
-    """Return the settings that the run changed, and how each was left."""
+    """Return the settings that the run changed, with their final state."""
     return pd.DataFrame(
         [
             {

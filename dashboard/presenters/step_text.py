@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StepText(Protocol):
-    """The texts of one step whose values are no plain texts."""
+    """The texts of one step with structured values."""
 
     def requested(self) -> str:
         """Return the requested change of the step."""

@@ -127,7 +127,7 @@ def page_config() -> TrimtabConfig:
 
 
 def whole_config(config: TrimtabConfig) -> TrimtabConfig:
-    """Return a configuration with all clusters of its file: pages leave out what is not visible.
+    """Return a configuration with all clusters of its file, the invisible ones included.
 
     Raises:
         ConfigError: The file cannot be read or is contradictory.
@@ -389,7 +389,7 @@ def open_views(config: TrimtabConfig, cluster: str) -> tuple[RunView, ...]:
 
 
 def run_view(config: TrimtabConfig, run_id: str) -> RunView:
-    """Return a run as it stands; only what is new is read.
+    """Return the current view of a run; only new entries are read.
 
     Raises:
         UnknownNameError: There is no such run.
@@ -498,7 +498,7 @@ def check_run(
 
 
 def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
-    """Check the windows of a cluster, and what its reasons must name.
+    """Check the windows of a cluster, and the required content of its reasons.
 
     Raises:
         GuardRefusedError: Nothing may be changed now.

@@ -171,7 +171,7 @@ def end_silence(config: Config, number: int, by: Identity) -> None:
 
 
 def limits(config: Config) -> Limits:
-    """Return the limits in effect: as configured, with what people changed since.
+    """Return the active limits: as configured, with later changes by people.
 
     Raises:
         RemoteError: The database cannot be read.
@@ -208,7 +208,7 @@ def preview_thresholds(config: Config, values: Mapping[str, float | None]) -> Li
 def change_thresholds(
     config: Config, values: Mapping[str, float | None], by: Identity, reason: str
 ) -> None:
-    """Change thresholds of alerts for every cluster; who did it, when and why is recorded.
+    """Change thresholds of alerts for every cluster; author, time and reason are recorded.
 
     Args:
         config: The configuration.

@@ -139,7 +139,7 @@ def drop_job(config: Config, job_id: str, by: Identity) -> None:
 
 
 def _check_job(config: Config, job_id: str, by: Identity, action: str) -> None:
-    """Check that a person may change a job: what its kind needs to be started."""
+    """Check that a person may change a job, by the role that its kind needs."""
     from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
 
     request = _queue(config).find(job_id).request

@@ -137,7 +137,7 @@ def down(config: Config) -> list[ProcessState]:
 
 
 def _reports(config: Config, now: datetime) -> Iterator[tuple[str, str, str, datetime]]:
-    """Yield name and cluster of each report, why it is out of date (empty: it is not), and when."""
+    """Yield name, cluster and time of each report, and why it is out of date (else empty)."""
     from connectors.jobs.server import server_status_path  # noqa: PLC0415  # commands must start fast
     from connectors.worker.status import read_status_file, status_path  # noqa: PLC0415  # the same
 

@@ -99,7 +99,7 @@ class RunBook:
 
 
 def grown(view: RunView | None, entries: Iterable[Entry]) -> RunView | None:
-    """Fold entries one by one; what cannot be stops it, and the view says so.
+    """Fold entries one by one; an invalid one stops it, and the view reports that.
 
     One damaged run must not take the page of all the others away.
     """

@@ -37,7 +37,7 @@ DATES: Final = "custom"
 
 
 def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
-    """Draw a filter whose first choice is everything; return the choice, empty: everything."""
+    """Draw a filter with "all" as first choice; return the choice, empty for all."""
     every = f"every {label.lower()}"
     named = state.text(key)
     more = [named] if named and named not in (every, *options) else []  # so that it is not lost
@@ -145,7 +145,7 @@ def _draw_count(matching: int, total: int, limit: int, what: str) -> None:
 def _filters(
     views: Sequence[RunView], entries: pd.DataFrame, *, is_journal: bool
 ) -> model.JournalFilter:
-    """Draw the filters of a tab, and return what they ask for."""
+    """Draw the filters of a tab, and return the filter."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         cluster = _pick("Cluster", sorted({view.cluster for view in views}), state.OF, 150)
         who = _pick("User", sorted(set(entries["who"])), state.WHO, 180)

@@ -115,7 +115,7 @@ def link_of(alert: Alert) -> tuple[str, dict[str, str]] | None:
 def thresholds_table(
     limits: Limits, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
 ) -> pd.DataFrame:
-    """Return a row for each rule: what it compares with which limit, for how long, and its count.
+    """Return a row per rule: its measure, its threshold, its duration, and its count.
 
     Args:
         limits: Effective ones.

@@ -55,7 +55,7 @@ class ParetoPoint:
 
 
 def readable(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
-    """Return the points, those whose labels would print over each other with one, ``1, 3``."""
+    """Return the points; those with overlapping labels share one, ``1, 3``."""
     width = max((one.unloads_per_day for one in points), default=0.0) * _NEAR_X or 1.0
     height = max((one.deviation for one in points), default=0.0) * _NEAR_Y or 1.0
     heads: list[tuple[ParetoPoint, list[str]]] = []
@@ -86,7 +86,7 @@ def pareto_chart(
     target: tuple[float, float] | None = None,
     nouns: Wording,
 ) -> go.Figure:
-    """Return the candidates, the front, what happened and the target.
+    """Return the candidates, the front, the actual run and the target.
 
     Args:
         points: At least one.

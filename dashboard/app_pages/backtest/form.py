@@ -77,7 +77,7 @@ def editing(
 
 
 def draw(about: FormContext) -> None:
-    """Draw the form, how much it makes, and the button that starts it."""
+    """Draw the form, the size of the grid, and the start button."""
     _presets(about)
     first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
     with first:
@@ -305,7 +305,7 @@ def _target(about: FormContext) -> tuple[float, float]:
 
 
 def _values(about: FormContext) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Draw the settings that are tried; return their values, and what is wrong with them."""
+    """Draw the settings to try; return their values, and the problems."""
     grid = about.system.grid
     tried = st.multiselect(
         about.system.values_label,

@@ -310,7 +310,7 @@ def moves_frame(moves: pa.Table, seed: int) -> pd.DataFrame:
 
 
 def diff_text(changes: pd.DataFrame) -> str:
-    """Return the settings to change as a diff: what was recorded, and what is better."""
+    """Return the settings to change as a diff: recorded value, better value."""
     lines = []
     for row in changes.to_dict("records"):
         if isinstance(row["old"], str):
@@ -386,7 +386,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
 
 
 def result_figures(shown: BacktestView) -> list[KeyFigure]:
-    """Return the first candidate against the recorded settings, what happened and the target."""
+    """Return the first candidate against the recorded settings, the actual run and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = record_of(ranking)
@@ -483,7 +483,7 @@ def headline(sentence: str) -> tuple[str, str]:
 
 
 def subtitle(job: Job, now: datetime) -> str:
-    """Return the parameters of a back-test, and how long ago it was requested."""
+    """Return the parameters of a back-test, and the age of its request."""
     grid = job.request.parameters.get("grid") if job.request else None
     parts = [grid_words(grid if isinstance(grid, dict) else {})]
     asked_at = moment(job.request.requested_at) if job.request else None

@@ -348,7 +348,7 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
 
 
 def _changes(view: BacktestView, name: str) -> pd.DataFrame | None:
-    """Draw the choice of a candidate; return what it changes, ``None``: nothing is chosen."""
+    """Draw the choice of a candidate; return its changes, ``None`` if none is selected."""
     advised = view.found.changes(name)
     if advised.empty:
         st.caption(

@@ -161,7 +161,7 @@ def event_rows(diagnosis: PeriodDiagnosis) -> pd.DataFrame:
 
 
 def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure]:
-    """Return the deviation as it is and with the best fix, and how far the search went.
+    """Return the deviation now and with the best fix, and the progress of the search.
 
     Args:
         diagnosis: The diagnosis.

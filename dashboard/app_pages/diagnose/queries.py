@@ -56,7 +56,7 @@ search: Final = _Search()
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisResult:
-    """A diagnosis with what is measured without it.
+    """A diagnosis with the values measured without it.
 
     Attributes:
         diagnosis: Causes, best first.

@@ -143,7 +143,7 @@ def processes_table(states: Sequence[ProcessState], now: datetime) -> pd.DataFra
 
 
 def in_order(rows: Sequence[FleetRow], sort: Sort) -> list[FleetRow]:
-    """Return the clusters in the order of a view; what is unknown is last.
+    """Return the clusters in the order of a view; unknown values are last.
 
     Args:
         rows: In the order of the configuration.

@@ -20,7 +20,7 @@ MOVE_KINDS: Final = ("move", "primary")
 
 @dataclass(frozen=True, slots=True)
 class LaneKind:
-    """One lane: which events stand in it, and how they look.
+    """One lane of the timeline: its events and their style.
 
     Attributes:
         key: Stable word, in the address.

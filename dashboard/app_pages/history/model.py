@@ -234,7 +234,7 @@ def _thinned(evenness: Evenness, system: HistorySystem) -> tuple[NDArray[np.int6
 
 
 def subtitle(grid: Grid, period: Period, system: HistorySystem) -> str:
-    """Return the period, the resolution, and how many servers of a large fleet are drawn."""
+    """Return the period, the resolution, and the number of drawn servers of a large fleet."""
     shown = min(len(grid.subjects), MAX_ROWS)
     step = (
         span_words(timedelta(milliseconds=grid.step_ms))

@@ -37,7 +37,7 @@ class PegasusOutcome:
         return [KeyFigure(label=label, value=value, note=note)]
 
     def draw_links(self, view: RunView) -> None:
-        """Draw the link to the cluster, whose balancer works at the level that was set."""
+        """Draw the link to the cluster, whose balancer works at the level of the run."""
         if view.is_ended and any(step.subject == LEVEL_KEY for step in view.plan.steps):
             st.button(
                 "Open Cluster",
@@ -82,7 +82,7 @@ class PegasusOutcome:
             st.caption(words.plain(said))
 
     def draw_table(self, view: RunView) -> None:
-        """Draw the same numbers, and what was copied onto each node."""
+        """Draw the same numbers, and the volume copied onto each node."""
         rows = outcome.nodes_table(view)
         tables.table(
             rows,

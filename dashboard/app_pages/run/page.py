@@ -26,7 +26,7 @@ MEASURED_WITHIN = timedelta(minutes=3)
 
 
 def read(config: Config, run_id: str) -> RunView | None:
-    """Return the run; say what is wrong and stop when it cannot be read."""
+    """Return the run; draw the error and stop if it cannot be read."""
     try:
         return runs.find(config, run_id)
     except OpsError as error:

@@ -38,7 +38,7 @@ _CODE_PX: Final = 480
 
 
 def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
-    """Show the figures of the run, how it stands, and what may be requested of it."""
+    """Draw the figures of the run, its state, and its controls."""
     now = services.now()
     figures.key_figures(
         [*presenter.run_figures(view, now), *outcome.figures(view)],

@@ -130,7 +130,7 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
 def _of_snapshot(
     snapshot: PegasusSnapshot, request: BalanceRequest
 ) -> tuple[ClusterView, BalanceOptions]:
-    """Take state, switches and what is known of the node order from a snapshot."""
+    """Return state, switches and node order of a snapshot."""
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:

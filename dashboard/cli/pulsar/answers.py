@@ -44,7 +44,7 @@ def service(found: Service | None) -> dict[str, Any]:
 
 
 def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:
-    """The distribution, who was ruled out, and how long the computation alone took."""
+    """Return the distribution, the excluded brokers, and the duration of the computation."""
     body: dict[str, Any] = {
         "distribution": placed.distribution,
         "ruled_out": dict(placed.ruled_out),

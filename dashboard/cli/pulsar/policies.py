@@ -153,7 +153,7 @@ def _plan_policy(
     with_unloads: bool,
     as_json: bool,
 ) -> int:
-    """Plan a change of one policy, and show what it would do to which namespaces."""
+    """Plan a change of one policy, and print its effects on namespaces."""
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
     snapshot = pulsar.capture(cluster)
@@ -315,7 +315,7 @@ def _brokers(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Report:
-    """Isolation of a cluster: what is shown and returned."""
+    """Isolation of a cluster as printed and returned."""
 
     serving: Serving
     spread: GroupSpread

@@ -93,7 +93,7 @@ def quota(
 
 
 def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bool) -> int:
-    """``trimtab quota``: what each broker allows itself."""
+    """``trimtab quota``: the share of each broker."""
     chosen = next((one for one in FORMULAS if one == formula), None)
     if chosen is None:
         unknown = UnknownNameError.of("formula", formula, FORMULAS)
@@ -218,7 +218,7 @@ def _share_timeline(
     usage: str | None,
     as_json: bool,
 ) -> int:
-    """``trimtab quota --steps``: demand over time, and what the brokers let through."""
+    """``trimtab quota --steps``: demand over time, and the traffic that brokers admit."""
     if limit is None or usage is not None:
         raise UsageFaultError("--steps needs --limit and replaces --usage.", hint="Pass --limit.")
     found, used_limit = simulated_steps(

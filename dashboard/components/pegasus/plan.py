@@ -53,7 +53,7 @@ class PegasusDialog(ApplyDialog):
     effects: Sequence[action_bar.PlanFigure]
 
     def draw_effects(self) -> None:
-        """Draw the sentence, what the bar says of it, and the steps."""
+        """Draw the sentence, the figures of the bar, and the steps."""
         st.markdown(words.plain(self.sentence))
         with st.container(horizontal=True, gap="medium", key="dialog_effects"):
             action_bar.draw_effects(self.effects)
@@ -93,7 +93,7 @@ def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> Non
 
 
 def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
-    """Show a plan whole: what it does, what to know, its parts in tabs, and the action bar.
+    """Draw a plan: its effects, its remarks, its parts in tabs, and the action bar.
 
     Args:
         page: The page.

@@ -49,7 +49,7 @@ class PulsarDialog(ApplyDialog):
 
     @property
     def pause(self) -> PauseOption | None:
-        """The pause, where there is shedding to pause, and moves that it could disturb."""
+        """The pause of the balancer, if it sheds and could disturb the moves."""
         return _PAUSE if self.is_shedding and self.plan.is_placed_by_cluster else None
 
     def draw_effects(self) -> None:

@@ -144,7 +144,7 @@ def draw_bar(
     is_preview: bool = False,
     part: str = "",
 ) -> None:
-    """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
+    """Draw the action bar of a plan: its effects in four figures, and its actions.
 
     Args:
         page: The page.
@@ -180,7 +180,7 @@ def _compared(now: float, after: float | None) -> str:
 
 
 def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
-    """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
+    """Return the four figures of the unloads: moves, traffic, clients, deviation."""
     clients, before = preview.clients, preview.measures_before.throughput
     sources = len({step.step.owner for step in preview.steps})
     moved = clients.throughput_bytes_per_s

@@ -380,7 +380,7 @@ def mean_of_living(columns: PegasusColumns, values: Floats) -> float:
 
 
 def bars_sentence(bars: NodeBars) -> str:
-    """Return the takeaway: who carries most, against the mean."""
+    """Return the takeaway: the node with the highest value, against the mean."""
     total = bars.primaries + bars.secondaries
     known = np.isfinite(total)
     if not known.any() or not np.isfinite(bars.mean) or bars.mean == 0:

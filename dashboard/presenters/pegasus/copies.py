@@ -20,7 +20,7 @@ ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
 
 
 def expected_rate(measured: CopyRate | None, basis: BalanceBasis) -> CopyRate:
-    """Return the rate that copies are expected to have, and what says so.
+    """Return the expected rate of copies, and its source.
 
     Args:
         measured: Of the latest copies of the cluster; ``None``: there are none.
@@ -57,7 +57,7 @@ def time_words(
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
-    """Return the costs of rounds together: what is deleted in between is not counted as room."""
+    """Return the total costs of rounds: space freed in between is not counted."""
     known = list(costs)
     empty = np.zeros(nodes)
     return CopyCost(

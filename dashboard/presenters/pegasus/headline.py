@@ -74,7 +74,7 @@ def service_words(facts: PegasusFacts) -> list[str]:
 
 
 def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return whether the cluster is balanced, after what clients notice though all is healthy."""
+    """Return whether the cluster is balanced, after problems that clients notice."""
     service = service_words(facts)
     if not service:
         return balance_sentence(verdict)
@@ -85,7 +85,7 @@ def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
 
 
 def balance_sentence(verdict: BalanceVerdict) -> str:
-    """Return whether the cluster is balanced, and why that is said."""
+    """Return whether the cluster is balanced, with the reason."""
     return f"{_STATES[verdict.state]}: {_lowered(verdict.sentence)}"
 
 

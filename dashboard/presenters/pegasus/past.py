@@ -65,7 +65,7 @@ def _last_change(view: RunView) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class LevelMoment:
-    """One saved snapshot: who led, and the number of the stored level; ``None``: not reported."""
+    """One saved snapshot: leader, and number of the stored level; ``None`` if not reported."""
 
     taken_at: datetime
     leader: str | None

@@ -14,7 +14,7 @@ MAX_PARTITIONS = 1_000
 
 
 def steps_frame(preview: PegasusPreview) -> pd.DataFrame:
-    """Return one row a step: number, sort, what, what a person does, the shell line."""
+    """Return one row a step: number, kind, effect, a person's action, the shell line."""
     steps = preview.steps
     return pd.DataFrame(
         {

@@ -105,7 +105,7 @@ def _sum_of(values: Floats) -> int:
 
 
 def _total(column: pa.ChunkedArray) -> float | None:
-    """The sum of what is known; ``None`` where nothing is."""
+    """Return the sum of the known values; ``None`` if there are none."""
     if column.null_count == len(column):
         return None
     return float(pc.sum(column).as_py())
@@ -203,7 +203,7 @@ def live_settings(
 
 
 def _in_unit(key: str, value: float) -> Number:
-    """The input's unit: MiB for what upstream counts in bytes; a negative one is no limit."""
+    """Return a value in the input's unit: MiB for upstream bytes; a negative one is no limit."""
     return value / _MIB_BYTES if key == _QUOTA and value >= 0 else value
 
 

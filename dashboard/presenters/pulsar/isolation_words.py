@@ -50,7 +50,7 @@ CODES: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """Something that is wrong now, and how to fix it.
+    """A current violation, with its fix.
 
     Attributes:
         finding: What is wrong, and what to do.

@@ -35,7 +35,7 @@ FROM_EVENTS: Final = "Predicted from leader events."
 
 
 def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str:
-    """Return the headline of a round: the bundles that leave, and how sure that is.
+    """Return the headline of a round: the bundles that leave, with their probability.
 
     Without drawn futures there is no percentage.
 

@@ -129,12 +129,12 @@ def _megabytes(bytes_per_s: float | None) -> float | None:
 
 
 def _shed(simulated: Simulation) -> list[RoundResult]:
-    """The rounds of shedding: what a what-if places again at the start is not the strategy's."""
+    """Return the rounds of shedding, without the placements at the start of a what-if."""
     return [done for done in simulated.rounds if done.number > 0]
 
 
 def _start(simulated: Simulation) -> float | None:
-    """The deviation before the first round, that of the changed fleet where there is a what-if."""
+    """Return the deviation before the first round; with a what-if, of the changed fleet."""
     first = simulated.rounds[0] if simulated.rounds else None
     return first.deviation if first is not None and not first.number else simulated.deviation_before
 

@@ -51,7 +51,7 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
 
 
 def _settings(needle: str) -> list[Hit]:
-    """Settings by key, then by what they mean."""
+    """Return the settings with a matching key, then those with a matching meaning."""
     named = [setting for setting in SETTINGS if needle in setting.key.lower()]
     meant = [
         setting
@@ -110,7 +110,7 @@ def _matching(column: pa.ChunkedArray, needle: str) -> list[str]:
 
 
 def _matching_rows(column: pa.ChunkedArray, needle: str) -> list[int]:
-    """Rows whose text holds ``needle``: equal first, then beginning with it, then the others."""
+    """Return the rows that contain ``needle``: equal first, then as a prefix, then the others."""
     mask = pc.match_substring(column, needle, ignore_case=True)
     rows: list[int] = pc.indices_nonzero(mask)[:200].to_pylist()
 

@@ -32,7 +32,7 @@ MAX_PAIRS: Final = 4_000
 
 
 class PegasusReading:
-    """One saved snapshot and what follows from it; every part is computed at first use."""
+    """One saved snapshot with its derived data; every part is computed at first use."""
 
     def __init__(self, stored: CachedSnapshot) -> None:
         self.stored = stored

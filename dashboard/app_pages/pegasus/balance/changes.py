@@ -284,7 +284,7 @@ def sources(config: PartitionConfig, move: Move) -> list[str]:
 def targets_frame(
     facts: PegasusFacts, config: PartitionConfig, move: Move, source: str
 ) -> pd.DataFrame:
-    """Return one row a node: whether it may take the replica, why not, and what it carries.
+    """Return one row a node: permission for the replica, reason against it, and its load.
 
     Those that may stand first, the emptiest of them at the top.
     """

@@ -285,7 +285,7 @@ def policy_row(
     measure: Measure,
     rate: CopyRate,
 ) -> CandidateRow:
-    """Return the row of a policy, filled with what its rounds achieve.
+    """Return the row of a policy, filled with the results of its rounds.
 
     Args:
         row: Name, mark, next changes, and what to say while its end is not known.
@@ -320,7 +320,7 @@ def even_row(
     measure: Measure,
     rate: CopyRate,
 ) -> CandidateRow:
-    """Return the row of our own planner, filled with what it found."""
+    """Return the row of our own planner, filled with its results."""
     if plan is None:
         return replace(row, note="computing")
     spread = count_spread(plan.end)

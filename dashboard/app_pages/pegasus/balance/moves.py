@@ -93,7 +93,7 @@ def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
 def choose_moves(
     page: PegasusPage, view: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList
 ) -> None:
-    """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
+    """Draw the moves with ticks; :func:`taken` returns the ticked ones, also behind another tab."""
     rows = changes.moves_frame(view, basis, listed)
     if len(listed.plans) > len(rows):
         st.caption(f"First {len(rows):,} of {len(listed.plans):,} shown.")

@@ -298,7 +298,7 @@ def shown(text: str | None) -> str:
 
 
 def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a setting; what was not reported is unknown, never its default."""
+    """Return one row a setting; values not reported are unknown, never the default."""
     origins, values = origins_of(facts), values_of(facts)
     return pd.DataFrame(
         [

@@ -139,7 +139,7 @@ def empty_nodes(facts: PegasusFacts) -> list[str]:
 
 
 def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a node: alive or not, what it holds, its room; dead ones first."""
+    """Return one row a node: state, replicas, free space; dead nodes first."""
     columns = facts.columns
     led = columns.counts(primaries_only=True).sum(axis=0)
     held = columns.counts(primaries_only=False).sum(axis=0)

@@ -36,7 +36,7 @@ def active_run(page: PegasusPage) -> RunView | None:
 
 
 def draw_active_run(page: PegasusPage, run: RunView) -> None:
-    """Show the run under way: how far, what it waits for, and how to stop it."""
+    """Draw the run in progress: its progress, its pending wait, and its controls."""
     with st.container(border=True):
         st.fragment(partial(_draw_run, page, run), run_every=state.ticking(_LOOK_EVERY_S))()
 

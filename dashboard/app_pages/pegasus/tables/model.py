@@ -99,7 +99,7 @@ class TableFilter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePage:
-    """Rows that are shown, how many match, and how many there are."""
+    """Rows of a page, number of matches, and total number."""
 
     rows: pd.DataFrame
     matching: int
@@ -417,7 +417,7 @@ def unhealthy_rows(facts: PegasusFacts) -> Rows:
 
 
 def worst_first(facts: PegasusFacts, rows: Rows) -> Rows:
-    """Return the rows by state, the worst first; then what the guardian calls ill; then gpid."""
+    """Return the rows by state, worst first; then by the guardian's verdict; then by gpid."""
     states = facts.columns.states(minimum_2pc(facts))[rows]
     is_fine = facts.columns.is_guardian_healthy[rows]
     order = np.lexsort((rows, is_fine, states))
@@ -487,7 +487,7 @@ def _column_names(first: int, last: int, group: int) -> list[str]:
 def _missing(
     columns: PegasusColumns, place: int, first: int, last: int, group: int
 ) -> NDArray[np.int64]:
-    """Return wanted less held replicas by column; in a group only what is missing is added up."""
+    """Return the missing replicas by column; in a group the sum of the missing ones."""
     rows = (columns.part_table == place) & (columns.part_index >= first)
     rows &= columns.part_index <= last
     lacking = (columns.part_wanted - columns.membership.replica_counts)[rows].astype(np.int64)
@@ -499,7 +499,7 @@ def _missing(
 
 
 def matrix_sentence(data: MatrixData) -> str:
-    """Return the takeaway of the matrix for those who cannot see it."""
+    """Return the takeaway of the matrix as text, for screen readers."""
     led = data.primaries.sum(axis=1)
     if not led.size:
         return "No nodes known."
@@ -516,7 +516,7 @@ def matrix_sentence(data: MatrixData) -> str:
 
 
 def partitions_frame(facts: PegasusFacts, rows: Rows) -> tuple[pd.DataFrame, list[Outlook]]:
-    """Return one row a partition, and what comes next for those that are not healthy.
+    """Return one row a partition, with the next repair of unhealthy ones.
 
     Args:
         facts: The snapshot.
@@ -577,7 +577,7 @@ def _next_words(outlook: Outlook | None) -> str:
 
 
 def action_words(action: ProposalAction) -> str:
-    """Return an action as upstream calls it, with the node whose role changes."""
+    """Return an action by its upstream name, with the node that changes its role."""
     return f"{action.type.name} {action.node}"
 
 

@@ -179,7 +179,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
 
 
 def by_crowding(ring: go.Figure) -> go.Figure:
-    """Colour the bundles of a ring by what they hold, the same before and after, in a copy."""
+    """Colour the bundles of a ring by their partitions, the same before and after, in a copy."""
     ring = go.Figure(ring)
     for trace in ring.data:
         if trace.type == "barpolar":

@@ -41,7 +41,7 @@ _REMEMBERED: Final = 8
 def draw(
     parameters: Sequence[AdvisorParameter], live: Mapping[str, ClusterValue]
 ) -> dict[str, Number]:
-    """Draw the inputs in rows that wrap, and return what they hold by key.
+    """Draw the inputs in rows that wrap, and return their values by key.
 
     What has not been changed follows the cluster from snapshot to snapshot.
 

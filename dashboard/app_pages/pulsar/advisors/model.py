@@ -60,7 +60,7 @@ EXAMPLE_WORDS: Final = (
 
 
 def bundles_answer(advice: BundleAdvice, present: int) -> str:
-    """Return the advice, next to what the namespace has."""
+    """Return the advice, next to the namespace's bundle count."""
     if not present:
         return advice.sentence
     if present == advice.bundles:
@@ -71,7 +71,7 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
 
 
 def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
-    """Return the advice, what the namespace has, and what decides."""
+    """Return the advice, the namespace's bundle count, and the deciding reason."""
     missing = advice.bundles - present
     bounds = [(reason.bundles, reason.name) for reason in advice.reasons if reason.bound == "least"]
     deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
@@ -386,7 +386,7 @@ def answer(load: ProducerLoad, stall: RoutedStall) -> str:
 
 
 def producer_figures(load: ProducerLoad, batch: Batch, stall: RoutedStall) -> list[KeyFigure]:
-    """Return the queue, the batch, and what a bad broker does."""
+    """Return the queue, the batch, and the effect of a bad broker."""
     after = stall.stall.blocked_after_s
     return [
         KeyFigure(
@@ -590,7 +590,7 @@ def rollover_answer(rollover: Rollover | None) -> str:
 def ledger_figures(
     rule: RolloverRule, rollover: Rollover | None, compaction: CompactionRule
 ) -> list[KeyFigure]:
-    """Return the next rollover, what the ledger holds then, and what compaction leaves."""
+    """Return the next rollover, the ledger's content then, and the compacted rest."""
     dead = KeyFigure(
         label="Dead data",
         value=format_ratio(1 - compaction.major_threshold),
@@ -624,7 +624,7 @@ def ledger_figures(
 def bounds_table(
     rule: RolloverRule, rollover: Rollover, given: Mapping[str, Number]
 ) -> pd.DataFrame:
-    """Return one row a bound: when it is reached, and how full it is at the rollover."""
+    """Return one row a bound: the time to reach it, and its fill level at the rollover."""
     minutes = {
         "entries": _until(rule.max_entries, float(given["entries"])),
         "size": _until(rule.max_megabytes * _MIB_BYTES, given["written"] * 1e6),

@@ -67,7 +67,7 @@ def _form(subject: Subject) -> str:
 
 
 def _topic(subject: Subject) -> str:
-    """Draw the choice of topic; return its complete name, or what was typed."""
+    """Draw the choice of topic; return its complete name, or the typed text."""
     assumed = f"persistent://{subject.facts.namespace}/my-topic"
     offered = [one.topic for one in subject.partitioned[:_MAX_OFFERED]]
     named = state.text(state.TOPIC)
@@ -115,7 +115,7 @@ def _example(partitions: int) -> None:
 def _request(
     subject: Subject, topic: str, given: Given
 ) -> tuple[queries.SpreadRequest, NamespaceFacts | None]:
-    """Return the request, and the namespace whose own bundles these are.
+    """Return the request, and the namespace that owns the bundles.
 
     Raises:
         InputError: The topic has no name, or a number cannot be.

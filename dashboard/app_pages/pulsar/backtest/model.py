@@ -110,7 +110,7 @@ def _within(slider: Slider, value: float) -> bool | int | float:
 
 
 def presets(effective: str, *, is_extensible: bool = False) -> tuple[GridPreset, ...]:
-    """Return the grids that are offered: only what can be simulated on such a record.
+    """Return the preset grids that can be simulated on such a record.
 
     Args:
         effective: Class name of the cluster's own shedding strategy; empty: unknown.

@@ -368,7 +368,7 @@ def of_broker(moves: Sequence[ObservedMove], broker: str) -> list[ObservedMove]:
 
 
 def own_settings(settings: EffectiveSettings, broker: str) -> pd.DataFrame:
-    """Return the settings whose value on this broker differs from another broker's."""
+    """Return the settings with a value that differs from another broker's."""
     rows = []
     for key, by_broker in sorted(settings.differing().items()):
         if broker not in by_broker:

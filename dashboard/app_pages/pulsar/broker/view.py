@@ -97,7 +97,7 @@ def bundles_tab(
 
 
 def shedding_tab(page: PulsarPage, broker: str) -> None:
-    """Explain whether the broker sheds, and when it reports."""
+    """Draw the shedding decision of the broker, and the times of its reports."""
     explain.shedding_panel(page, broker)
     explain.reports_panel(page, broker)
 

@@ -310,7 +310,7 @@ def brokers_table(
 
 
 def as_file(rows: pd.DataFrame, measure: BrokerMeasure) -> pd.DataFrame:
-    """Return the table as a file has it: what it is judged by is in the names of the columns."""
+    """Return the table for a file: the names of the columns have the measure."""
     judged = {name: f"{measure.key}_{name}" for name in ("deviation", "band")}
     return rows.drop(columns=["bar", "trend"]).rename(columns=judged)
 

@@ -97,7 +97,7 @@ def _broker(key: str) -> tables.Column:
 def resources_tab(
     page: PulsarPage, measure: BrokerMeasure, entries: Sequence[CachedSnapshot]
 ) -> None:
-    """Show the resources of each broker, what metrics have of it, and its load report.
+    """Draw the resources of each broker, its metrics, and its load report.
 
     Args:
         page: Of the cluster.

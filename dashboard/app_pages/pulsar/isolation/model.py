@@ -93,7 +93,7 @@ def class_help(serving: Serving, name: str) -> str:
 
 
 def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
-    """Return a row a policy, a column a class of brokers, what each is to each.
+    """Return the roles: a row a policy, a column a class of brokers.
 
     Args:
         serving: Who may serve what.
@@ -128,7 +128,7 @@ def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
 
 
 def _unreadable(names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of policies that cannot be read: whom they govern is unknown."""
+    """Return the rows of unreadable policies: their namespaces are unknown."""
     cells: dict[str, list[Any]] = {name: [UNREADABLE] * len(names) for name in table.columns}
     counts = {name: [None] * len(names) for name in ("bundles", "misplaced")}
     return pd.DataFrame({**cells, "policy": list(names), **counts}).astype(
@@ -196,7 +196,7 @@ def groups_table(spread: GroupSpread, collisions: Sequence[Collision]) -> pd.Dat
 
 
 def domains_table(serving: Serving, domains: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return a row a failure domain, with what its brokers carry."""
+    """Return a row a failure domain, with the load of its brokers."""
     view = serving.view
     total = float(view.broker_throughput.sum())
     rows = []
@@ -282,7 +282,7 @@ def _number(value: object, default: int) -> int:
 
 
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
-    """Return the candidates before and after, one row per namespace whose candidates change."""
+    """Return the candidates before and after, one row per namespace with changed candidates."""
     rows = [_namespace_row(change) for change in impact.changes[:MAX_ROWS]]
     columns = ["namespace", "before", "after", "added", "dropped"]
     columns += ["bundles", "misplaced", "staying"]

@@ -43,7 +43,7 @@ _IN_SIGHT: Final = 4
 
 
 def opened_by(params: Collection[str]) -> str:
-    """Return the tab that an address without a tab opens: that of what it names.
+    """Return the tab of the object that an address without a tab names.
 
     Args:
         params: Names of its parameters.

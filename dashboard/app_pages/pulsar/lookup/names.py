@@ -32,7 +32,7 @@ _FRESH: Final = timedelta(minutes=1)
 
 
 def pick_topic(page: PulsarPage) -> str:
-    """Draw the field of the topic, which completes known names; return what it holds."""
+    """Draw the field of the topic, which completes known names; return its content."""
     known = [one.names for (cluster, _), one in _stored().items() if cluster == page.name]
     named = state.text(state.TOPIC)
     topic = st.selectbox(

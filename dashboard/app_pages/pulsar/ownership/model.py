@@ -126,7 +126,7 @@ def first_choice(ownership: Ownership) -> str:
 def owned_table(
     ownership: Ownership, chosen: str, contains: str, taken_at: datetime
 ) -> tuple[pd.DataFrame, int]:
-    """Return the bundles in the chosen state, at most :data:`MOST`, and how many there are.
+    """Return the bundles in the chosen state, at most :data:`MOST`, and their total number.
 
     Args:
         ownership: Who owns what.
@@ -174,7 +174,7 @@ def owned_table(
 
 
 def sessions_table(sessions: pa.Table, taken_at: datetime) -> pd.DataFrame:
-    """Return the sessions: whose, how old at least, what hangs on them."""
+    """Return the sessions: owner, min age, owned bundles."""
     rows = [
         {
             "broker": row["broker"],
@@ -319,7 +319,7 @@ def hot_table(broker_failure: BrokerFailure) -> pd.DataFrame:
 
 
 def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
-    """Return the bundles to unload before the broker is stopped, and what the button says."""
+    """Return the bundles to unload before the broker is stopped, and the label of the button."""
     names = broker_failure.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:
         return names, f"Preview drain ({pluralize(len(names), 'bundle')})"

@@ -271,7 +271,7 @@ def shares_notes(shared: SharedLimit) -> list[str]:
 
 
 def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
-    """Return one row a limit that is set, worst first; what is unlimited is left out."""
+    """Return one row a limit, worst first; unlimited quantities are excluded."""
     rows = [
         {
             "namespace": rate.namespace,
@@ -311,7 +311,7 @@ def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
 
 
 def quotas_table(quotas: Mapping[str, str], live: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row a quota, everybody's first, next to what the bundle carries.
+    """Return one row a quota, the default one first, next to the bundle's load.
 
     Args:
         quotas: Bundle or ``default`` to its document.
@@ -453,7 +453,7 @@ def number(text: str, what: str) -> float:
 
 
 def calculated(limit: str, usage: str) -> pd.DataFrame:
-    """Return one row a broker: what it uses, and may use by both formulas.
+    """Return one row a broker: its use, and its share by both formulas.
 
     Raises:
         InputError: The limit or a usage is no number, or none that brokers can hold.

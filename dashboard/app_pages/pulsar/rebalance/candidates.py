@@ -54,7 +54,7 @@ class CandidateChoice:
 
     @property
     def candidates(self) -> list[queries.StrategyCandidate]:
-        """Every strategy with the cluster's settings, then the one with what is assumed."""
+        """Every strategy with the cluster's settings, then the one with assumed settings."""
         plain = [
             queries.StrategyCandidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
             for name in self.names
@@ -193,7 +193,7 @@ def _choose_row(choice: CandidateChoice, names: list[str], marks: list[str]) -> 
 
 
 def choose(name: str) -> None:
-    """Choose a candidate; what was edited belongs to another one's moves."""
+    """Select a candidate; edits belong to another one's moves and are dropped."""
     st.session_state[state.PICK] = name
     forget_edits()
 

@@ -87,7 +87,7 @@ class StrategyCandidate:
 
     @property
     def placement(self) -> str:
-        """Short name of the class that places what it sheds."""
+        """Short name of the placement class."""
         return active_placement(self.settings(), self._manager)
 
     @property
@@ -184,7 +184,7 @@ proposed_in_background = BackgroundResults(proposed)
 
 
 def proposal(run: Optimization, *, is_chosen: bool) -> Proposal | str | None:
-    """Return the optimal plan, why it failed, or ``None`` while there is none.
+    """Return the optimal plan, its error, or ``None`` while there is none.
 
     Args:
         run: What is computed.
@@ -217,7 +217,7 @@ simulated = BackgroundResults(_simulated, max_entries=128)
 
 
 def simulated_rounds(candidate: StrategyCandidate) -> Simulation | str | None:
-    """Return the rounds, why there are none, or ``None`` while they are simulated."""
+    """Return the rounds, the reason for their absence, or ``None`` while they are simulated."""
     try:
         return simulated(candidate)
     except OpsError as error:
@@ -301,7 +301,7 @@ def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
 
 
 def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
-    """Return plan and preview, why there are none, or ``None`` while they are computed.
+    """Return plan and preview, the reason for their absence, or ``None`` while computed.
 
     The plan is made again before it expires: of a large fleet in the background, as the first one.
     """

@@ -67,7 +67,7 @@ class Selection:
 
     @classmethod
     def of_optimal(cls, optimal: Proposal | str | None) -> Selection:
-        """The optimal plan, why it failed, or ``None`` while it is computed."""
+        """The optimal plan, its error, or ``None`` while it is computed."""
         name = queries.OPTIMIZER
         if not isinstance(optimal, Proposal):
             return cls.without_moves(name, is_pending=optimal is None)
@@ -164,7 +164,7 @@ def are_all_selected() -> bool:
 
 
 def draw_rest(optimal: Proposal) -> None:
-    """Offer the moves of the optimal plan that are not needed, with what they would gain."""
+    """Draw the further moves of the optimal plan, with their gain."""
     if not optimal.rest_gain:
         return
     st.toggle(
@@ -177,7 +177,7 @@ def draw_rest(optimal: Proposal) -> None:
 
 
 def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
-    """Draw the moves of the plan, each with what may be done with it."""
+    """Draw the moves of the plan, each with its actions."""
     selection = shown.selection
     edits_panel()
     if shown.made is None and shown.awaited is not None:

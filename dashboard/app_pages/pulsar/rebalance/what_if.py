@@ -105,7 +105,7 @@ def banner(page: PulsarPage, fleet: fleets.FleetChange) -> None:
 
 
 def _found(page: PulsarPage, fleet: fleets.FleetChange) -> fleets.FleetScenario | str | None:
-    """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
+    """Return the changed fleet, the reason for its absence, or ``None`` while it is computed."""
     key = (page.stored, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
         return fleets.scenarios(key)

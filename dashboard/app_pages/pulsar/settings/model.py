@@ -36,7 +36,7 @@ TABS: Final = (SETTINGS_TAB, FINDINGS_TAB, COMPARED_TAB, PRESETS_TAB, CHANGES_TA
 def key_figures(
     settings: EffectiveSettings, examination: Examination, strategy: str
 ) -> list[KeyFigure]:
-    """Return the figures at the top: findings, differences, what is changed, and the strategy.
+    """Return the figures at the top: findings, differences, changes, and the strategy.
 
     Args:
         settings: Active ones.

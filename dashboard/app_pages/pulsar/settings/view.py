@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def opened_by(params: Collection[str], *, has_changes: bool) -> str:
-    """Return the tab that an address without a tab opens: that of what it names.
+    """Return the tab of the object that an address without a tab names.
 
     Args:
         params: Names of its parameters.
@@ -383,7 +383,7 @@ def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
 
 
 def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
-    """Draw the action bar: what is changed how, and what may be done with it."""
+    """Draw the action bar: the changes, and their actions."""
     fixed = sum(not SETTING_BY_KEY[key].is_dynamic for key in changed)
     effects = [
         action_bar.PlanFigure(

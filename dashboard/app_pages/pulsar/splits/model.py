@@ -115,7 +115,7 @@ def largest_share(what_if: SplitWhatIf) -> float | None:
 
 
 def algorithms_table(what_ifs: Sequence[SplitWhatIf]) -> pd.DataFrame:
-    """Return one row an algorithm: where it cuts and what the largest part keeps."""
+    """Return one row an algorithm: its boundary and the share of the largest part."""
     rows = []
     for one in what_ifs:
         share = largest_share(one)

@@ -112,7 +112,7 @@ def topics_button(chosen: SelectedBundle) -> None:
 
 
 def compared(chosen: SelectedBundle) -> None:
-    """Draw every algorithm side by side, and why the verdict is what it is."""
+    """Draw every algorithm side by side, and the reasons for the verdict."""
     best = chosen.best_position()
     found = [
         chosen.explained(name, best if name == model.SPECIFIED else ())
@@ -139,7 +139,7 @@ def compared(chosen: SelectedBundle) -> None:
 
 
 def picked(chosen: SelectedBundle) -> tuple[SplitWhatIf, bool] | None:
-    """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
+    """Draw the choice of algorithm; return its outcome, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
     with st.container(horizontal=True, vertical_alignment="bottom", width="content"):

@@ -32,7 +32,7 @@ ANY: Final = "any broker"
 
 
 def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
-    """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
+    """Draw the pickers, and return the plan for the selection; ``None`` if it is empty."""
     reading = page.reading
     active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     named = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []

@@ -154,7 +154,7 @@ def _live(
 def _demand(
     given: Mapping[str, float | None], facts: NamespaceFacts | None, within: float
 ) -> Demand:
-    """Return the demand: what is not given is what the snapshot shows, or nothing."""
+    """Return the demand: given values, else those of the snapshot, else nothing."""
     shown: dict[str, float] = {}
     if facts is not None:
         shown = {

@@ -69,7 +69,7 @@ def shed(
     *,
     as_json: bool,
 ) -> int:
-    """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
+    """``trimtab shed``: the unloads of the shedding strategy, round by round, with reasons."""
     named = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
@@ -228,7 +228,7 @@ def read_bundle_list(path: Path | None) -> list[str]:
 
 @dataclass(frozen=True)
 class KnownBundles:
-    """Bundles of a file that the snapshot has, and what is to be said of the others.
+    """Bundles of a file that the snapshot has, and a warning about the others.
 
     Attributes:
         names: In the order of the file.
@@ -244,7 +244,7 @@ class KnownBundles:
 
 
 def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundles:
-    """Leave out what the snapshot does not have, and say so on standard error."""
+    """Return the bundles that the snapshot has; print the others on standard error."""
     if not named:
         return KnownBundles(())
     there = set(snapshot.bundles["bundle"].to_pylist())
@@ -306,7 +306,7 @@ def _show_placement(answer: ShedAnswer) -> None:
 
 
 def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
-    """Name the options that show what would be unloaded where the cluster does nothing itself."""
+    """Print the options that show the unloads where shedding is off."""
     off = answer.settings.shedding_off
     if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)

@@ -99,7 +99,7 @@ def split(
 def _plan(
     snapshot: PulsarSnapshot, bundle: str, spec: SplitSpec, plan_file: Path, reason: str
 ) -> Plan:
-    """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
+    """Make the plan on the current cluster, and write it; assumptions change no cluster."""
     terms = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
     plan = build_split_plan(snapshot, [bundle], spec, terms)
     if errors := plan.by_severity("error"):
