@@ -169,7 +169,7 @@ def test_a_kind_of_address_that_some_brokers_lack_is_named(field, url, kind, key
     have = [{field: url.format(f"b-{at}.example")} for at in range(3)]
     found = only(fleet(*have, {}, manager=manager), "address_missing")
     assert found.servers == ("b-3.example:8080",)
-    assert found.sentence.startswith(f"Without a {kind} address: ")
+    assert found.sentence.startswith(f"No {kind} address: ")
     assert found.sentence.endswith("; with one: 3 brokers of 4.")
     assert found.keys == (key,)
     assert found.cost.bundles == 8
@@ -178,7 +178,7 @@ def test_a_kind_of_address_that_some_brokers_lack_is_named(field, url, kind, key
 def test_plain_addresses_that_some_lack_are_named():
     tls = {"broker": "", "broker_ssl": "pulsar+ssl://b-0.example:6651"}
     both = {"broker_ssl": "pulsar+ssl://b-1.example:6651"}
-    assert "no broker address" in only(fleet(tls, both), "address_missing").sentence
+    assert "No broker address" in only(fleet(tls, both), "address_missing").sentence
     only_tls = [
         {"broker": "", "broker_ssl": f"pulsar+ssl://b-{at}.example:6651"} for at in range(2)
     ]
@@ -196,7 +196,7 @@ def test_a_listener_that_some_brokers_lack_is_named(manager):
     have = [{"listeners": {"external": f"pulsar://edge:{31000 + at}"}} for at in range(2)]
     found = only(fleet(*have, {}, manager=manager), "listener_missing")
     assert found.servers == ("b-2.example:8080",)
-    assert "no listener external (pulsar) address" in found.sentence
+    assert "No listener external (pulsar) address" in found.sentence
 
 
 def test_the_id_names_a_port_of_the_web_service():

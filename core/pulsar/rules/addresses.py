@@ -340,7 +340,7 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             subject=missing[0],
             servers=missing,
             keys=(key,),
-            sentence=f"Without a {kind} address: {_some(missing)}; with one: "
+            sentence=f"No {kind} address: {_some(missing)}; with one: "
             f"{pluralize(len(brokers), 'broker')} of {len(known)}.",
             consequence="Clients that use it get no address for the bundles there, and fail.",
             hint=f"Set {key} on every broker, and restart those without it.",
