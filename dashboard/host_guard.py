@@ -63,7 +63,7 @@ class HostGuard:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
 
     def fault_of(self, headers: Headers) -> str:
-        """Return why a request is refused; empty if it is served."""
+        """Return the fault of a refused request; empty if it is served."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if _hostname(host) not in self._names:

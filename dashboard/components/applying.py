@@ -181,7 +181,7 @@ def draw_dialog() -> None:
 
 
 def _refusal(dialog: ApplyDialog) -> str | None:
-    """Return why the plan cannot be applied now; checked when drawn, and again when sent."""
+    """Return the refusal of the plan now; checked when drawn, and again when sent."""
     name = dialog.cluster.name
     forbidden = page_access.plan_refusal(dialog.config, dialog.plan, name)
     if forbidden is not None:

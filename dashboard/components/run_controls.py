@@ -134,7 +134,7 @@ def _review(config: Config, view: RunView) -> None:
 
 
 def _may_not_decide(config: Config, view: RunView) -> str | None:
-    """Return why the person at the page cannot decide on a run; ``None`` if the person can."""
+    """Return the obstacle to a decision by the person at the page; ``None`` if there is none."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.plan_refusal(config, view.plan, view.cluster, "approve runs", role=rules.role)
     if refused is None and is_same_person(access.person(config), view.requester):

@@ -100,7 +100,7 @@ def _of_cluster(context: ApplyContext) -> str | None:
 
 
 def doubt(plan: Plan) -> str:
-    """Return why the plan has no benefit, from its own diagnostics; empty if it has one."""
+    """Return the diagnostic of a plan without benefit; empty if it has one."""
     useless = (item for item in plan.diagnostics if item.code == _USELESS)
     return next((item.sentence for item in useless), "")
 

@@ -91,7 +91,7 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
 
 
 def not_simulated(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return why candidates were not simulated, each reason once, with the candidates."""
+    """Return the reasons for candidates not simulated, each once, with the candidates."""
     excluded: dict[str, list[str]] = {}
     for row in rows:
         if isinstance(row["problem"], str):  # pandas has NaN for none

@@ -131,7 +131,7 @@ def page_config() -> Config:
 
 
 def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:
-    """Return why the person may not do something, with a remedy; ``None`` if permitted."""
+    """Return the refusal of an action by the person, with a remedy; ``None`` if permitted."""
     return _refused(config, lambda rules, who: rules.refusal(who, role, cluster, action))
 
 
@@ -144,7 +144,7 @@ def plan_refusal(
     role: Role | None = None,
     is_balancer_paused: bool = False,
 ) -> str | None:
-    """Return why the person may not have a plan executed; ``None`` if permitted.
+    """Return the refusal of a plan by the person's role or scope; ``None`` if permitted.
 
     Args:
         config: The configuration.

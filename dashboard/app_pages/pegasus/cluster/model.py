@@ -127,7 +127,7 @@ def _dot(is_done: bool, mark: str) -> str:  # noqa: FBT001  # one cell
 
 
 def level_note(facts: PegasusFacts) -> str:
-    """Return why the effective level differs from the stored one, else how long that one lasts."""
+    """Return the cause of a differing effective level, else the lifetime of the stored one."""
     stored, effective = facts.stored_level, facts.effective_level
     if stored is not None and effective is not None and stored is not effective:
         return (
