@@ -28,8 +28,8 @@ FAILURES: Final = pa.schema(
         pa.field("groups_without_room", pa.int64(), nullable=False),
     ]
 )
-"""One row a failure, worst first. ``deviation``: farthest distance of a broker's traffic from the
-mean of those that are left, share of it."""
+"""One row a failure, worst first. ``deviation``: max deviation of a broker's traffic from the mean
+of the remaining ones, share of it."""
 
 HOT: Final = pa.schema(
     [

@@ -13,7 +13,7 @@ from core.planning.drill.request import DrillRequest
 from core.units import format_ratio
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import spark_session, write_tables
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pegasus.live import pegasus_snapshot
 from dashboard.cli.progress import STATUS
 
@@ -62,8 +62,8 @@ def drill(
     }
 
     def show() -> None:
-        say(done.sentence)
-        say()
+        print_line(done.sentence)
+        print_line()
         table(
             (
                 "failure",
@@ -88,6 +88,6 @@ def drill(
             ],
         )
         if done.failures.num_rows > _MAX_SHOWN:
-            say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json lists all.")
+            print_line(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json lists all.")
 
     return emit(Answer(body, show), as_json=as_json)

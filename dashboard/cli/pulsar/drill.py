@@ -16,7 +16,7 @@ from core.spark.pulsar.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import spark_session, write_tables
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
@@ -74,7 +74,7 @@ def drill(
 def _snapshot_and_settings(
     source: str, config: Path | None, assumptions: Assumptions
 ) -> tuple[PulsarSnapshot, EffectiveSettings]:
-    """Read what is drilled."""
+    """Return the snapshot and its settings."""
     snapshot = pulsar_snapshot(source, config)
     snapshot.require("brokers", "bundles")
     return snapshot, assumptions.settings_of(snapshot)
@@ -107,8 +107,8 @@ def _session(config: Path | None) -> SparkSession:
 
 
 def _show_drill(done: Drill, request: DrillRequest) -> None:
-    say(done.sentence)
-    say()
+    print_line(done.sentence)
+    print_line()
     table(
         (
             "failure",
@@ -138,15 +138,17 @@ def _show_drill(done: Drill, request: DrillRequest) -> None:
         spare=("clients", "traffic", "unassigned"),
     )
     if done.failures.num_rows > _MAX_SHOWN:
-        say(f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out lists all.")
+        print_line(
+            f"... and {done.failures.num_rows - _MAX_SHOWN:,} more; --json or --out lists all."
+        )
     for one in done.skipped[:_MAX_SHOWN]:
-        say(f"Not simulated: {one.message} {one.hint}")
+        print_line(f"Not simulated: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
     for row in tight[:_MAX_SHOWN]:
-        say(
+        print_line(
             f"Insufficient capacity: without {row['failure']}, {row['group']} has "
             f"{row['brokers_left']} of {row['brokers_before']} brokers, {row['unassigned']:,} of "
             f"{row['bundles']:,} bundles cannot be placed; the least loaded broker is at "
             f"{format_ratio(row['coolest_usage'])}."
         )
-    say(f"Hot threshold: usage of {format_ratio(request.hot_threshold)}.")
+    print_line(f"Hot threshold: usage of {format_ratio(request.hot_threshold)}.")

@@ -18,7 +18,7 @@ from core.pulsar.served import Services, services_of
 from core.pulsar.view import LoadView
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pulsar import answers
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
@@ -49,62 +49,64 @@ def owners(
     snapshot.require("bundles")
     started = time.perf_counter()
     settings = active_settings(snapshot)
-    found = ownership_of(snapshot, settings)
-    services = services_of(snapshot, settings, found)
+    ownership = ownership_of(snapshot, settings)
+    services = services_of(snapshot, settings, ownership)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000
     elsewhere = verdict_of(snapshot, settings).elsewhere(("serving",))
-    bundles = _chosen(found, namespace, only_problems=only_problems)
+    bundles = _chosen(ownership, namespace, only_problems=only_problems)
     if namespace is not None:
         spread = spread.filter(pc.equal(spread["namespace"], namespace))
     body = {
-        "answer": found.sentence,
+        "answer": ownership.sentence,
         "spread": spread_sentence(spread),
-        "counts": found.counts,
+        "counts": ownership.counts,
         "bundles": [_bundle_json(row, services) for row in bundles.to_pylist()],
-        "sessions": found.sessions.to_pylist(),
+        "sessions": ownership.sessions.to_pylist(),
         "namespaces": spread.to_pylist(),
-        "notes": list(found.notes),
+        "notes": list(ownership.notes),
         "elsewhere": elsewhere or None,
         "elapsed_ms": round(elapsed_ms, 3),
     }
 
     def show() -> None:
         now_ms = datetime_to_ms(snapshot.manifest.taken_at)
-        say(found.sentence)
-        _explain(found, services)
+        print_line(ownership.sentence)
+        _explain(ownership, services)
         if only_problems or namespace is not None:
             _show_bundles(bundles, now_ms)
         if not only_problems:
-            _show_sessions(found.sessions, now_ms)
-            say()
-            say(spread_sentence(spread))
-        for one in found.notes:
-            say(f"Note: {one}")
+            _show_sessions(ownership.sessions, now_ms)
+            print_line()
+            print_line(spread_sentence(spread))
+        for note in ownership.notes:
+            print_line(f"Note: {note}")
         if elsewhere:
-            say(elsewhere)
+            print_line(elsewhere)
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _explain(found: Ownership, services: Services) -> None:
-    """Say what each wrong state is, and what to do about the first bundle in it."""
-    for state in found.counts:
+def _explain(ownership: Ownership, services: Services) -> None:
+    """Print the meaning of each wrong state and the fix for the first bundle in it."""
+    for state in ownership.counts:
         if state not in WRONG:
             continue
-        say(f"{state}: {meaning_of(state)}")
-        row = worst_first(found.bundles, (state,)).slice(0, 1).to_pylist()[0]
+        print_line(f"{state}: {meaning_of(state)}")
+        row = worst_first(ownership.bundles, (state,)).slice(0, 1).to_pylist()[0]
         service = services.of(row)
         words = " ".join(filter(None, (service.sentence, service.next_lookup, service.fix)))
         if words:
-            say(f"{row['bundle']}: {words}")
+            print_line(f"{row['bundle']}: {words}")
 
 
-def _chosen(found: Ownership, namespace: str | None, *, only_problems: bool) -> pa.Table:
-    bundles = worst_first(found.bundles, WRONG) if only_problems else worst_first(found.bundles)
+def _chosen(ownership: Ownership, namespace: str | None, *, only_problems: bool) -> pa.Table:
+    bundles = (
+        worst_first(ownership.bundles, WRONG) if only_problems else worst_first(ownership.bundles)
+    )
     if namespace is None:
         return bundles
-    known = pc.unique(found.bundles["namespace"]).to_pylist()
+    known = pc.unique(ownership.bundles["namespace"]).to_pylist()
     if namespace not in known:
         raise UnknownNameError.of("namespace", namespace, known, place="this snapshot")
     return bundles.filter(pc.equal(bundles["namespace"], namespace))
@@ -116,7 +118,7 @@ def _bundle_json(row: dict[str, Any], services: Services) -> dict[str, Any]:
 
 
 def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
-    say()
+    print_line()
     table(
         ("bundle", "state", "owner", "also claimed by", "session", "owned for"),
         [
@@ -133,11 +135,11 @@ def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
         spare=("session", "also claimed by"),
     )
     if bundles.num_rows > _MOST_SHOWN:
-        say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json lists all.")
+        print_line(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
-    say()
+    print_line()
     table(
         ("broker", "session", "min age", "bundles", "traffic", "registered", "leads"),
         [
@@ -155,7 +157,7 @@ def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
         spare=("session", "min age"),
     )
     if sessions.num_rows > _MOST_SHOWN:
-        say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json lists all.")
+        print_line(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json lists all.")
 
 
 def _age(now_ms: int, at_ms: int | None) -> str:
