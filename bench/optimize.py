@@ -29,7 +29,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from core.optimize import OptimizeRequest, optimize
 from core.optimize.balance import Balance, Band
-from core.optimize.fleet import Fleet, lay_out
+from core.optimize.fleet import FleetColumns, lay_out
 from core.optimize.solve import goal_band, is_inside
 
 WITHIN: Final = 0.05
@@ -94,7 +94,7 @@ def _spread(values: list[float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in zip(names, parts, strict=True))
 
 
-def plain_greedy(laid: Fleet) -> tuple[Balance, bool]:
+def plain_greedy(laid: FleetColumns) -> tuple[Balance, bool]:
     """Largest bundle of the hottest broker to the coldest that may have it, until all is well."""
     balance = Balance(laid)
     band = goal_band(float(laid.load[laid.known].mean()), OptimizeRequest(within=WITHIN))
@@ -142,7 +142,7 @@ def _told(value: float | None, unit: float, is_proven: bool) -> str:  # noqa: FB
     return f"{value / unit:.1f}" + ("" if is_proven else " (not proven)")
 
 
-def exact(laid: Fleet, band: Band, cost: np.ndarray) -> tuple[float | None, float, bool]:
+def exact(laid: FleetColumns, band: Band, cost: np.ndarray) -> tuple[float | None, float, bool]:
     """Return the least cost of an assignment, seconds, and whether it is proven."""
     bundles, brokers = np.nonzero(
         np.stack([laid.where.allowed[kind] for kind in laid.kind])

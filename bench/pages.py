@@ -28,7 +28,7 @@ from page_meter import Measured, Meter, wait  # noqa: E402  # the same folder
 from playwright.sync_api import sync_playwright  # noqa: E402  # after the path
 
 from core.snapshot.store import SnapshotStore  # noqa: E402  # after the path
-from dashboard.sitemap import SECTIONS, Entry  # noqa: E402  # after the path
+from dashboard.sitemap import SECTIONS, PageEntry  # noqa: E402  # after the path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ PAGES = tuple(
     if not entry.parent and entry.kind != "pegasus"
 )
 REFRESHED = ("Brokers", "Bundles", "Fleet")
-CHOICES = {"Brokers": ("CPU", "Throughput"), "Rebalance": ("usage", "traffic")}
+CHOICES = {"Brokers": ("CPU", "Traffic"), "Rebalance": ("usage", "traffic")}
 """Two values of a control, chosen in turns."""
 
 
@@ -124,7 +124,7 @@ def serve(site: Site, root: Path = ROOT) -> tuple[subprocess.Popen[bytes], str]:
     raise SystemExit("the pages did not start")
 
 
-def switch(meter: Meter, entry: Entry) -> Measured:
+def switch(meter: Meter, entry: PageEntry) -> Measured:
     link = "/" if entry is PAGES[0] else f"/{entry.name}"
     return meter.switch(link)
 

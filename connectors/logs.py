@@ -76,10 +76,10 @@ def set_up_logging(log_format: LogFormat) -> None:
         root.removeHandler(earlier)
     root.addHandler(handler)
     # asyncio writes two thousand tracebacks for each connection that finds no descriptor left
-    logging.getLogger("asyncio").filters[:] = [Seldom()]
+    logging.getLogger("asyncio").filters[:] = [RepeatFilter()]
 
 
-class Seldom(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets a message through once in a while, however often it is written.
 
     Args:

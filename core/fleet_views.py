@@ -40,7 +40,7 @@ class FleetView(msgspec.Struct, frozen=True, kw_only=True):
         return self == FleetView()
 
 
-class Grouped(Protocol):
+class GroupedCluster(Protocol):
     """A cluster of the configuration."""
 
     @property
@@ -56,7 +56,7 @@ class Grouped(Protocol):
         """Its tags."""
 
 
-C = TypeVar("C", bound=Grouped)
+C = TypeVar("C", bound=GroupedCluster)
 
 
 def clusters_of(view: FleetView, clusters: Iterable[C]) -> list[C]:

@@ -156,13 +156,13 @@ _NUMBERS = re.compile(r"([0-9]+)")
 
 
 def same_problem(count: int, noun: str) -> str:
-    """Return ``39 other brokers have the same problem``.
+    """Return ``39 other brokers with the same problem``.
 
     Args:
         count: How many.
         noun: Singular, for example ``other broker``.
     """
-    return f"{pluralize(count, noun)} {'has' if count == 1 else 'have'} the same problem"
+    return f"{pluralize(count, noun)} with the same problem"
 
 
 def by_name(names: Iterable[str]) -> list[str]:

@@ -160,10 +160,10 @@ def _parsed(operation: Operation[Any, Any], kind: str, request: Request) -> tupl
     for name, values in (*given.items(), ("release", assumptions["release"])):
         if len(values) > 1 and name not in many:
             raise InputError(f"{name} occurs {len(values)} times.", hint="Specify it once.")
-    values = {name: tuple(held) if name in many else held[0] for name, held in given.items()}
+    fields = {name: tuple(held) if name in many else held[0] for name, held in given.items()}
     release = next(iter(assumptions["release"]), None)
     assumed: Assumed = facts_module(kind).assumed(assumptions["set"], release)
-    return parse(operation.request, values, strict=False), assumed
+    return parse(operation.request, fields, strict=False), assumed
 
 
 def _headers(stored: CachedSnapshot) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Which host names and origins the pages answer: the defence against DNS rebinding and framing.
+"""Host names and origins that the pages answer: the defence against DNS rebinding and framing.
 
 A browser sends the name that a person or a script requested as ``Host``, and the page that asks as
 ``Origin``. A hostile page can let its own name point at loopback (DNS rebinding), so an unknown
@@ -63,7 +63,7 @@ class HostGuard:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
 
     def fault_of(self, headers: Headers) -> str:
-        """Return why a request is refused; empty when it is served."""
+        """Return the fault of a refused request; empty if it is served."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if _hostname(host) not in self._names:

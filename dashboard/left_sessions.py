@@ -1,4 +1,4 @@
-"""What a session held is released once its browser has been away for its time."""
+"""Release of what a session held, once its browser has been away for its time."""
 
 from __future__ import annotations
 

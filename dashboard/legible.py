@@ -85,8 +85,8 @@ def _labeled(text: str, labels: Mapping[str, str], *, is_full: bool = False) -> 
     if not labels or ":" not in text:
         return text
 
-    def shown(found: re.Match[str]) -> str:
-        address = found.group()
+    def shown(match: re.Match[str]) -> str:
+        address = match.group()
         label = labels.get(address, address)
         return f"{label} ({address})" if is_full and address not in label else label
 
@@ -110,7 +110,7 @@ def option(name: str) -> str:
 
 
 def original(shown: str) -> str:
-    """Return the name that :func:`legible` made this of, or whose label it is."""
+    """Return the original of a :func:`legible` name, or the name with this label."""
     named = (address for address, label in _labels_of().items() if label == shown)
     return _originals.get(shown) or next(named, shown)
 
@@ -131,7 +131,7 @@ def without_tags(text: str) -> str:
 
 
 def legible_frame(frame: Any) -> Any:
-    """Return a table with legible texts; what is no data frame is returned as it is."""
+    """Return a table with legible texts; other values are returned as they are."""
     if not isinstance(frame, pd.DataFrame):
         return frame
     labels = _labels_of()
@@ -155,8 +155,8 @@ def needs_care(values: Any) -> bool:
 
 def _needs_care(values: Any, labels: Mapping[str, str]) -> bool:
     return any(
-        len(one) > MAX_NAME or _CARE.search(one) or (labels and _labeled(one, labels) != one)
-        for one in texts_of(values)
+        len(text) > MAX_NAME or _CARE.search(text) or (labels and _labeled(text, labels) != text)
+        for text in texts_of(values)
     )
 
 
@@ -169,7 +169,7 @@ def texts_of(values: Any) -> list[str]:
     if isinstance(values, np.ndarray) and values.dtype.kind not in "OUS":
         return []
     if isinstance(values, list | tuple | np.ndarray | pd.Series | pd.Index):
-        return [text for one in values for text in texts_of(one)]
+        return [text for value in values for text in texts_of(value)]
     return []
 
 
@@ -193,7 +193,7 @@ def _legible_values(values: Any, labels: Mapping[str, str]) -> Any:
         text = _labeled(values, labels)
         return without_tags(legible(text)) if len(text) <= MAX_NAME else _label(text)
     if isinstance(values, list | tuple):
-        return [_legible_values(one, labels) for one in values]
+        return [_legible_values(value, labels) for value in values]
     if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
         return np.array([_legible_values(one, labels) for one in values.tolist()], dtype=object)
     return values
@@ -205,7 +205,7 @@ def _label(text: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Cut the middle out; a checksum keeps apart what begins and ends alike."""
+    """Cut the middle out; a checksum keeps apart names with the same ends."""
     if len(text) <= MAX_NAME:
         return text
     check = zlib.crc32(text.encode("utf-8", "surrogatepass"))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 
-from dashboard.sitemap import ENTRIES, Entry
+from dashboard.sitemap import ENTRIES, PageEntry
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,22 +34,22 @@ def _word(title: str) -> str:
     return title.lower().replace(" ", "_").replace("-", "_")
 
 
-_BY_WORD: Final = {_word(one.title): one for one in reversed(tuple(ENTRIES.values()))} | {
+_BY_WORD: Final = {_word(entry.title): entry for entry in reversed(tuple(ENTRIES.values()))} | {
     _word(name): one for name, one in ENTRIES.items()
 }
 """Pages by name and by title; of two with one title the first."""
 
 
-def page_of(name: str) -> Entry | None:
+def page_of(name: str) -> PageEntry | None:
     """Return the page that an address names by its title, or by its name in other letters."""
     return _BY_WORD.get(_word(name))
 
 
-def near_pages(name: str) -> list[Entry]:
-    """Return the pages whose name or title is near, the nearest first; those of an object not."""
+def near_pages(name: str) -> list[PageEntry]:
+    """Return the pages with a near name or title, nearest first, without pages of an object."""
     found = difflib.get_close_matches(_word(name), _BY_WORD, n=2 * _MAX_NEAR, cutoff=_NEAR)
     pages = dict.fromkeys(_BY_WORD[word] for word in found)
-    return [one for one in pages if one.answers][:_MAX_NEAR]
+    return [page for page in pages if page.answers][:_MAX_NEAR]
 
 
 class PageNames:
@@ -72,7 +72,7 @@ class PageNames:
 
 
 def _place(scope: Scope) -> str:
-    """Return where a request is sent instead, relative to its address; empty: nowhere."""
+    """Return the redirect of a request, relative to its address; empty if none."""
     path = scope["path"].strip("/")
     head, last = path.split("/")[0], path.rpartition("/")[2]
     if path in _SERVED or path in ENTRIES or (head.startswith(_FOLDERS) and head != path):

@@ -51,10 +51,10 @@ def write(config: services.Config, request: SandboxRequest, *, within_s: float) 
     writing: dict[str, Iterator[int]] = {}
     while waiting or writing:
         for name in list(waiting):
-            found = store.entries(name)
-            if found:
+            entries = store.entries(name)
+            if entries:
                 waiting.remove(name)
-                writing[name] = write_past(config, found[0], request)
+                writing[name] = write_past(config, entries[0], request)
         for name in list(writing):
             if not _write_part(name, writing[name]):
                 del writing[name]

@@ -1,4 +1,4 @@
-"""Who may open the pages at all: sign-in with a password, or headers of a trusted proxy.
+"""Access to the pages: sign-in with a password, or headers of a trusted proxy.
 
 It stands before every route and every WebSocket. What a person may do is decided where it is done:
 in :mod:`dashboard.services`, and again by the worker.
@@ -95,7 +95,7 @@ _OUT_FORM: Final = """<form method="post" action="{action}"><button>Sign out</bu
 
 
 class SignInGuard:
-    """ASGI middleware that serves people who are signed in only.
+    """ASGI middleware that serves signed-in people only.
 
     Args:
         app: What is guarded.
@@ -201,7 +201,7 @@ def _of_program(config: Config, scope: Scope) -> Response | None:
 
 
 def _of_proxy(config: Config, scope: Scope) -> Response | None:
-    """Serve what a trusted proxy sends for a person; two names are as bad as none."""
+    """Serve the request of a person that a trusted proxy names; two names count as none."""
     proxy, headers = config.access.proxy, Headers(scope=scope)
     address = (scope.get("client") or ("", 0))[0]
     if not proxy.trusts(address):
@@ -242,8 +242,8 @@ async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock
 
     Of many at once each would be counted after the others had passed, and each takes 64 MiB.
     """
-    wanted = _own_path(request.query_params.get("next", ""))
-    action = f"{SIGN_IN}?next={quote(wanted, safe='')}"
+    own_path = _own_path(request.query_params.get("next", ""))
+    action = f"{SIGN_IN}?next={quote(own_path, safe='')}"
     if request.method != "POST":
         return _page("Sign in to Trimtab", _FORM.format(action=html.escape(action)))
     fields = await _form(request)
@@ -259,7 +259,7 @@ async def _signed_in(config: Config, request: Request, one_attempt: asyncio.Lock
         status = 429 if error.context.get("is_throttled") else 401
         form = _FORM.format(action=html.escape(action))
         return _page("Sign in to Trimtab", form, str(error), status)
-    answer = RedirectResponse(wanted, 303)
+    answer = RedirectResponse(own_path, 303)
     answer.set_cookie(
         access.cookie_name(config),
         text,
@@ -303,7 +303,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _own_path(text: str) -> str:
-    """Return where to go afterwards: a path of these pages, never another site."""
+    """Return the path to open afterwards: a path of these pages, never another site."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\", SIGN_IN, SIGN_OUT))
     return text if is_own and text.isprintable() else "/"
 
@@ -318,7 +318,7 @@ def _cookie(config: Config, headers: Headers) -> str:
 
 
 def _address(config: Config, request: Request) -> str:
-    """Return under which address attempts of a request are counted."""
+    """Return the address under which sign-in attempts of a request are counted."""
     sender = request.client.host if request.client else ""
     lines = request.headers.getlist("x-forwarded-for")
     if lines and not config.access.proxy.trusts(sender):

@@ -8,7 +8,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PageEntry:
     """One page.
 
     Attributes:
@@ -44,20 +44,20 @@ def _of(
     *,
     parent: str = "",
     folder: str = "",
-) -> Entry:
+) -> PageEntry:
     """Return a page about the clusters of one kind, which has a folder of that name."""
-    return Entry(name, title, icon, answers, f"{kind}/{folder or name}", kind, parent)
+    return PageEntry(name, title, icon, answers, f"{kind}/{folder or name}", kind, parent)
 
 
-SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
+SECTIONS: Final[Mapping[str, tuple[PageEntry, ...]]] = {
     "Monitor": (
-        Entry(
+        PageEntry(
             "fleet",
             "Fleet",
             "hub",
             "Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
-        Entry(
+        PageEntry(
             "alerts",
             "Alerts",
             "notifications",
@@ -95,7 +95,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             parent="bundles",
         ),
         _of("pulsar", "bundle", "Bundle", parent="bundles"),
-        Entry(
+        PageEntry(
             "history",
             "History",
             "timeline",
@@ -103,7 +103,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
         ),
     ),
     "Balance": (
-        Entry(
+        PageEntry(
             "diagnose",
             "Diagnose",
             "troubleshoot",
@@ -157,7 +157,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "travel_explore",
             "Bundle and broker of a topic; placement of a bundle.",
         ),
-        Entry(
+        PageEntry(
             "backtest",
             "Back-test",
             "science",
@@ -215,25 +215,25 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
         ),
     ),
     "Activity": (
-        Entry(
+        PageEntry(
             "activity",
             "Runs",
             "history",
             "Runs with user, time, reason and result; journal.",
         ),
-        Entry(
+        PageEntry(
             "jobs",
             "Jobs",
             "pending_actions",
             "Background computations over whole fleets.",
             parent="activity",
         ),
-        Entry("run", "Run", parent="activity"),
+        PageEntry("run", "Run", parent="activity"),
     ),
 }
 """By the head of the section; the first page is the one that opens."""
 
-ENTRIES: Final[Mapping[str, Entry]] = {
+ENTRIES: Final[Mapping[str, PageEntry]] = {
     entry.name: entry for entries in SECTIONS.values() for entry in entries
 }
 """Every page by its name."""
@@ -255,13 +255,13 @@ def kinds_of(page: str) -> tuple[str, ...]:
     return (kind,) if kind else KINDS
 
 
-def top_of(page: str) -> Entry:
+def top_of(page: str) -> PageEntry:
     """Return the entry of the navigation under which a page is reached: its parent, or its own."""
     entry = ENTRIES[page]
     return ENTRIES[entry.parent or entry.name]
 
 
-def family_of(page: str) -> tuple[Entry, ...]:
+def family_of(page: str) -> tuple[PageEntry, ...]:
     """Return the pages that share an entry of the navigation, that entry first.
 
     Args:

@@ -127,7 +127,7 @@ def text(key: str) -> str:
 
 
 def from_address(key: str, allowed: Collection[str] | None = None) -> str:
-    """Give a widget that is not bound the value of the address, when that has changed.
+    """Set an unbound widget to the value of the address, when that has changed.
 
     A bound parameter is lost when a person opens another page by a link or a button, so the
     header's are written by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
@@ -145,7 +145,7 @@ def from_address(key: str, allowed: Collection[str] | None = None) -> str:
 
 
 def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
-    """Return what the address names and nothing has, each once: a widget would drop it silently.
+    """Return the unknown names in the address, each once: a widget would drop them silently.
 
     Call it before the widget is drawn.
 
@@ -207,7 +207,7 @@ def follow_in_address(key: str, value: str) -> None:
 
 
 def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
-    """Give a widget that is not bound its option: the address's when that changed, else its own.
+    """Set the option of an unbound widget: the address's when that changed, else its own.
 
     Unlike :func:`from_address` this is of one page: what another page chose is forgotten.
 
@@ -226,7 +226,7 @@ def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
 
 
 def end_choice(key: str, value: str, *, default: str) -> None:
-    """Write what was chosen into the address, after the widget is drawn; a default is left out."""
+    """Write the selection into the address, after the widget is drawn; a default is left out."""
     _choices()[key] = value
     if value == default:
         st.query_params.pop(key, None)
@@ -367,7 +367,7 @@ def _note_drawn() -> None:
 
 
 def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str) -> None:
-    """Let the address of a step back or forward decide: what the session holds is of the page left.
+    """Restore the address after a step back or forward: the session belongs to the former page.
 
     Streamlit drops parameters that a widget of the other page has, too, and from the browser's
     address as well: they are written again.
@@ -392,7 +392,7 @@ def _restore(context: ScriptRunContext, left: Mapping[str, list[str]], page: str
 
 
 def _forget(left: Mapping[str, list[str]], *, is_in_address: bool) -> None:
-    """Forget what the widgets of the page that was left hold: another page may use their names.
+    """Forget the widgets of the page that was left: another page may use their names.
 
     Args:
         left: Its parameters, with their values; one with a default is in no address.
@@ -418,7 +418,7 @@ def is_new_in_address(key: str) -> bool:
 
 
 def _stop_ticks() -> None:
-    """Forget every fragment: what the browser still sends for the page that is left is refused."""
+    """Forget every fragment: late requests of the page that is left are refused."""
     context = get_script_run_ctx()
     if context is not None:
         context.fragment_storage.clear()
@@ -469,7 +469,7 @@ def open_dialog() -> object | None:
 
 
 def ticking(every_s: float | None) -> float | None:
-    """Return how often a fragment looks again by itself: not behind an open dialog of an apply.
+    """Return the refresh interval of a fragment: ``None`` behind an open dialog of an apply.
 
     The dialog leads to another page. A tick of the page that is left, sent before the browser
     knows of the new one, names the old page: the browser then drops the new page's elements, and
@@ -482,7 +482,7 @@ def ticking(every_s: float | None) -> float | None:
 
 
 def set_dialog(dialog: object | None) -> None:
-    """Save what a person is about to apply, so that the next rerun opens the dialog on it again."""
+    """Store the plan of the apply dialog, so that the next rerun opens the dialog again."""
     st.session_state["_asking"] = dialog
 
 

@@ -17,9 +17,9 @@ def compose_once() -> None:
 
     def copy(msg: CustomThemeConfig, section: str = "theme") -> None:
         if section not in composed:
-            found = CustomThemeConfig()
-            compose(found, section)
-            composed[section] = found
+            config = CustomThemeConfig()
+            compose(config, section)
+            composed[section] = config
         if composed[section].ListFields():  # an empty one would be there, and mean something
             msg.MergeFrom(composed[section])
 

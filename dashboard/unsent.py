@@ -20,7 +20,7 @@ class UnsentMessages(ForwardMsgQueue):
         retain_lifecycle_msgs: bool = False,  # noqa: FBT001, FBT002  # Streamlit's signature
         fragment_ids_this_run: list[str] | None = None,
     ) -> None:
-        """Drop what was not sent, unless only fragments run again: nothing of it is composed."""
+        """Drop the unsent messages, unless only fragments run again: nothing of it is composed."""
         if fragment_ids_this_run:
             self._delta_index_map = {}
         else:

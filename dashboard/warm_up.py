@@ -1,4 +1,4 @@
-"""What a server does once it has started, so that no visitor waits for it."""
+"""Work of a server right after its start, so that no visitor waits for it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _open_journal() -> None:
 
 
 def look_at_clusters() -> None:
-    """Compute what the first page shows of every cluster: seconds on a huge fleet."""
+    """Compute the first page of every cluster: seconds on a huge fleet."""
     from dashboard.app_pages.fleet.systems import FLEET  # noqa: PLC0415  # it is heavy
     from dashboard.components.frame import saved_by_cluster  # noqa: PLC0415  # the same
 
@@ -126,7 +126,7 @@ def _draw_figures() -> None:
 
 
 def freeze() -> None:
-    """Let collections of garbage pass over what is there now: the code, which is never garbage.
+    """Exclude the current objects from garbage collection: they are code, never garbage.
 
     Looking through all of it took longer than most pages do.
     """

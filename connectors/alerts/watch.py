@@ -88,7 +88,7 @@ def watch(
 
 
 @dataclass
-class _Patience:
+class _TargetRetries:
     """Retries of a failed target."""
 
     wait_s: float = _FIRST_WAIT_S
@@ -114,7 +114,7 @@ class _Watch:
         self._report = report
         self._snapshots = SnapshotStore(config.state_dir / "snapshots")
         self._seen: dict[str, tuple[Path, tuple[Gauge, ...], tuple[Finding, ...]]] = {}
-        self._patience: dict[str, _Patience] = {}
+        self._patience: dict[str, _TargetRetries] = {}
         self._done: set[tuple[str, AlertKey, str]] = set()  # told while another target failed
         self._said = ""
 
@@ -236,7 +236,7 @@ class _Watch:
         return is_done and is_wanted
 
     def _sent(self, target: TargetConfig, cluster: str, alerts: list[Alert]) -> bool:
-        patience = self._patience.setdefault(target.name, _Patience())
+        patience = self._patience.setdefault(target.name, _TargetRetries())
         if monotonic() < patience.again_at_s:
             return False
         title, text = message(cluster, alerts)

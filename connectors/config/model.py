@@ -36,7 +36,7 @@ from connectors.config.alerts import Alerts
 from connectors.config.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.config.kinds import KINDS, fault_of
 from connectors.config.metrics import Prometheus
-from connectors.config.storage import Audit, History, Keep, Pages, Spark
+from connectors.config.storage import Audit, History, Pages, SnapshotRetention, Spark
 from connectors.transport.addresses import HostPattern, address_fault
 from core.access import Role
 from core.actions.approval import ApprovalRules
@@ -489,7 +489,7 @@ class TrimtabConfig(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_state_dir("trimtab", appauthor=False))
     )
     collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
-    keep: Keep = Keep()
+    keep: SnapshotRetention = SnapshotRetention()
     spark: Spark = Spark()
     history: History = History()
     pages: Pages = Pages()

@@ -41,7 +41,7 @@ class Pages(Strict):
         return hosts
 
 
-class Keep(Strict):
+class SnapshotRetention(Strict):
     """Number of recent snapshots of a cluster kept on disk (always at least the newest)."""
 
     max_count: int = Field(default=1_500, ge=2)

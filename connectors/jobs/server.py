@@ -51,7 +51,7 @@ _log = logging.getLogger("trimtab.jobs")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tools:
+class JobResources:
     """Resources of jobs.
 
     Attributes:
@@ -66,7 +66,7 @@ class Tools:
 def serve(
     config: TrimtabConfig,
     kinds: Mapping[str, JobKind],
-    tools: Tools,
+    tools: JobResources,
     stop: threading.Event,
     report: Callable[[str], None],
 ) -> None:
@@ -132,7 +132,7 @@ class _Progress:
         )
 
 
-class _Work(threading.Thread):
+class _JobThread(threading.Thread):
     """The thread of one job: computes, and holds the answer or the error."""
 
     def __init__(self, kind: JobKind, request: Any, context: JobContext) -> None:
@@ -164,7 +164,7 @@ class _Server:
         self,
         config: TrimtabConfig,
         kinds: Mapping[str, JobKind],
-        tools: Tools,
+        tools: JobResources,
         stop: threading.Event,
         report: Callable[[str], None],
     ) -> None:
@@ -288,7 +288,7 @@ class _Server:
         elif work.answer is not None:
             self._store_answer(claim, progress, work.answer)
 
-    def _prepared(self, claim: Claim, progress: _Progress) -> _Work:
+    def _prepared(self, claim: Claim, progress: _Progress) -> _JobThread:
         if claim.job.is_stopping:
             raise JobStoppedError("Stopped before it started.")
         request = claim.job.request
@@ -303,9 +303,9 @@ class _Server:
             spark=self._tools.spark,
             history=self._tools.history,
         )
-        return _Work(kind, model, context)
+        return _JobThread(kind, model, context)
 
-    def _follow(self, claim: Claim, work: _Work, progress: _Progress) -> bool:
+    def _follow(self, claim: Claim, work: _JobThread, progress: _Progress) -> bool:
         """Write the progress until the job ends, or the server has to.
 
         Returns:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("trimtab.jobs")
 
 
-class Warm:
+class WarmSession:
     """Keeps the session of the process.
 
     Args:

@@ -64,7 +64,7 @@ _COPY: Final = "It is a copy of an earlier entry; a signature is valid once."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archivable:
+class ArchivableEntries:
     """Entries of a journal that can be archived.
 
     Attributes:
@@ -355,7 +355,7 @@ class SqlJournal:
         with self.database.reading("list runs") as connection:
             return [RunId(run_id) for run_id in connection.execute(query).scalars()]
 
-    def archivable(self, before: datetime) -> Archivable:
+    def archivable(self, before: datetime) -> ArchivableEntries:
         """Return the number of oldest entries that can be archived: whole ended runs.
 
         Args:
@@ -391,7 +391,7 @@ class SqlJournal:
                 break
             reach = max(reach, ends.get(run_id, place))
             last = place if reach == place else last
-        return Archivable(
+        return ArchivableEntries(
             first=old[0][0] if old else 0,
             last=last,
             newest=seq,
@@ -524,7 +524,7 @@ class SqlJournal:
         """
         own = self.database.check()
         is_sealed = True
-        noted = _Noted(None if key is None else self._signed_with(key), recorded)
+        noted = _ChainSummary(None if key is None else self._signed_with(key), recorded)
         archives = self._archives(key)
         rows = noted.rows(chain(archived, self.rows()))
         try:
@@ -697,7 +697,7 @@ def _checked(key: bytes | None, recorded: Mapping[int, str]) -> tuple[str, ...]:
     return tuple(noun for noun, is_checked in named.items() if is_checked)
 
 
-class _Noted:
+class _ChainSummary:
     """Data collected from the rows while their chain is verified.
 
     Args:

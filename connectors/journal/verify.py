@@ -100,10 +100,7 @@ class Verification:
                 f"{self.entries:,} entries before it are intact."
             )
         if self.forged:
-            verb = "is" if len(self.forged) == 1 else "are"
-            count = (
-                f"{pluralize(len(self.forged), 'entry')} of {self.entries:,} {verb} not genuine."
-            )
+            count = f"Not genuine: {pluralize(len(self.forged), 'entry')} of {self.entries:,}."
             found.append(f"{count} {describe_forged(self.forged)}")
         if not self.is_sealed:
             found.append(_NOT_SEALED)

@@ -33,7 +33,7 @@ from connectors.zookeeper.multi_read import (
     GET_DATA,
     NO_AUTH,
     NO_NODE,
-    Answer,
+    ReadAnswer,
     ReadOperation,
 )
 from core.pulsar.snapshot.znodes import Readings
@@ -184,13 +184,13 @@ class ZooKeeperCapture:
         self, readings: Readings, policies: ClusterPolicies, lists: Mapping[str, list[str]]
     ) -> dict[str, list[str]]:
         brokers = lists[roots.BROKERS]
-        origins: dict[str, Answer] = {}
+        origins: dict[str, ReadAnswer] = {}
         reports = self._data(roots.BROKERS, brokers, _REPORT_BYTES, listed=True, origins=origins)
         readings.brokers_held = _held(origins)
         readings.brokers = {
             name: reports.get(name, b"") for name in brokers if self._is_there(name)
         }
-        averages: dict[str, Answer] = {}
+        averages: dict[str, ReadAnswer] = {}
         readings.broker_averages = self._data(roots.BROKER_AVERAGES, brokers, 500, origins=averages)
         readings.averages_written = {name: one.modified_at for name, one in averages.items()}
         policies.names = lists[roots.CLUSTERS]
@@ -220,7 +220,7 @@ class ZooKeeperCapture:
 
     def _third_round(
         self, readings: Readings, spaces: Mapping[str, list[str]]
-    ) -> dict[str, Answer]:
+    ) -> dict[str, ReadAnswer]:
         readings.local_policies = self._data(
             roots.LOCAL_POLICIES, spaces[roots.LOCAL_POLICIES], _POLICY_BYTES, listed=True
         )
@@ -234,7 +234,7 @@ class ZooKeeperCapture:
         )
         return dict(zip(names, answers, strict=True))
 
-    def _owners(self, readings: Readings, folders: Mapping[str, Answer]) -> None:
+    def _owners(self, readings: Readings, folders: Mapping[str, ReadAnswer]) -> None:
         """Read the owners in every folder that changed, or is due; keep those of the others."""
         changed: list[str] = []
         for name, answer in folders.items():
@@ -258,7 +258,7 @@ class ZooKeeperCapture:
         bundles = [
             f"{path[cut:]}/{child}" for path, children in listed.items() for child in children
         ]
-        origins: dict[str, Answer] = {}
+        origins: dict[str, ReadAnswer] = {}
         values = self._data(
             roots.OWNERSHIP, bundles, 180, unread=readings.unread_owners, origins=origins
         )
@@ -269,7 +269,7 @@ class ZooKeeperCapture:
 
     def _remember(
         self,
-        folders: Mapping[str, Answer],
+        folders: Mapping[str, ReadAnswer],
         changed: Iterable[str],
         values: Mapping[str, bytes],
         held: Mapping[str, ZnodeOwnership],
@@ -297,7 +297,7 @@ class ZooKeeperCapture:
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
-        origins: dict[str, Answer] = {}
+        origins: dict[str, ReadAnswer] = {}
         readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420, origins=origins)
         written = (answer.modified_at for answer in origins.values())
         readings.bundle_data_written = max(written, default=None)
@@ -322,7 +322,7 @@ class ZooKeeperCapture:
         *,
         listed: bool = False,
         unread: set[str] | None = None,
-        origins: dict[str, Answer] | None = None,
+        origins: dict[str, ReadAnswer] | None = None,
     ) -> dict[str, bytes]:
         """Return ``{name: value}`` of the znodes ``root/name`` that are there.
 
@@ -369,7 +369,7 @@ class ZooKeeperCapture:
 
     # -- what could not be read ---------------------------------------------------------------
 
-    def _note(self, answer: Answer, path: str, *, listed: bool = False) -> None:
+    def _note(self, answer: ReadAnswer, path: str, *, listed: bool = False) -> None:
         error = answer.error
         if error == UNREAD:
             self._unread += 1
@@ -425,7 +425,7 @@ class ZooKeeperCapture:
             )
 
 
-def _held(origins: Mapping[str, Answer]) -> dict[str, ZnodeOwnership]:
+def _held(origins: Mapping[str, ReadAnswer]) -> dict[str, ZnodeOwnership]:
     """Return the sessions of znodes, which come with their values."""
     return {
         name: ZnodeOwnership(answer.session_id, answer.created_at, answer.modified_at)

@@ -54,7 +54,7 @@ _MAX_INTERIM: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpReply:
     """An answer, whole.
 
     Attributes:
@@ -113,7 +113,7 @@ def send(
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
     max_bytes: int = MAX_DOCUMENT,
-) -> Answer:
+) -> HttpReply:
     """Send one request and read the whole answer.
 
     Args:
@@ -146,10 +146,10 @@ def send(
             stream=True,
         ) as response,
     ):
-        return Answer(response.status_code, response.headers, _body(response, max_bytes))
+        return HttpReply(response.status_code, response.headers, _body(response, max_bytes))
 
 
-class _Room:
+class _MemoryBudget:
     """Current memory of all answers being read, of all threads."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class _Room:
             self._taken += count
 
 
-_room: Final = _Room()
+_room: Final = _MemoryBudget()
 
 
 def _body(response: requests.Response, max_bytes: int) -> bytes:
@@ -200,7 +200,7 @@ class _Session(requests.Session):
         """Return nothing: the library would read the whole body of a redirect, however long."""
 
 
-class _Answering(http.client.HTTPResponse):
+class _BoundedResponse(http.client.HTTPResponse):
     """An answer of which interim ones (1xx) are bounded in number."""
 
     def _read_status(self) -> tuple[str, int, str]:
@@ -230,10 +230,10 @@ def _refuse(host: str, address: str) -> None:
         )
 
 
-class _Connecting(HTTPConnection):
+class _BoundedConnection(HTTPConnection):
     """Connects within the limits, and to no address that nothing is sent to."""
 
-    response_class = _Answering
+    response_class = _BoundedResponse
 
     def connect(self) -> None:
         """Connect, and say of a connection that was given up that nothing was sent."""
@@ -263,7 +263,7 @@ class _Connecting(HTTPConnection):
             raise NewConnectionError(self, f"no connection to {host}: {exc}") from exc
 
 
-class _ConnectingTls(_Connecting, HTTPSConnection):
+class _BoundedTlsConnection(_BoundedConnection, HTTPSConnection):
     def connect(self) -> None:
         """Connect, with a handshake within the limits."""
         self.ssl_context = create_urllib3_context(cert_reqs=resolve_cert_reqs(self.cert_reqs))
@@ -272,11 +272,11 @@ class _ConnectingTls(_Connecting, HTTPSConnection):
 
 
 class _HttpPool(HTTPConnectionPool):
-    ConnectionCls = _Connecting
+    ConnectionCls = _BoundedConnection
 
 
 class _HttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _ConnectingTls
+    ConnectionCls = _BoundedTlsConnection
 
 
 class _Adapter(HTTPAdapter):

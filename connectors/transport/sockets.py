@@ -25,7 +25,7 @@ _MAX_LOOKUPS: Final = 32
 """Names that are looked up at the same time: a resolver that hangs holds a thread for each."""
 
 
-class _Waits:
+class _SlicedIo:
     """Reads and writes in slices; ``settimeout`` is the longest silence of one of them."""
 
     _quiet_s: float | None = None
@@ -74,11 +74,11 @@ def _counted(count: int) -> int:
     return count
 
 
-class PlainSocket(_Waits, socket.socket):
+class PlainSocket(_SlicedIo, socket.socket):
     """A TCP connection within the limits."""
 
 
-class TlsSocket(_Waits, ssl.SSLSocket):
+class TlsSocket(_SlicedIo, ssl.SSLSocket):
     """A TLS connection within the limits, its handshake too."""
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002  # of ssl

@@ -16,7 +16,7 @@ _WRITTEN_S: Final = 1.0
 """A file that changed so short a while ago may be half written: editors empty it first."""
 
 
-class Limits:
+class WorkerLimits:
     """The limits of one cluster.
 
     Only ``read_only``, ``exclusions``, ``apply``, ``approval``, ``windows`` and roles are followed;

@@ -34,7 +34,7 @@ from connectors.systems import open_cluster, open_journal
 from connectors.transport.deadline import begun_within, unless, within
 from connectors.worker.clock import SystemClock
 from connectors.worker.lease import ZooKeeperLease
-from connectors.worker.limits import Limits
+from connectors.worker.limits import WorkerLimits
 from connectors.worker.status import Heartbeat, WorkerStatus, status_path
 from core.actions.apply import execute_run, reconcile_run, restore_settings
 from core.actions.approval import waits_for_approval
@@ -108,7 +108,7 @@ class UnexecutableRun:
         self.wait_s = min(2 * self.wait_s, _LAST_RETRY_S)
 
 
-class _Seldom:
+class _PolledCondition:
     """A question that is asked every half second at most; once it is true it stays so."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
@@ -210,7 +210,7 @@ class _Loop:
         self._broken: dict[RunId, UnexecutableRun] = {}
         self._closed: set[RunId] = set()
         self._ended: set[RunId] = set()  # whatever the list of open runs says: none opens again
-        self._limits = Limits(config, cluster, lambda text: self._report("failed", text))
+        self._limits = WorkerLimits(config, cluster, lambda text: self._report("failed", text))
         self._measures_at_s = 0.0
         self._reconciles_at_s = 0.0
         self._reported = ""
@@ -276,7 +276,7 @@ class _Loop:
         open_runs = self._due_runs(journal)
         if not open_runs:
             self._let_go()
-            with unless(_Seldom(lambda: bool(self._due_runs(journal)))):
+            with unless(_PolledCondition(lambda: bool(self._due_runs(journal)))):
                 self._measure_due(journal)
             self._doing("Waiting for runs.")
             self._report_once("ready", "Waiting for runs.")

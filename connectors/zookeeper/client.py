@@ -24,7 +24,7 @@ from connectors.transport.deadline import GivenUpError
 from connectors.transport.redaction import redacted, redacted_text
 from connectors.zookeeper.connection import BoundedClient
 from connectors.zookeeper.errors import ENDED, translate
-from connectors.zookeeper.multi_read import GET_DATA, Answer, ReadOperation, request_of
+from connectors.zookeeper.multi_read import GET_DATA, ReadAnswer, ReadOperation, request_of
 from core.errors import (
     ConfigError,
     ProtocolError,
@@ -196,7 +196,9 @@ class ZooKeeperReader:
         if self._on_change is not None:
             self._on_change()
 
-    def read(self, reads: Sequence[ReadOperation], *, expected_bytes: int = 400) -> list[Answer]:
+    def read(
+        self, reads: Sequence[ReadOperation], *, expected_bytes: int = 400
+    ) -> list[ReadAnswer]:
         """Read many znodes; never raises for one of them.
 
         Args:
@@ -218,7 +220,7 @@ class ZooKeeperReader:
                 self.failure = exc
         return [_without_secrets(answer) for answer in answers]
 
-    def submit(self, reads: Sequence[ReadOperation]) -> Callable[[float], list[Answer]]:
+    def submit(self, reads: Sequence[ReadOperation]) -> Callable[[float], list[ReadAnswer]]:
         """Send one batch; the returned function waits for its answers.
 
         Raises (when waiting):
@@ -231,7 +233,7 @@ class ZooKeeperReader:
             return lambda timeout_s: list(result.get(timeout=timeout_s))
         singles = [self._single(read) for read in reads]
 
-        def wait(timeout_s: float) -> list[Answer]:
+        def wait(timeout_s: float) -> list[ReadAnswer]:
             ends_at = monotonic() + timeout_s
             return [single_answer(each, max(ends_at - monotonic(), 0.0)) for each in singles]
 
@@ -252,7 +254,7 @@ class ZooKeeperReader:
         """Return our error for one of kazoo's, or for what the server did before it."""
         return translate(exc, endpoint=self.endpoint, operation="read", fault=self._client.fault)
 
-    def bounded(self, answer: Answer) -> Answer:
+    def bounded(self, answer: ReadAnswer) -> ReadAnswer:
         """Return the answer, or a failure in place of one that would take too much decoded.
 
         Raises:
@@ -314,7 +316,7 @@ class ZooKeeperReader:
         return float(min(left_s, self._timeouts.zookeeper_s))
 
 
-def _without_secrets(answer: Answer) -> Answer:
+def _without_secrets(answer: ReadAnswer) -> ReadAnswer:
     value = answer.value
     if isinstance(value, bytes):
         clean: object = redacted(value)
@@ -326,12 +328,12 @@ def _without_secrets(answer: Answer) -> Answer:
     return answer if clean is value else answer._replace(value=clean)
 
 
-def _failed(code: int) -> Answer:
-    return Answer.without_stat(code)
+def _failed(code: int) -> ReadAnswer:
+    return ReadAnswer.without_stat(code)
 
 
-def single_answer(result: Any, timeout_s: float) -> Answer:
-    """Wait for one of kazoo's asynchronous reads and return it as an :class:`Answer`.
+def single_answer(result: Any, timeout_s: float) -> ReadAnswer:
+    """Wait for one of kazoo's asynchronous reads and return it as an :class:`ReadAnswer`.
 
     Raises:
         kazoo's exceptions for a lost connection; an error of the znode itself is in the answer.
@@ -343,9 +345,9 @@ def single_answer(result: Any, timeout_s: float) -> Answer:
     except kazoo_errors.ZookeeperError as exc:
         return _failed(_SINGLE_CODES.get(type(exc), UNREAD))
     if isinstance(value, list):
-        return _without_secrets(Answer.without_stat(0, value))
+        return _without_secrets(ReadAnswer.without_stat(0, value))
     data, stat = value
-    return Answer(
+    return ReadAnswer(
         0,
         redacted(data or b""),
         created_id=stat.czxid,
@@ -365,7 +367,7 @@ class _Run:
         self,
         reader: ZooKeeperReader,
         reads: Sequence[ReadOperation],
-        answers: list[Answer],
+        answers: list[ReadAnswer],
         expected_bytes: int,
     ) -> None:
         self._reader = reader
@@ -374,7 +376,7 @@ class _Run:
         self._each_bytes = float(expected_bytes + _STAT_BYTES)
         self._next = 0
         self._again: deque[_Batch] = deque()
-        self._flying: deque[tuple[_Batch, Callable[[float], list[Answer]]]] = deque()
+        self._flying: deque[tuple[_Batch, Callable[[float], list[ReadAnswer]]]] = deque()
         self._window = _IN_FLIGHT
         self._losses = 0
 
@@ -401,7 +403,7 @@ class _Run:
         first, self._next = self._next, min(self._next + count, len(self._reads))
         return _Batch(list(range(first, self._next)))
 
-    def _land(self, batch: _Batch, wait: Callable[[float], list[Answer]]) -> None:
+    def _land(self, batch: _Batch, wait: Callable[[float], list[ReadAnswer]]) -> None:
         try:
             answers = wait(self._reader.time_for_one_batch())
         except kazoo_errors.UnimplementedError:

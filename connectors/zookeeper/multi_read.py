@@ -41,7 +41,7 @@ class ReadOperation:
     path: str
 
 
-class Answer(NamedTuple):
+class ReadAnswer(NamedTuple):
     """Answer of one operation.
 
     Attributes:
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
         return ANSWER_BYTES + (json_weight(self.value) if self.value else 0)
 
     @classmethod
-    def without_stat(cls, error: int, value: Any = None) -> Answer:
+    def without_stat(cls, error: int, value: Any = None) -> ReadAnswer:
         """Return the answer of a read of children, or of a failed one."""
         return cls(error, value, 0, 0, 0, 0, 0, 0, 0)
 
@@ -103,13 +103,13 @@ class MultiRead(NamedTuple):
         out.append(_CLOSE)
         return b"".join(out)
 
-    def deserialize(self, raw: bytes, offset: int) -> list[Answer]:
+    def deserialize(self, raw: bytes, offset: int) -> list[ReadAnswer]:
         """Return one answer an operation, in order.
 
         Raises:
             ValueError: The answer is not in this protocol.
         """
-        answers: list[Answer] = []
+        answers: list[ReadAnswer] = []
         try:
             while True:
                 kind, done, _ = _HEADER.unpack_from(raw, offset)
@@ -129,12 +129,12 @@ class MultiRead(NamedTuple):
         return answers
 
 
-def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
+def _one(kind: int, raw: bytes, offset: int) -> tuple[ReadAnswer, int]:
     size: int = _INT.unpack_from(raw, offset)[0]
     offset += 4
     if kind == GET_DATA:
         end = offset + max(size, 0)
-        return Answer(0, raw[offset:end], *_STAT.unpack_from(raw, end)), end + _STAT.size
+        return ReadAnswer(0, raw[offset:end], *_STAT.unpack_from(raw, end)), end + _STAT.size
     if kind == GET_CHILDREN:
         names = []
         for _ in range(size):
@@ -144,8 +144,8 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
                 raise ValueError("a MultiRead answer with a name of no length")
             names.append(raw[offset : offset + length].decode())
             offset += length
-        return Answer.without_stat(0, names), offset
-    return Answer.without_stat(size), offset
+        return ReadAnswer.without_stat(0, names), offset
+    return ReadAnswer.without_stat(size), offset
 
 
 def request_of(reads: Iterable[ReadOperation], chroot: str) -> MultiRead:

@@ -42,8 +42,8 @@ from core.actions.session import (
     RETRY_AFTER_S,
     UNREADABLE_FOR_S,
     LeaseLostError,
+    PendingStep,
     Session,
-    Turn,
 )
 from core.actions.temporary_settings import cannot_be_restored, keep, save
 from core.actions.views import RunView, StepView
@@ -549,7 +549,7 @@ def _look_after(action: Action) -> Observation | None:
 
 
 def _not_yet(
-    session: Session, turn: Turn, refusal: Refusal, seen: Observation
+    session: Session, turn: PendingStep, refusal: Refusal, seen: Observation
 ) -> GuardResult | None:
     """Leave the step pending and report how far it is, as long as its wait may last."""
     clock = session.ports.clock

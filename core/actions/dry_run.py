@@ -107,9 +107,9 @@ def rehearse(
         clock: The real one; waits are skipped.
         moves_spent: Steps that the cluster's runs have begun within 24 hours.
     """
-    hasty = _HastyClock(clock)
+    hasty = _AcceleratedClock(clock)
     stage = _Stage(cluster, hasty)
-    journal = _PaperJournal(moves_spent)
+    journal = _MemoryJournal(moves_spent)
     began_at = hasty.now()
     request = RunRequested(plan=plan, options=options, reason="rehearsal")
     journal.append(
@@ -151,7 +151,7 @@ def _rehearsed(
 class _Stage:
     """The real cluster to read, and nothing behind its writing half."""
 
-    def __init__(self, cluster: Cluster, clock: _HastyClock) -> None:
+    def __init__(self, cluster: Cluster, clock: _AcceleratedClock) -> None:
         self._cluster = cluster
         self._clock = clock
         self._snapshot: Snapshot | None = None
@@ -275,7 +275,7 @@ class _RecordingAction:
         return StepResult(state="DONE", code=code, sentence=sentence, after=now)
 
 
-class _PaperJournal:
+class _MemoryJournal:
     """A journal in memory, for one run."""
 
     def __init__(self, moves_spent: int) -> None:
@@ -349,7 +349,7 @@ class _OwnLease:
         """Nothing to give back."""
 
 
-class _HastyClock:
+class _AcceleratedClock:
     """The real clock, running ahead by every wait."""
 
     def __init__(self, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from core.actions.events import SettingChanged, StepEnded
 from core.actions.model import FINAL_STEPS, Observation, StepResult
 from core.actions.ports import Action
-from core.actions.session import LeftError, Session
+from core.actions.session import Session, ShuttingDownError
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed
 from core.errors import GivenUpError, RemoteError
@@ -66,7 +66,7 @@ def watch(
         How it ended; ``UNKNOWN`` when that cannot be determined.
     Raises:
         RemoteError: The journal cannot be read.
-        LeftError: This process is to end, and the effect may still take long.
+        ShuttingDownError: This process is to end, and the effect may still take long.
     """
     before = _seen_before(step)
     clock = session.ports.clock
@@ -97,7 +97,7 @@ def watch(
         if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
             return result
         if session.is_to_leave and now_s - began_s < timeout_s:
-            raise LeftError
+            raise ShuttingDownError
         session.hold(_until_next_s(is_early=now_s - began_s < min_s, is_stopped=is_stopped))
 
 

@@ -50,13 +50,13 @@ class LeaseLostError(Exception):
     """Another worker has the run, or the lease is gone: nothing more may be done here."""
 
 
-class LeftError(LeaseLostError):
-    """This process is to end: the step under way is left to whoever takes the run over."""
+class ShuttingDownError(LeaseLostError):
+    """This process shuts down; the current step is left to the next owner of the run."""
 
 
 @dataclass(slots=True)
-class Turn:
-    """The step whose turn it is, while its precondition is waited for.
+class PendingStep:
+    """The current step, while its precondition is not met.
 
     Attributes:
         index: Its place in the plan.
@@ -108,7 +108,7 @@ class Session:
         self.is_shutting_down = False
         self.forged_settings: set[str] = set()
         self._signatures: set[str] = set()
-        self._turn: Turn | None = None
+        self._turn: PendingStep | None = None
         self._unreadable_since_s: float | None = None
         self._happened_at_s: dict[datetime, float] = {}
         self._looked_at_s: dict[int, float] = {}
@@ -136,10 +136,10 @@ class Session:
         """The step whose turn it is: the first one that is pending."""
         return next(iter(self.steps_in("PENDING")), None)
 
-    def turn_of(self, index: int) -> Turn:
+    def turn_of(self, index: int) -> PendingStep:
         """Return the turn of a step: the same one until it is another step's."""
         if self._turn is None or self._turn.index != index:
-            self._turn = Turn(index)
+            self._turn = PendingStep(index)
         return self._turn
 
     def forget_turn(self) -> None:
@@ -251,12 +251,12 @@ class Session:
         """Note that the cluster was not waited for any more; return whether the run was stopped.
 
         Raises:
-            LeftError: This process shuts down.
+            ShuttingDownError: This process shuts down.
             RemoteError: The journal cannot be read.
         """
         self.idle(0.0)
         if self.is_shutting_down:
-            raise LeftError
+            raise ShuttingDownError
         self.refresh()
         self._was_given_up = True
         return self.stop is not None

@@ -16,7 +16,7 @@ _MAX: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adjustable:
+class AdjustableFields:
     """Adjustable fields of a rule.
 
     Attributes:
@@ -30,15 +30,15 @@ class Adjustable:
     minutes: str = ""
 
 
-ADJUSTABLE: Final[Mapping[str, Adjustable]] = {
-    "uneven": Adjustable(threshold="deviation_ratio", unit="%", minutes="deviation_min"),
-    "unhealthy": Adjustable(minutes="unhealthy_min"),
-    "problem": Adjustable(minutes="error_min"),
-    "lively": Adjustable(minutes="lively_min"),
-    "stale": Adjustable(threshold="stale_min", unit="min"),
-    "flapping": Adjustable(threshold="returned_per_hour", unit="moves/h"),
-    "run_waiting": Adjustable(minutes="waiting_min"),
-    "settings_drift": Adjustable(minutes="drift_min"),
+ADJUSTABLE: Final[Mapping[str, AdjustableFields]] = {
+    "uneven": AdjustableFields(threshold="deviation_ratio", unit="%", minutes="deviation_min"),
+    "unhealthy": AdjustableFields(minutes="unhealthy_min"),
+    "problem": AdjustableFields(minutes="error_min"),
+    "lively": AdjustableFields(minutes="lively_min"),
+    "stale": AdjustableFields(threshold="stale_min", unit="min"),
+    "flapping": AdjustableFields(threshold="returned_per_hour", unit="moves/h"),
+    "run_waiting": AdjustableFields(minutes="waiting_min"),
+    "settings_drift": AdjustableFields(minutes="drift_min"),
 }
 """By code of the rule; the other rules have nothing to change."""
 

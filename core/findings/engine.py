@@ -16,14 +16,14 @@ MAX_OF_ONE_CODE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Unlisted:
-    """So many more findings of a code than a rule makes."""
+class UnlistedFindings:
+    """Number of findings of a code above a rule's limit."""
 
     code: str
     count: int
 
 
-Rule = Callable[[C], Iterator[Finding | Unlisted]]
+Rule = Callable[[C], Iterator[Finding | UnlistedFindings]]
 """A rule: reads the context of its system, yields what it finds."""
 
 
@@ -50,14 +50,14 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def capped(
-    findings: Iterable[Finding | Unlisted], limit: int | None = MAX_OF_ONE_CODE
+    findings: Iterable[Finding | UnlistedFindings], limit: int | None = MAX_OF_ONE_CODE
 ) -> list[Finding]:
     """Keep the first ``limit`` findings of each code and count the others in one more."""
     remaining: list[Finding] = []
     count: dict[str, int] = {}
     first_over: dict[str, Finding] = {}
     for finding in findings:
-        if isinstance(finding, Unlisted):
+        if isinstance(finding, UnlistedFindings):
             count[finding.code] = count.get(finding.code, 0) + finding.count
             continue
         count[finding.code] = count.get(finding.code, 0) + 1

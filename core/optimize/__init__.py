@@ -1,6 +1,6 @@
 """The smallest-moves planner: fewest moves, least traffic, every constraint hard."""
 
-from core.optimize.model import Binding, CurvePoint, Move, Proposal
+from core.optimize.model import Binding, CurvePoint, PlannedMove, Proposal
 from core.optimize.planner import optimize, optimize_view
 from core.optimize.request import MEASURES, LoadMeasure, OptimizeRequest
 
@@ -9,8 +9,8 @@ __all__ = [
     "Binding",
     "CurvePoint",
     "LoadMeasure",
-    "Move",
     "OptimizeRequest",
+    "PlannedMove",
     "Proposal",
     "optimize",
     "optimize_view",

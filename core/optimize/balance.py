@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.optimize.fleet import Fleet, load_of
+from core.optimize.fleet import FleetColumns, load_of
 from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.view import Flags, Floats
 
@@ -49,7 +49,7 @@ class Balance:
         is_cut: Whether a budget ended the moves.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetColumns) -> None:
         self.fleet = fleet
         self.used = fleet.used.copy()
         self.load = load_of(self.used)

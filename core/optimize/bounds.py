@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.optimize.balance import Band
-from core.optimize.fleet import Fleet
+from core.optimize.fleet import FleetColumns
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Flags, Floats
 
@@ -44,7 +44,7 @@ class Bounds:
     deviation_floor: float = 0.0
 
 
-def find_bounds(fleet: Fleet, band: Band) -> Bounds:
+def find_bounds(fleet: FleetColumns, band: Band) -> Bounds:
     """Return the bounds of the current fleet.
 
     Args:
@@ -71,7 +71,7 @@ def find_bounds(fleet: Fleet, band: Band) -> Bounds:
     )
 
 
-def _floor(fleet: Fleet, mean: float) -> float:
+def _floor(fleet: FleetColumns, mean: float) -> float:
     """Return the load floor: immovable load stays, and the largest bundle must be somewhere."""
     if mean <= 0:
         return 0.0
@@ -81,7 +81,7 @@ def _floor(fleet: Fleet, mean: float) -> float:
     return max((max(stays, largest) - mean) / mean, 0.0)
 
 
-def _sum_bytes(fleet: Fleet, over: Floats, under: Floats) -> float:
+def _sum_bytes(fleet: FleetColumns, over: Floats, under: Floats) -> float:
     smallest = np.zeros(over.size)
     for broker in np.flatnonzero(over > 0).tolist():
         # sorted by owner, largest first
@@ -93,7 +93,7 @@ def _sum_bytes(fleet: Fleet, over: Floats, under: Floats) -> float:
     return float(max(out, into))
 
 
-def _needs(fleet: Fleet, band: Band) -> tuple[Floats, Floats]:
+def _needs(fleet: FleetColumns, band: Band) -> tuple[Floats, Floats]:
     """Return the surplus and need of each broker, without rounding errors."""
     over = np.where(fleet.known, fleet.load - band.high, 0.0)
     under = np.where(fleet.known, band.low - fleet.load, 0.0)
@@ -103,7 +103,7 @@ def _needs(fleet: Fleet, band: Band) -> tuple[Floats, Floats]:
     )
 
 
-def _usage_bytes(fleet: Fleet, band: Band) -> float:
+def _usage_bytes(fleet: FleetColumns, band: Band) -> float:
     """Per hot broker and resource: cut its bundles, the densest first; the dearest resource counts.
 
     Nothing that moves between two other brokers helps; so the brokers' needs add up.
@@ -155,7 +155,7 @@ class Transport:
     unit: float
 
     @classmethod
-    def of(cls, fleet: Fleet) -> Transport:
+    def of(cls, fleet: FleetColumns) -> Transport:
         """Sum a fleet's bundles up by kind and broker; throughput only."""
         kinds, numbers = np.unique(fleet.kind, return_inverse=True)
         size = len(fleet.view.brokers)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from core.optimize.balance import Balance
-from core.optimize.fleet import Fleet, load_of
+from core.optimize.fleet import FleetColumns, load_of
 from core.optimize.model import CurvePoint
 from core.pulsar.view import Floats
 
@@ -16,7 +16,7 @@ MAX_POINTS: Final = 200
 """A curve of more moves is thinned out to so many points, both ends included."""
 
 
-def deviation(fleet: Fleet, load: Floats, relief: float | None) -> float:
+def deviation(fleet: FleetColumns, load: Floats, relief: float | None) -> float:
     """Return the deviation of a fleet with these loads; see :class:`Proposal`."""
     values = load[fleet.known]
     if relief is not None:
@@ -25,7 +25,7 @@ def deviation(fleet: Fleet, load: Floats, relief: float | None) -> float:
     return float(np.abs(values - mean).max()) / mean if mean > 0 else 0.0
 
 
-def _mean_deviation(fleet: Fleet, load: Floats, relief: float | None) -> float:
+def _mean_deviation(fleet: FleetColumns, load: Floats, relief: float | None) -> float:
     """Return the deviation of all brokers together; see :class:`CurvePoint`."""
     values = load[fleet.known]
     if not values.size:
@@ -97,7 +97,7 @@ def efficiency(
 
 
 def _point(
-    fleet: Fleet, load: Floats, relief: float | None, cost: tuple[int, float, int]
+    fleet: FleetColumns, load: Floats, relief: float | None, cost: tuple[int, float, int]
 ) -> CurvePoint:
     return CurvePoint(
         moves=cost[0],

@@ -41,7 +41,7 @@ _ROWS_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Fleet:
+class FleetColumns:
     """Columns; ``m`` numbers movable bundles, ``b`` brokers, ``r`` components of load.
 
     Attributes:
@@ -94,7 +94,7 @@ def load_of(used: Floats) -> Floats:
 
 def lay_out(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, request: OptimizeRequest
-) -> Fleet:
+) -> FleetColumns:
     """Lay a snapshot out.
 
     Cost:
@@ -119,7 +119,9 @@ def lay_out(
     return replace(fleet, measure="usage", used=used, scale=scale, amount=amount)
 
 
-def lay_out_view(view: LoadView, settings: EffectiveSettings, request: OptimizeRequest) -> Fleet:
+def lay_out_view(
+    view: LoadView, settings: EffectiveSettings, request: OptimizeRequest
+) -> FleetColumns:
     """Lay the load out as a leader has it, by throughput; the clients of bundles are unknown."""
     unknown = np.full(view.bundles.size, np.nan)
     known = np.isfinite(view.broker_throughput) & view.has_report
@@ -145,7 +147,7 @@ class KnownLoad(NamedTuple):
 
 def _by_traffic(
     view: LoadView, settings: EffectiveSettings, request: OptimizeRequest, load: KnownLoad
-) -> Fleet:
+) -> FleetColumns:
     traffic, clients = load.traffic, load.clients
     where = find_destinations(view, settings, load.known)
     held = _held(view, settings, request, traffic)
@@ -153,7 +155,7 @@ def _by_traffic(
     topics = view.bundle_topics[rows]
     rates = view.bundle_msg_rate[rows]
     namespace = view.bundle_namespace[rows]
-    return Fleet(
+    return FleetColumns(
         view=view,
         measure="throughput",
         where=where,

@@ -27,7 +27,7 @@ BindingCode = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class PlannedMove:
     """One bundle goes from one broker to another.
 
     Attributes:
@@ -118,7 +118,7 @@ class Proposal:
     goal: str
     low: float
     high: float
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PlannedMove, ...] = ()
     deviation_before: float | None = None
     deviation_after: float | None = None
     lower_bound_bytes_per_s: float | None = 0.0

@@ -10,10 +10,10 @@ import numpy as np
 
 from core.optimize.balance import Balance, Band
 from core.optimize.curve import best_order, deviation, efficiency
-from core.optimize.fleet import HELD, HELD_WORDS, Fleet, lay_out, lay_out_view
-from core.optimize.model import SAME, Binding, Move, Proposal, Verdict
+from core.optimize.fleet import HELD, HELD_WORDS, FleetColumns, lay_out, lay_out_view
+from core.optimize.model import SAME, Binding, PlannedMove, Proposal, Verdict
 from core.optimize.request import OptimizeRequest
-from core.optimize.solve import Outcome, solve
+from core.optimize.solve import SolverOutcome, solve
 from core.pulsar.measures import cluster_target
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
@@ -58,7 +58,7 @@ def optimize_view(
     return _proposal(solve(fleet, request), request)
 
 
-def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
+def _proposal(outcome: SolverOutcome, request: OptimizeRequest) -> Proposal:
     balance, band = outcome.balance, outcome.band
     fleet = balance.fleet
     binding = what_binds(balance, band, request.max_moves if outcome.is_spent else None)
@@ -88,12 +88,12 @@ def _proposal(outcome: Outcome, request: OptimizeRequest) -> Proposal:
     return replace(proposal, sentence=proposal.sentence + _enough(proposal, request.relief))
 
 
-def _moves(balance: Balance, order: list[int]) -> tuple[Move, ...]:
+def _moves(balance: Balance, order: list[int]) -> tuple[PlannedMove, ...]:
     fleet = balance.fleet
     in_namespace = np.bincount(fleet.namespace[order], minlength=len(fleet.view.namespaces))
     names = fleet.view.brokers
     return tuple(
-        Move(
+        PlannedMove(
             bundle=str(fleet.view.bundles[fleet.rows[bundle]]),
             source=names[fleet.owner[bundle]],
             destination=names[balance.destination[bundle]],
@@ -108,7 +108,7 @@ def _moves(balance: Balance, order: list[int]) -> tuple[Move, ...]:
     )
 
 
-def _goal(fleet: Fleet, request: OptimizeRequest, band: Band) -> str:
+def _goal(fleet: FleetColumns, request: OptimizeRequest, band: Band) -> str:
     if request.relief is not None:
         return f"no broker's usage above {format_ratio(request.relief)}"
     word = "traffic" if fleet.measure == "throughput" else "usage"
@@ -119,9 +119,9 @@ def _goal(fleet: Fleet, request: OptimizeRequest, band: Band) -> str:
 
 
 def _sentence(
-    fleet: Fleet,
+    fleet: FleetColumns,
     request: OptimizeRequest,
-    moves: tuple[Move, ...],
+    moves: tuple[PlannedMove, ...],
     deviations: tuple[float, float],
     verdict: Verdict,
 ) -> str:
@@ -137,7 +137,7 @@ def _sentence(
 
 
 def _of_relief(
-    relief: float, moves: tuple[Move, ...], deviations: tuple[float, float], verdict: Verdict
+    relief: float, moves: tuple[PlannedMove, ...], deviations: tuple[float, float], verdict: Verdict
 ) -> str:
     """Describe a relief by the usage of the busiest broker: a distance to the limit says less."""
     limit = format_ratio(relief)
@@ -150,7 +150,7 @@ def _of_relief(
     return f"{_start(moves, verdict)} max usage from {before} to {reached}."
 
 
-def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
+def _start(moves: tuple[PlannedMove, ...], verdict: Verdict) -> str:
     moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
     clients = sum(move.clients or 0 for move in moves)
     start = "Goal reached" if verdict == "reached" else "Goal not reached"
@@ -170,7 +170,7 @@ def _enough(proposal: Proposal, relief: float | None) -> str:
     return f" Needed for {format_ratio(value)}: the first {needed:,}. {proposal.rest_gain}"
 
 
-def _notes(fleet: Fleet) -> tuple[str, ...]:
+def _notes(fleet: FleetColumns) -> tuple[str, ...]:
     unknown = int((~fleet.known).sum())
     notes = list(fleet.view.notes)
     if unknown:
@@ -184,7 +184,7 @@ def _notes(fleet: Fleet) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unknown(fleet: Fleet, request: OptimizeRequest) -> Proposal:
+def _unknown(fleet: FleetColumns, request: OptimizeRequest) -> Proposal:
     return Proposal(
         verdict="unknown",
         sentence="The load of every broker is unknown.",
@@ -231,7 +231,7 @@ def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Bin
     return tuple(found)
 
 
-def load_text(fleet: Fleet, value: float) -> str:
+def load_text(fleet: FleetColumns, value: float) -> str:
     """Return a load for people."""
     return format_ratio(value) if fleet.measure == "usage" else format_bytes_per_s(value)
 
@@ -272,7 +272,7 @@ def _one_of(count: int) -> str:
     return "its only movable bundle" if count == 1 else f"one of its {count:,} movable bundles"
 
 
-def _too_large(fleet: Fleet, name: str, where: str, bundle: int) -> Binding:
+def _too_large(fleet: FleetColumns, name: str, where: str, bundle: int) -> Binding:
     return Binding(
         code="bundle_too_large",
         subject=name,
@@ -308,7 +308,7 @@ def _under(balance: Balance, band: Band, broker: int) -> Binding:
     )
 
 
-def _held_text(fleet: Fleet, broker: int) -> str:
+def _held_text(fleet: FleetColumns, broker: int) -> str:
     parts = [
         f"{format_bytes_per_s(value)} {HELD_WORDS[reason]}"
         for reason, value in zip(HELD, fleet.held_bytes[broker].tolist(), strict=True)

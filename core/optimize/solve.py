@@ -25,7 +25,7 @@ from core.errors import InvariantError
 from core.optimize.balance import Balance, Band
 from core.optimize.bounds import Bounds, find_bounds
 from core.optimize.curve import deviation
-from core.optimize.fleet import Fleet
+from core.optimize.fleet import FleetColumns
 from core.optimize.request import OptimizeRequest
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Flags, Floats
@@ -78,7 +78,7 @@ _PROGRESS_RATIO: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SolverOutcome:
     """The fleet after the moves; ``band`` is the goal, and ``bounds`` are the goal's.
 
     ``is_spent``: the goal takes more moves than the budget has.
@@ -90,7 +90,7 @@ class Outcome:
     is_spent: bool = False
 
 
-def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
+def solve(fleet: FleetColumns, request: OptimizeRequest) -> SolverOutcome:
     """Find the moves.
 
     Where it is proven that the busiest broker cannot come into the band, the lowest peak that it
@@ -102,7 +102,7 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
     bounds = find_bounds(fleet, band)
     balance = Balance(fleet)
     if is_inside(balance, band):
-        return Outcome(balance, band, bounds)
+        return SolverOutcome(balance, band, bounds)
     aim = _reachable(fleet, band, bounds)
     budget = request.max_moves
     # far enough that a plan within the budget is the one that there is without any
@@ -116,13 +116,13 @@ def solve(fleet: Fleet, request: OptimizeRequest) -> Outcome:
         aim = _reachable(fleet, band, bounds)
         balance = _search(fleet, aim, enough, bounds)
     if budget is None or (len(balance.order) <= budget and not balance.is_cut):
-        return Outcome(balance, band, bounds)
+        return SolverOutcome(balance, band, bounds)
     balance = _search(fleet, aim, budget, bounds)
     if not is_inside(balance, band):
         balance = _spend(fleet, request, balance, budget)
         # the widest band that it helped to aim at leaves brokers outside the goal as they are
         Repair(balance, aim, budget).run()
-    return Outcome(balance, band, bounds, is_spent=True)
+    return SolverOutcome(balance, band, bounds, is_spent=True)
 
 
 def goal_band(mean: float, request: OptimizeRequest) -> Band:
@@ -140,18 +140,18 @@ def is_inside(balance: Balance, band: Band) -> bool:
     return not bool((outside & balance.fleet.known).any())
 
 
-def _reachable(fleet: Fleet, band: Band, bounds: Bounds) -> Band:
+def _reachable(fleet: FleetColumns, band: Band, bounds: Bounds) -> Band:
     """A hair inside the goal: sums in another order shall not lead out of it again."""
     peak = min(bounds.min_peak * (1 + _PEAK_ROOM_RATIO), float(fleet.load[fleet.known].max()))
     high = max(band.high, peak)
     return Band(band.low + _HAIR_RATIO * abs(band.high), high - _HAIR_RATIO * abs(band.high))
 
 
-def _mean(fleet: Fleet, load: np.ndarray) -> float:
+def _mean(fleet: FleetColumns, load: np.ndarray) -> float:
     return float(load[fleet.known].mean())
 
 
-def _search(fleet: Fleet, band: Band, max_moves: int | None, bounds: Bounds) -> Balance:
+def _search(fleet: FleetColumns, band: Band, max_moves: int | None, bounds: Bounds) -> Balance:
     """Return the best of a first try and, where that is not good enough, of blurred ones."""
     best = _try(fleet, band, max_moves, None)
     rng = np.random.default_rng(_SEED)
@@ -167,7 +167,7 @@ def _search(fleet: Fleet, band: Band, max_moves: int | None, bounds: Bounds) -> 
     return best
 
 
-def _may_be_reached(fleet: Fleet, band: Band, bounds: Bounds) -> bool:
+def _may_be_reached(fleet: FleetColumns, band: Band, bounds: Bounds) -> bool:
     """Return whether the band is not proven unreachable."""
     floor = _mean(fleet, fleet.load) * (1 + bounds.deviation_floor)
     return bounds.least_bytes_per_s is not None and (
@@ -176,7 +176,7 @@ def _may_be_reached(fleet: Fleet, band: Band, bounds: Bounds) -> bool:
 
 
 def _try(
-    fleet: Fleet, band: Band, max_moves: int | None, rng: np.random.Generator | None
+    fleet: FleetColumns, band: Band, max_moves: int | None, rng: np.random.Generator | None
 ) -> Balance:
     balance = Balance(fleet)
     Repair(balance, band, max_moves, rng).run()
@@ -196,7 +196,9 @@ def moved_bytes(balance: Balance) -> float:
     return float(balance.fleet.bytes_per_s[balance.order].sum())
 
 
-def _spend(fleet: Fleet, request: OptimizeRequest, found: Balance, max_moves: int) -> Balance:
+def _spend(
+    fleet: FleetColumns, request: OptimizeRequest, found: Balance, max_moves: int
+) -> Balance:
     """Return the best that the budget does, over wider and wider bands."""
     best, least = found, deviation(fleet, found.load, request.relief)
     centre = _mean(fleet, fleet.load) if request.relief is None else request.relief

@@ -82,7 +82,6 @@ def ddd_remedy(
     last = config.last_drops[-2:]
     down = [name for name in last if name not in alive]
     if down:
-        its = "its" if len(down) == 1 else "their"
         back = [name for name in last if name in alive]
         rest = (
             f" If that is impossible, make {back[-1]} primary of {config.gpid} once ddd_diagnose "
@@ -90,9 +89,9 @@ def ddd_remedy(
             if back
             else ""
         )
-        return f"Start {' and '.join(down)} with {its} data: {config.gpid} waits for it.{rest}"
+        return f"Start {' and '.join(down)} with the existing data, needed by {config.gpid}.{rest}"
     names = " and ".join(last)
-    head = f"{names} {'is' if len(last) == 1 else 'are'} already alive."
+    head = f"Already alive: {names}."
     if copies:
         best = max(copies, key=lambda one: (one.committed, one.ballot))
         gap = config.last_committed_decree - best.committed

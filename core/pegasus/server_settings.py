@@ -57,7 +57,7 @@ _SHIPPED: Final = {
 
 
 @dataclass(frozen=True)
-class Changeable:
+class ChangeableSetting:
     """A setting that can be changed while its servers run.
 
     Attributes:
@@ -78,11 +78,11 @@ class Changeable:
 
 CHANGEABLE: Final = (
     *(
-        Changeable(setting, "meta", _SHIPPED.get(setting.key))
+        ChangeableSetting(setting, "meta", _SHIPPED.get(setting.key))
         for setting in SERVER_SETTINGS
         if setting.is_mutable
     ),
-    *(Changeable(setting, "replica") for setting in _REPLICA),
+    *(ChangeableSetting(setting, "replica") for setting in _REPLICA),
 )
 """All of them, the meta server's first."""
 
@@ -104,7 +104,7 @@ class Danger:
     hint: str = ""
 
 
-def changeable(name: str) -> Changeable:
+def changeable(name: str) -> ChangeableSetting:
     """Return a setting by its upstream key, or by its name in a snapshot.
 
     Raises:
@@ -122,7 +122,7 @@ def changeable(name: str) -> Changeable:
     raise UnknownNameError.of("server setting", name, [one.key for one in CHANGEABLE])
 
 
-def desired_value(one: Changeable, text: str) -> str:
+def desired_value(one: ChangeableSetting, text: str) -> str:
     """Return a desired value as the server reports it; an empty list is empty.
 
     Raises:
@@ -152,7 +152,7 @@ def _in_order(kind: str, value: str) -> str:
     return ",".join(ordered)
 
 
-def canonical(one: Changeable, value: str) -> str:
+def canonical(one: ChangeableSetting, value: str) -> str:
     """Return a value in the one form in which it is compared: lists in order, each name once.
 
     Servers keep lists as sets and report them in an order of their own.
@@ -165,7 +165,9 @@ def canonical(one: Changeable, value: str) -> str:
     return value
 
 
-def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None) -> str | None:
+def value_before(
+    one: ChangeableSetting, facts: PegasusFacts, server: str | None = None
+) -> str | None:
     """Return a setting's value in a snapshot, in server syntax, or ``None`` if unknown.
 
     Args:
@@ -190,7 +192,7 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
     return values.pop() if len(values) == 1 else json.dumps(known, sort_keys=True)
 
 
-def dangers(one: Changeable, value: str, facts: PegasusFacts) -> Iterator[Danger]:
+def dangers(one: ChangeableSetting, value: str, facts: PegasusFacts) -> Iterator[Danger]:
     """Report what a checked value would do that its name does not say."""
     check = _DANGERS.get(one.key)
     if check is not None:

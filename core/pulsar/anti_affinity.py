@@ -72,7 +72,7 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class GroupSpread:
     """The groups of one view."""
 
     view: LoadView

@@ -16,7 +16,7 @@ from core.pulsar.shedding import BrokerTrace, Decision, Gate, active_shedding_st
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.shedding.unload_checks import UnloadChecks, UnloadOutcome
 from core.pulsar.shedding.what_if import (
     SettingPair,
     SettingsOf,
@@ -104,19 +104,20 @@ class Explanation:
         """The verdict on the cluster: what is picked, and whether anything of it may go."""
         decision = self.decision
         brokers = dict.fromkeys(move.broker for move in decision.moves)
-        landings = [one for broker in brokers for one in self.landings(broker)]
-        if not landings or any(not one.skipped for one in landings):
+        unload_outcomes = [one for broker in brokers for one in self.unload_outcomes(broker)]
+        if not unload_outcomes or any(not one.skipped for one in unload_outcomes):
             return decision.sentence
-        return f"Nothing to unload: {_held_back(landings)}."
+        return f"Nothing to unload: {_held_back(unload_outcomes)}."
 
-    def landings(self, broker: str) -> tuple[Landing, ...]:
+    def unload_outcomes(self, broker: str) -> tuple[UnloadOutcome, ...]:
         """Return the load manager's decision on each selected bundle of a broker."""
         moves = [move for move in self.decision.moves if move.broker == broker]
         if self.strategy.manager == "extensible":
             return tuple(
-                Landing(move, {move.destination: 1.0} if move.destination else {}) for move in moves
+                UnloadOutcome(move, {move.destination: 1.0} if move.destination else {})
+                for move in moves
             )
-        return tuple(self._checks.landings(moves))
+        return tuple(self._checks.unload_outcomes(moves))
 
     @cached_property
     def _checks(self) -> UnloadChecks:
@@ -179,13 +180,13 @@ class Explanation:
         """Return the shedding decision on a broker; what the load manager leaves alone stays."""
         trace = self._trace_of.get(broker)
         gates = self.gates_of(broker)
-        landings = self.landings(broker)
-        leaving = tuple(one.move.bundle for one in landings if not one.skipped)
-        skipped = tuple((one.move.bundle, one.skipped) for one in landings if one.skipped)
+        unload_outcomes = self.unload_outcomes(broker)
+        leaving = tuple(one.move.bundle for one in unload_outcomes if not one.skipped)
+        skipped = tuple((one.move.bundle, one.skipped) for one in unload_outcomes if one.skipped)
         is_held = bool(skipped) and not leaving
         why = trace.sentence if trace else self.decision.sentence.rstrip(".")
         if is_held:
-            why = _held_back(landings)
+            why = _held_back(unload_outcomes)
             gates = (*gates, at_least("not unloaded by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
         done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays"
@@ -277,12 +278,12 @@ class Explanation:
         return BundleTrail(self, bundle, self.view.bundle_row(bundle)).reason()
 
 
-def _held_back(landings: Sequence[Landing]) -> str:
+def _held_back(unload_outcomes: Sequence[UnloadOutcome]) -> str:
     """Return the note that the load manager unloads no selected bundle."""
-    reasons = list(dict.fromkeys(one.skipped for one in landings))
+    reasons = list(dict.fromkeys(one.skipped for one in unload_outcomes))
     others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
     return (
-        f"{pluralize(len(landings), 'bundle')} selected, none unloaded by the load manager: "
+        f"{pluralize(len(unload_outcomes), 'bundle')} selected, none unloaded by the load manager: "
         f"{reasons[0]}{others}"
     )
 
@@ -420,14 +421,14 @@ class BundleTrail:
                     conditions=tuple(conditions),
                     otherwise=self._otherwise(condition),
                 )
-        landing = self._landing()
+        outcome = self._unload_outcome()
         verb = "would be" if self.round.off else "is"
         return BundleReason(
             bundle=self.bundle,
             leaves=True,
             sentence=f"It {verb} shed in the next round: {conditions[-2].sentence}",
             conditions=tuple(conditions),
-            destinations=dict(landing.distribution) if landing else {},
+            destinations=dict(outcome.distribution) if outcome else {},
             otherwise=f"It stays if the load of {self.holder} or of the bundle drops far enough.",
         )
 
@@ -441,8 +442,8 @@ class BundleTrail:
         yield self._allowed()
         yield self._on_a_shedding_broker()
         yield self._picked()
-        landing = self._landing()
-        why = landing.skipped if landing else ""
+        outcome = self._unload_outcome()
+        why = outcome.skipped if outcome else ""
         left = f"It was selected, but the load manager does not unload it: {why}."
         found = "The load manager finds a destination for it."
         yield Condition(CHECKED, is_met=not why, sentence=left if why else found)
@@ -499,9 +500,9 @@ class BundleTrail:
         code = self._holder_row
         return self.round.view.brokers[code] if code >= 0 else None
 
-    def _landing(self) -> Landing | None:
-        landings = self.round.landings(self.holder) if self.holder else ()
-        return next((one for one in landings if one.move.bundle == self.bundle), None)
+    def _unload_outcome(self) -> UnloadOutcome | None:
+        unload_outcomes = self.round.unload_outcomes(self.holder) if self.holder else ()
+        return next((one for one in unload_outcomes if one.move.bundle == self.bundle), None)
 
     def _reported(self) -> Condition:
         view = self.round.view

@@ -196,7 +196,7 @@ class Services:
             return f"{fix} Same for its other bundles."
         return fix
 
-    def _words(self, row: Mapping[str, Any]) -> _Words:
+    def _words(self, row: Mapping[str, Any]) -> _ServiceText:
         explain = {
             owners.REFUSED: self._refused,
             owners.STUCK: self._in_transfer,
@@ -208,21 +208,23 @@ class Services:
             owners.OWNERLESS: self._unassigned,
             owners.UNUSED: self._unassigned,
         }.get(row["state"])
-        return _Words(why=_UNCLEAR.get(row["state"], "")) if explain is None else explain(row)
+        return _ServiceText(why=_UNCLEAR.get(row["state"], "")) if explain is None else explain(row)
 
-    def _unlisted(self, row: Mapping[str, Any]) -> _Words:
+    def _unlisted(self, row: Mapping[str, Any]) -> _ServiceText:
         owner = row["owner"]
-        return _Words(
+        return _ServiceText(
             fix=f"Restart {owner} so that it registers; do not delete its znodes: it is alive."
         )
 
-    def _suspected(self, row: Mapping[str, Any]) -> _Words:
-        return _Words(self._of_owner(row["owner"]), f"Lookups send clients to {row['owner']}.")
+    def _suspected(self, row: Mapping[str, Any]) -> _ServiceText:
+        return _ServiceText(
+            self._of_owner(row["owner"]), f"Lookups send clients to {row['owner']}."
+        )
 
-    def _unassigned(self, row: Mapping[str, Any]) -> _Words:
+    def _unassigned(self, row: Mapping[str, Any]) -> _ServiceText:
         del row
         lookup = "The next lookup assigns it." if self.has_brokers else _NO_BROKER
-        return _Words("no broker owns it", lookup)
+        return _ServiceText("no broker owns it", lookup)
 
     def _verdict(self, broker: str) -> BrokerLiveness | None:
         return self.found.liveness.by_broker.get(broker)
@@ -233,10 +235,10 @@ class Services:
             f"its owner {verdict.sentence.rstrip('.')}" if verdict else f"{owner} no longer exists"
         )
 
-    def _refused(self, row: Mapping[str, Any]) -> _Words:
+    def _refused(self, row: Mapping[str, Any]) -> _ServiceText:
         bundle, owner = row["bundle"], row["owner"]
         if row["unit_state"] in _ENDED:
-            return _Words(
+            return _ServiceText(
                 f"its state in the channel is {row['unit_state']}, but its namespace lists it",
                 f"Every lookup is refused: IllegalArgumentException, {bundle} is deleted.",
                 f"If this persists for an hour, restart {self.leader}: the next leader removes it.",
@@ -251,17 +253,17 @@ class Services:
             )
         elif not is_dead:
             fix += " Do not delete the znode while its broker is alive."
-        return _Words(
+        return _ServiceText(
             f"{owner} disabled it for an unload or a split that did not finish",
             "Every lookup is refused: IllegalStateException, Namespace bundle "
             f"{bundle} is being unloaded.",
             f"{fix} {defect_note(UNLOAD_STOPS, self.settings.target)}".rstrip(),
         )
 
-    def _in_transfer(self, row: Mapping[str, Any]) -> _Words:
+    def _in_transfer(self, row: Mapping[str, Any]) -> _ServiceText:
         state = row["unit_state"]
         if state is None or state in _ENDED:
-            return _Words(
+            return _ServiceText(
                 f"{row['owner'] or 'its owner'} unloads or splits it",
                 "Lookups are refused until that is done, usually within a minute.",
             )
@@ -271,7 +273,7 @@ class Services:
         if state == "Splitting":
             why, lookup = "", ""
         if row["state"] == owners.CHANGING:
-            return _Words(why, lookup)
+            return _ServiceText(why, lookup)
         repaired_s = wait_s + self.settings.number(MONITOR)
         defect = {"Releasing": UNLOAD_HANGS, "Assigning": ASSIGNING_STAYS}.get(state)
         note = defect_note(defect, self.settings.target) if defect else ""
@@ -279,9 +281,9 @@ class Services:
             f"The leader repairs this within {repaired_s:g} s of the change; if it "
             f"does not, restart {self.leader}: the next leader repairs the bundle."
         )
-        return _Words(why, lookup, f"{fix} {note}".rstrip())
+        return _ServiceText(why, lookup, f"{fix} {note}".rstrip())
 
-    def _orphaned(self, row: Mapping[str, Any]) -> _Words:
+    def _orphaned(self, row: Mapping[str, Any]) -> _ServiceText:
         owner = row["owner"]
         verdict = self._verdict(owner)
         is_dead = verdict is not None and verdict.state == DEAD
@@ -325,19 +327,19 @@ class Services:
                 f"0, it has no session: delete {_OWNERSHIP}{row['bundle']} once the "
                 f"process of {owner} is confirmed dead."
             )
-        return _Words(self._of_owner(owner), lookup, fix)
+        return _ServiceText(self._of_owner(owner), lookup, fix)
 
-    def _misbound(self, row: Mapping[str, Any]) -> _Words:
+    def _misbound(self, row: Mapping[str, Any]) -> _ServiceText:
         named = row["namespace"].rpartition("/")[2]
         note = defect_note(HEARTBEAT_MISPLACED, self.settings.target) if self.is_extensible else ""
         fix = (
             f"Unload {row['bundle']} from {row['owner']}, then restart {named}: it "
             "acquires its own bundle when it starts."
         )
-        return _Words(fix=f"{fix} {note}".rstrip())
+        return _ServiceText(fix=f"{fix} {note}".rstrip())
 
 
-class _Words(NamedTuple):
+class _ServiceText(NamedTuple):
     """Reason a bundle is not served, effect on lookups, and fix."""
 
     why: str = ""

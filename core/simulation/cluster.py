@@ -22,7 +22,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView, share_layout
 from core.simulation.managers import Manager
 from core.simulation.model import SimulatedMove
@@ -52,7 +52,7 @@ class SimulatedCluster(Protocol):
         """Return the strategy's decision and its memory; ``recent``: in grace period."""
         ...
 
-    def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Iterable[UnloadOutcome]:
         """Return the outcome of each selected bundle, in order."""
         ...
 
@@ -120,9 +120,9 @@ class LocalCluster:
         decided: tuple[Decision, Any] = self.strategy.decide(self._view, config, state, recent)
         return decided
 
-    def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Iterable[UnloadOutcome]:
         """Place by the manager, one by one."""
-        return self.manager.landings(self._view, moves)
+        return self.manager.unload_outcomes(self._view, moves)
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
         """Delegate to the manager."""

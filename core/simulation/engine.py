@@ -21,7 +21,7 @@ from core.pulsar.rules.combinations import unpaired_avg_shedder
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.simulation.cluster import LocalCluster, SimulatedCluster
 from core.simulation.managers import Manager, manager_of
 from core.simulation.model import Flap, RoundResult, Run, SimulatedMove, Simulation, StepResult
@@ -234,9 +234,9 @@ class _Engine:
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
             # before the next one, brokers have reported what the unloads so far have changed
-            landings = list(fleet.cluster.landings(portion))
-            moves += self._carried_out(fleet, landings)
-            skipped |= {item.move.bundle: item.skipped for item in landings if item.skipped}
+            unload_outcomes = list(fleet.cluster.unload_outcomes(portion))
+            moves += self._carried_out(fleet, unload_outcomes)
+            skipped |= {item.move.bundle: item.skipped for item in unload_outcomes if item.skipped}
         if not decision.moves:
             fleet.cluster = fleet.cluster.after(())
         pairs = (skipped, decision.sentence)
@@ -248,9 +248,11 @@ class _Engine:
         for start in range(0, len(moves), size):
             yield moves[start : start + size]
 
-    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[SimulatedMove]:
+    def _carried_out(
+        self, fleet: _Fleet, unload_outcomes: Sequence[UnloadOutcome]
+    ) -> list[SimulatedMove]:
         """Unload one portion: the fleet afterwards, its clock and its memory."""
-        moves = self._drawn(landings)
+        moves = self._drawn(unload_outcomes)
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
         fleet.minute += len(moves) / self.manager.unloads_per_minute
         recorded = [Move(str(move.source), move.bundle, move.destination) for move in moves]
@@ -258,20 +260,20 @@ class _Engine:
         fleet.cluster = fleet.cluster.after(moves)
         return moves
 
-    def _drawn(self, landings: Sequence[Landing]) -> list[SimulatedMove]:
+    def _drawn(self, unload_outcomes: Sequence[UnloadOutcome]) -> list[SimulatedMove]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
-        unloaded = [landing for landing in landings if not landing.skipped]
+        unloaded = [outcome for outcome in unload_outcomes if not outcome.skipped]
         draws = self._rng.random(len(unloaded)).tolist()
         moves: list[SimulatedMove] = []
         laid_out: dict[int, tuple[list[str], list[float]]] = {}
-        for landing, draw in zip(unloaded, draws, strict=True):
-            given = landing.distribution  # which bundles of one namespace share
+        for outcome, draw in zip(unloaded, draws, strict=True):
+            given = outcome.distribution  # which bundles of one namespace share
             known = laid_out.get(id(given))
             if known is None:
                 known = laid_out[id(given)] = _limits(given)
             # what numpy's ``choice`` draws, without its checks of the chances
             end = known[0][bisect_right(known[1], draw)]
-            move = landing.move
+            move = outcome.move
             if end != move.broker:
                 moves.append(SimulatedMove(bundle=move.bundle, source=move.broker, destination=end))
         return moves
@@ -286,7 +288,7 @@ class _Engine:
         for _ in range(LOOKAHEAD):
             decision, following = rested.decided(state, frozenset())
             moves = decision.moves
-            if moves and any(not landing.skipped for landing in rested.landings(moves)):
+            if moves and any(not outcome.skipped for outcome in rested.unload_outcomes(moves)):
                 self._restless = first
                 return False
             if following == state:

@@ -17,7 +17,7 @@ from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.registry import AnyStrategy, strategies_run_by
-from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.shedding.unload_checks import UnloadChecks, UnloadOutcome
 from core.pulsar.view import Flags, LoadView
 from core.simulation.averages import after_samples
 from core.simulation.records import after_reports
@@ -49,7 +49,7 @@ class Manager(Protocol):
         """Max unloads before brokers have reported their new load."""
         ...
 
-    def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
+    def unload_outcomes(self, view: LoadView, moves: Sequence[Move]) -> Iterator[UnloadOutcome]:
         """Yield the outcome of each selected bundle."""
         ...
 
@@ -117,9 +117,9 @@ class ModularManager:
         """One after the other."""
         return UNLOADS_PER_MINUTE
 
-    def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
+    def unload_outcomes(self, view: LoadView, moves: Sequence[Move]) -> Iterator[UnloadOutcome]:
         """Check and place each, as ``doLoadShedding`` does."""
-        return UnloadChecks(view, self._settings).landings(moves)
+        return UnloadChecks(view, self._settings).unload_outcomes(moves)
 
     def lookup(
         self, view: LoadView, row: int, placed: Mapping[str, str], available: Flags
@@ -173,16 +173,20 @@ class ExtensibleManager:
         """All at once: the leader waits for them together."""
         return np.inf
 
-    def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
+    def unload_outcomes(self, view: LoadView, moves: Sequence[Move]) -> Iterator[UnloadOutcome]:
         """Take the destinations that the strategy gave; place the rest."""
         view.indexed_for(len(moves))
         for move in moves:
             known = move.destination is not None
-            yield Landing(move, {str(move.destination): 1.0}) if known else self._placed(view, move)
+            yield (
+                UnloadOutcome(move, {str(move.destination): 1.0})
+                if known
+                else self._placed(view, move)
+            )
 
-    def _placed(self, view: LoadView, move: Move) -> Landing:
+    def _placed(self, view: LoadView, move: Move) -> UnloadOutcome:
         found = place_bundle(view, move.bundle, self._settings)
-        return Landing(move, found.distribution, "" if found.distribution else found.why)
+        return UnloadOutcome(move, found.distribution, "" if found.distribution else found.why)
 
     def lookup(
         self, view: LoadView, row: int, _placed: Mapping[str, str], available: Flags

@@ -22,7 +22,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView
 from core.simulation.cluster import LocalCluster, touched_by
 from core.simulation.columns import ColumnFleet, FleetStart
@@ -74,7 +74,9 @@ class SharedRounds:
 
     def __init__(self) -> None:
         self._results: dict[Hashable, tuple[Any, object]] = {}
-        self._landings: dict[Hashable, list[tuple[dict[str, Value], tuple[Landing, ...]]]] = {}
+        self._unload_outcomes: dict[
+            Hashable, list[tuple[dict[str, Value], tuple[UnloadOutcome, ...]]]
+        ] = {}
         self._states: dict[int, Any] = {}
         self._first: list[Any] = []
         self._rows = self._fleets = 0
@@ -110,17 +112,17 @@ class SharedRounds:
         self._results[key] = (fleet, used)
         return fleet, True
 
-    def landings(
+    def unload_outcomes(
         self, key: Hashable, settings: EffectiveSettings, make: Callable[[Any], Any]
-    ) -> tuple[Landing, ...]:
-        """Return the landings of ``key`` under the settings that they read, computed if new."""
-        for reads, landings in self._landings.setdefault(key, []):
+    ) -> tuple[UnloadOutcome, ...]:
+        """Return the outcomes of ``key`` under the settings that they read, computed if new."""
+        for reads, unload_outcomes in self._unload_outcomes.setdefault(key, []):
             if all(settings.value(name) == value for name, value in reads.items()):
-                return landings
+                return unload_outcomes
         recorded = RecordedSettings.recorded(settings)
-        found: tuple[Landing, ...] = tuple(make(recorded))
+        found: tuple[UnloadOutcome, ...] = tuple(make(recorded))
         reads = {name: settings.value(name) for name in sorted(recorded.reads)}
-        self._landings[key].append((reads, found))
+        self._unload_outcomes[key].append((reads, found))
         return found
 
     def state(self, state: Any) -> Any:
@@ -184,17 +186,19 @@ class SharedCluster:
         decided: tuple[Decision, Any] = self.shared.result(key, view, decide)
         return decided
 
-    def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Sequence[UnloadOutcome]:
         """Place by the manager, once under the settings that placement reads."""
         if not moves:
             return ()
         view = self._view
         if not self.is_held:
-            return tuple(self.manager.landings(view, moves))
+            return tuple(self.manager.unload_outcomes(view, moves))
         self.shared.result(("view", id(view)), view, lambda: view)
         key = (id(view), self.settings.target, tuple(moves))
-        return self.shared.landings(
-            key, self.settings, lambda settings: ModularManager(settings).landings(view, moves)
+        return self.shared.unload_outcomes(
+            key,
+            self.settings,
+            lambda settings: ModularManager(settings).unload_outcomes(view, moves),
         )
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:

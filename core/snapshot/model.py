@@ -213,9 +213,9 @@ class PulsarSnapshot:
         return self.tables["bundle_metrics"]
 
     @cached_property
-    def derived(self) -> Derived:
+    def derived(self) -> DerivedValues:
         """Values computed from this snapshot: settings, layouts, measures."""
-        return Derived()
+        return DerivedValues()
 
     @cached_property
     def snapshot_id(self) -> SnapshotId:
@@ -261,7 +261,7 @@ def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:
     digest.update(sink.getvalue())
 
 
-class Derived:
+class DerivedValues:
     """The last few values by key; the longest unused one goes first.
 
     Two threads that call at once may both compute: the values are equal, one of them stays.

@@ -53,7 +53,7 @@ def followed(spark: SparkSession, progress: Progress, words: str) -> Iterator[No
         ComputeError: Spark failed; the message has the cause that its task gave.
     """
     watch: _Watch = _remote(spark) if is_connect(spark) else _Local.begun(spark, words)
-    teller = _Teller(watch, progress, words)
+    teller = _ProgressThread(watch, progress, words)
     teller.thread.start()
     try:
         yield
@@ -84,8 +84,8 @@ def _cause(text: str) -> str:
 
 
 @dataclass(eq=False)
-class _Teller:
-    """The thread that runs during the block."""
+class _ProgressThread:
+    """The thread that reports progress during the block."""
 
     watch: _Watch
     progress: Progress

@@ -128,7 +128,7 @@ def _add_band(figure: go.Figure, mean: float, tolerance_ratio: float, factor: fl
 
 
 def distribution_bars(brokers: Sequence[str], probabilities: Sequence[float]) -> go.Figure:
-    """Return how probable each destination is, the most probable first."""
+    """Return the probability of each destination, the most probable first."""
     figure = go.Figure(
         go.Bar(
             x=[value * 100 for value in probabilities],

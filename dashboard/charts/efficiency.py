@@ -1,4 +1,4 @@
-"""What a candidate achieves for the traffic that it moves."""
+"""Deviation against traffic moved, by candidate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EfficiencyCurve:
     Attributes:
         name: For the legend.
         moved: Shape ``(n,)``: traffic moved so far, bytes/s.
-        deviation: Shape ``(n,)``: farthest broker from the mean, share of it; NaN unknown.
+        deviation: Shape ``(n,)``: max deviation of a broker, share of the mean; NaN unknown.
         texts: What was done by then; length ``n``.
         is_ours: The smallest-moves planner's; the others come in rounds.
     """
@@ -41,7 +41,7 @@ class EfficiencyCurve:
 def efficiency_lines(
     efficiency_curves: Sequence[EfficiencyCurve], *, goal_ratio: float | None = None
 ) -> go.Figure:
-    """Return one line a candidate: traffic moved against what is left of the deviation."""
+    """Return one line a candidate: traffic moved against the remaining deviation."""
     figure = go.Figure()
     colors = iter(SERIES[1:])
     for rank, curve in enumerate(efficiency_curves):

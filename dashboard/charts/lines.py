@@ -17,7 +17,7 @@ from dashboard.charts.template import FAR, LINE, SERIES, styled
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class LineSeries:
     """One line: ``values`` has the length of the chart's times, NaN where unknown."""
 
     name: str
@@ -31,7 +31,7 @@ _LIMIT_PX = 84
 @drawn_once
 def history_lines(
     times: Sequence[datetime],
-    series: Sequence[Series],
+    series: Sequence[LineSeries],
     unit: Unit,
     *,
     events: Sequence[tuple[datetime, str]] = (),

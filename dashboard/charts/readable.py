@@ -27,7 +27,7 @@ def readable(figure: go.Figure) -> go.Figure:
     Args:
         figure: Stays as it is; it is the result where nothing has to change.
     """
-    traces = {at: found for at, trace in enumerate(figure.data) if (found := _changes(trace))}
+    traces = {at: changes for at, trace in enumerate(figure.data) if (changes := _changes(trace))}
     axes = _ticks(figure)
     places = _places(figure)
     if not traces and not axes and not places:
@@ -54,8 +54,12 @@ def _changes(trace: Any) -> dict[str, Any]:
         if _tick(shown) != trace.name:
             found["name"] = _tick(shown)
     moments = trace.x if "x" in trace else None  # an unknown one of pandas cannot be written
-    if isinstance(moments, tuple) and moments and all(type(one) is datetime for one in moments):
-        found["x"] = [f"{one:%Y-%m-%d %H:%M:%S}" for one in moments]
+    if (
+        isinstance(moments, tuple)
+        and moments
+        and all(type(moment) is datetime for moment in moments)
+    ):
+        found["x"] = [f"{moment:%Y-%m-%d %H:%M:%S}" for moment in moments]
     return found
 
 
@@ -67,21 +71,21 @@ def _places(figure: go.Figure) -> dict[str, Any]:
         if (axis := figure.layout[name]).categoryarray is not None
         and needs_care(list(axis.categoryarray))
     }
-    notes = [one.to_plotly_json() for one in figure.layout.annotations]
-    if any(needs_care([one.get(place) for place in _PLACES]) for one in notes):
+    notes = [annotation.to_plotly_json() for annotation in figure.layout.annotations]
+    if any(needs_care([note.get(place) for place in _PLACES]) for note in notes):
         shown = [
             {
-                **one,
-                **{at: legible_values(one[at]) for at in _PLACES if isinstance(one.get(at), str)},
+                **note,
+                **{at: legible_values(note[at]) for at in _PLACES if isinstance(note.get(at), str)},
             }
-            for one in notes
+            for note in notes
         ]
         return {**order, "annotations": shown}
     return order
 
 
 def _ticks(figure: go.Figure) -> dict[str, dict[str, Any]]:
-    """Return what changes of the axes at which there are long names."""
+    """Return the changes of the axes that have long names."""
     ends: dict[str, dict[str, None]] = {}
     for trace in figure.data:
         for letter in "xy":
@@ -94,7 +98,7 @@ def _ticks(figure: go.Figure) -> dict[str, dict[str, Any]]:
         axis: {
             "tickmode": "array",
             "tickvals": tuple(labels),
-            "ticktext": tuple(_tick(one) for one in labels),
+            "ticktext": tuple(_tick(label) for label in labels),
         }
         for axis, labels in ends.items()
     }

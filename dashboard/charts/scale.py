@@ -1,4 +1,4 @@
-"""How the numbers of one measure are scaled and written on axes and in hover texts."""
+"""Scaling and formatting of the numbers of one measure, for axes and hover texts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scale:
         return f"%{{{axis}:{self.digits}}}{self.suffix or f' {self.title}'.rstrip()}"
 
     def end_of(self, values: NDArray[np.float64]) -> float:
-        """Return where an axis from zero over ``values`` (unscaled, NaN: unknown) ends."""
+        """Return the end of an axis from zero over ``values`` (unscaled, NaN: unknown)."""
         known = values[np.isfinite(values)]
         highest = float(known.max()) * self.factor * 1.05 if known.size else 0.0
         return max(highest, self.least_span)

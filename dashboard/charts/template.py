@@ -63,7 +63,7 @@ _LEGEND: Final = {
 
 
 def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure:
-    """Give ``figure`` the house look in place, and return it.
+    """Apply the house style to ``figure`` in place, and return it.
 
     Args:
         figure: Any figure.
@@ -118,7 +118,7 @@ def band_color(deviation_ratio: float, tolerance_ratio: float) -> str:
 
 
 def band_legend(tolerance_ratio: float) -> dict[str, str]:
-    """Return what each colour of :func:`band_color` means."""
+    """Return the meaning of each colour of :func:`band_color`."""
     band, double = format_band(tolerance_ratio), format_band(2 * tolerance_ratio)
     return {WITHIN: f"within {band}", NEAR: f"outside {band}", FAR: f"outside {double}"}
 

@@ -98,7 +98,7 @@ def _share_of_level(
 
 
 def _templates(values: NDArray[np.float64], parents: Sequence[str]) -> list[str]:
-    """What is written on each node: groups on one line, leaves on two, small leaves nothing."""
+    """Return the label templates of the nodes: groups one line, leaves two, small leaves none."""
     least = LEAST_WRITTEN * float(values.max(initial=0.0))
     return [
         "%{label}  %{customdata[0]}"

@@ -13,7 +13,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.services import access, alerts
 
 _MAX_CHANGES = 10
@@ -35,31 +35,36 @@ def past(
     config = configured_journal(config_file)
     name = config.cluster(cluster).name
     now = services.now()
-    found = alerts.changes(config, name, moment(start, now), moment(end, now))
+    changes = alerts.changes(config, name, moment(start, now), moment(end, now))
     words = {"firing": "began", "resolved": "ended"}
 
     def show() -> None:
-        if not found:
-            say(f"No alert fired or resolved on {name} in this period.")
+        if not changes:
+            print_line(f"No alert fired or resolved on {name} in this period.")
             return
         rows = [
-            (f"{one.at:%Y-%m-%d %H:%M:%S}", words[one.state], one.severity, one.sentence)
-            for one in found
+            (
+                f"{change.at:%Y-%m-%d %H:%M:%S}",
+                words[change.state],
+                change.severity,
+                change.sentence,
+            )
+            for change in changes
         ]
         table(("at (UTC)", "what", "severity", "message"), rows, spare=("severity",))
 
     body = {
         "changes": [
             {
-                "at": one.at.isoformat(),
-                "state": one.state,
-                "rule": one.key.rule,
-                "cluster": one.key.cluster,
-                "subject": one.key.subject,
-                "severity": one.severity,
-                "sentence": one.sentence,
+                "at": change.at.isoformat(),
+                "state": change.state,
+                "rule": change.key.rule,
+                "cluster": change.key.cluster,
+                "subject": change.key.subject,
+                "severity": change.severity,
+                "sentence": change.sentence,
             }
-            for one in found
+            for change in changes
         ]
     }
     return emit(Answer(body, show), as_json=as_json)
@@ -77,7 +82,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not found:
-            say("No alerts.")
+            print_line("No alerts.")
         rows = []
         for one in found:
             is_quiet = any(quiet.covers(one, now) for quiet in silences)
@@ -94,7 +99,9 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             what = f"{quiet.rule} on {quiet.cluster}"
             what += f" ({quiet.subject})" if quiet.subject != "*" else ""
             until = f"{quiet.until:%Y-%m-%d %H:%M} UTC"
-            say(f"Silence {quiet.number}: {what} until {until}, by {quiet.by}: {quiet.reason}")
+            print_line(
+                f"Silence {quiet.number}: {what} until {until}, by {quiet.by}: {quiet.reason}"
+            )
 
     body = {
         "alerts": [
@@ -116,15 +123,15 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
         ],
         "silences": [
             {
-                "number": one.number,
-                "rule": one.rule,
-                "cluster": one.cluster,
-                "subject": one.subject,
-                "until": one.until.isoformat(),
-                "by": one.by,
-                "reason": one.reason,
+                "number": silence.number,
+                "rule": silence.rule,
+                "cluster": silence.cluster,
+                "subject": silence.subject,
+                "until": silence.until.isoformat(),
+                "by": silence.by,
+                "reason": silence.reason,
             }
-            for one in silences
+            for silence in silences
         ],
     }
     return emit(Answer(body, show), as_json=as_json)
@@ -206,19 +213,19 @@ def list_limits(config_file: Config = None, as_json: Json = False) -> int:
         )
         for one in changes[-_MAX_CHANGES:]:
             value = "configured" if one.value is None else f"{one.value:g}"
-            say(f"{one.at:%Y-%m-%d %H:%M} UTC {one.by}: {one.field} {value}: {one.reason}")
+            print_line(f"{one.at:%Y-%m-%d %H:%M} UTC {one.by}: {one.field} {value}: {one.reason}")
 
     body = {
         "limits": rows,
         "changes": [
             {
-                "at": one.at.isoformat(),
-                "field": one.field,
-                "value": one.value,
-                "by": one.by,
-                "reason": one.reason,
+                "at": change.at.isoformat(),
+                "field": change.field,
+                "value": change.value,
+                "by": change.by,
+                "reason": change.reason,
             }
-            for one in changes
+            for change in changes
         ],
     }
     return emit(Answer(body, show), as_json=as_json)
@@ -255,10 +262,12 @@ def set_limit(
 
     def show() -> None:
         if not changed:
-            say("No change: the threshold already has this value.")
+            print_line("No change: the threshold already has this value.")
             return
         table(("field", "before", "after"), changed)
-        say("Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply.")
+        print_line(
+            "Changed." if yes else "Preview: nothing was changed. Repeat with --yes to apply."
+        )
 
     body = {
         "changes": [
@@ -271,7 +280,7 @@ def set_limit(
 
 
 @app.command("test")
-def tell_target(
+def send_test(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Target name in trimtab.toml.")],
     config_file: Config = None,
 ) -> int:

@@ -15,7 +15,7 @@ from core.snapshot.store import Storable
 
 
 def captured(snapshot: Storable, out: Path) -> dict[str, Any]:
-    """What ``capture`` and ``import-zk`` wrote."""
+    """Return the answer of ``capture`` and ``import-zk``."""
     manifest = snapshot.manifest
     return {
         "snapshot": str(out),
@@ -54,7 +54,7 @@ def _quantity(item: Quantity | None) -> dict[str, Any] | None:
 
 
 def verdict(found: Verdict) -> dict[str, Any]:
-    """The verdict on a cluster: state, findings, and what was examined."""
+    """Return the verdict on a cluster: state, findings, and scope."""
     return {
         "state": found.state,
         "findings": [finding(one) for one in found.findings],
@@ -63,14 +63,14 @@ def verdict(found: Verdict) -> dict[str, Any]:
 
 
 def scope(found: Verdict) -> list[dict[str, Any]]:
-    """What was examined, and what was not, with the reason."""
+    """Return the scope of the examination, and the checks left out with the reason."""
     return [
         {
-            "area": one.name,
-            "examined": not one.unexamined,
-            "reason": one.unexamined or None,
+            "area": area.name,
+            "examined": not area.unexamined,
+            "reason": area.unexamined or None,
         }
-        for one in found.areas
+        for area in found.areas
     ]
 
 

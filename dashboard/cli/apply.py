@@ -41,8 +41,8 @@ from dashboard.cli.output import (
     confirm,
     emit,
     note,
+    print_line,
     require_terminal,
-    say,
     table,
 )
 from dashboard.cli.plan_answers import refusal, write_plan
@@ -51,7 +51,7 @@ from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.applying import must_type_name
 from dashboard.presenters.run_steps import purpose_words, same_reason
 from dashboard.services import access
-from dashboard.services.run_queue import in_the_way, run_ahead
+from dashboard.services.run_queue import in_the_way, preceding_run
 
 app = typer.Typer()
 
@@ -180,7 +180,7 @@ def check_can_confirm(
 
 
 def _confirm(config: services.Config, plan: Plan) -> None:
-    """Ask for what the pages ask for: the cluster's name where the impact is large, else a yes."""
+    """Ask for the confirmation of the pages: the cluster's name for a large impact, else a yes."""
     why = must_type_name(plan, config.cluster(plan.cluster).environment)
     if why is None:
         confirm(f"Apply it to {plan.cluster}?")
@@ -321,8 +321,8 @@ def undo(
 # -- following -------------------------------------------------------------------------------------
 
 
-class _Presses:
-    """How often a person pressed Ctrl-C; SIGTERM counts as many."""
+class _Interrupts:
+    """Number of Ctrl-C presses; SIGTERM counts as several."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -335,8 +335,8 @@ class _Presses:
 
 
 @contextlib.contextmanager
-def _presses() -> Iterator[_Presses]:
-    presses = _Presses()
+def _presses() -> Iterator[_Interrupts]:
+    presses = _Interrupts()
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, presses.on_interrupt),
         signal.SIGTERM: signal.signal(signal.SIGTERM, presses.on_terminate),
@@ -351,7 +351,7 @@ def _presses() -> Iterator[_Presses]:
 def _follow(
     config: services.Config, cluster: str, run_id: str, by: Identity, *, has_worker: bool
 ) -> None:
-    """Note what happens until the run has ended; without a worker, execute it.
+    """Print the events until the run has ended; without a worker, execute it.
 
     The first Ctrl-C asks to stop after the step under way, the second one leaves the run open.
     """
@@ -389,7 +389,7 @@ def _follow(
 def _look(config: services.Config, run_id: str) -> RunView:
     """Return the run; one that waits for another one says so."""
     view = services.run_view(config, run_id)
-    ahead = run_ahead(config, view)
+    ahead = preceding_run(config, view)
     return view if ahead is None else replace(view, sentence=waits_for(ahead))
 
 
@@ -407,7 +407,7 @@ def _execute_here(
 
 
 class RunProgress:
-    """Prints what is new about a run, each thing once."""
+    """Prints the news of a run, each once."""
 
     def __init__(self) -> None:
         self._steps: dict[int, str] = {}
@@ -416,7 +416,7 @@ class RunProgress:
         self._sentence = ""
 
     def note_new(self, view: RunView) -> RunView:
-        """Note what is new; return the view."""
+        """Print the news; return the view."""
         for setting in view.settings:
             for sentence in setting.set_again[self._set_again.get(setting.key, 0) :]:
                 note(sentence)
@@ -436,7 +436,7 @@ class RunProgress:
         return view
 
     def _note_waiting(self, step: StepView, count: int) -> None:
-        """Note what a step waits for, and the first time what an operator has to do."""
+        """Print the pending wait of a step, and once the action an operator has to take."""
         if not step.waiting or step.waiting == self._waiting.get(step.index):
             return
         first = step.index not in self._waiting
@@ -465,7 +465,7 @@ def _options(
     canary_s: float | None,
     max_unassigned: int | None,
 ) -> RunOptions:
-    """Return the cluster's options with what was given in their place."""
+    """Return the cluster's options, overridden by the given ones."""
     options = services.default_options(config, cluster)
     if pace is not None:
         options = replace(options, pace_per_min=pace_per_min(pace))
@@ -488,44 +488,44 @@ def pace_per_min(text: str) -> float:
 
 def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_json: bool) -> int:
     def show() -> None:
-        say(f"Run {view.run_id} is {view.state}. {view.sentence}")
+        print_line(f"Run {view.run_id} is {view.state}. {view.sentence}")
         if purpose := purpose_words(view):
-            say(purpose)
+            print_line(purpose)
         for sentence in not_brought_back(view.plan):
-            say(f"Not moved back: {sentence}")
-        say(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
+            print_line(f"Not moved back: {sentence}")
+        print_line(f"See `trimtab runs {view.run_id}{services.config_option(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
     body = {"run": run_json(view)}
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _show_dry_run(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
+def _show_dry_run(plan: Plan, rehearsal: Rehearsal, *, as_json: bool) -> int:
     def show() -> None:
-        say(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
-        if found.refusal is not None and found.refusal.hint:
-            say(found.refusal.hint)
+        print_line(f"Plan {plan.short_id} would end {rehearsal.state}. {rehearsal.sentence}")
+        if rehearsal.refusal is not None and rehearsal.refusal.hint:
+            print_line(rehearsal.refusal.hint)
         rows = [
             [str(item.index + 1), f"{item.after_s:.0f} s", item.code, item.sentence]
-            for item in found.steps
+            for item in rehearsal.steps
         ]
         table(("step", "after", "verdict", "expected result"), rows)
-        for key, value in found.settings:
-            say(f"{key} would be set to {value}." if value else f"{key} would be removed.")
-        say("Nothing was changed.")
+        for key, value in rehearsal.settings:
+            print_line(f"{key} would be set to {value}." if value else f"{key} would be removed.")
+        print_line("Nothing was changed.")
 
-    code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_dry_run_json(plan, found), show, code), as_json=as_json)
+    code = EXIT_DONE if rehearsal.state == "DONE" else EXIT_REFUSED
+    return emit(Answer(_dry_run_json(plan, rehearsal), show, code), as_json=as_json)
 
 
-def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
+def _dry_run_json(plan: Plan, rehearsal: Rehearsal) -> dict[str, Any]:
     return {
         "dry_run": {
             "plan_id": plan.plan_id,
-            "state": found.state,
-            "sentence": found.sentence,
-            "refusal": msgspec.to_builtins(found.refusal),
-            "requests": found.requests,
+            "state": rehearsal.state,
+            "sentence": rehearsal.sentence,
+            "refusal": msgspec.to_builtins(rehearsal.refusal),
+            "requests": rehearsal.requests,
             "steps": [
                 {
                     "index": item.index,
@@ -537,9 +537,9 @@ def _dry_run_json(plan: Plan, found: Rehearsal) -> dict[str, Any]:
                     "hint": item.hint,
                     "after_s": round(item.after_s, 3),
                 }
-                for item in found.steps
+                for item in rehearsal.steps
             ],
-            "settings": [{"key": key, "value": value} for key, value in found.settings],
+            "settings": [{"key": key, "value": value} for key, value in rehearsal.settings],
         }
     }
 
@@ -555,7 +555,7 @@ def _inverse_plan(
     *,
     with_moves: bool,
 ) -> tuple[Plan, str]:
-    """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
+    """Return the plan on a fresh snapshot, and its effects in a sentence."""
     now, exclusions = services.now(), frozenset(cluster.exclusions)
     system = services.system_of(config, cluster)
     saved = services.start_of(config, view)
@@ -584,14 +584,14 @@ def show_plan(sentence: str, plan: Plan) -> None:
     left = [item for item in plan.diagnostics if is_left(item)]
     for item in left:
         note(f"not moved back: {item.sentence} {item.hint}".rstrip())
-    for items in _alike([item for item in plan.diagnostics if not is_left(item)]):
+    for items in _by_sentence([item for item in plan.diagnostics if not is_left(item)]):
         first, others = items[0], len(items) - 1
         text = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
         more = f" {others:,} more of this kind." if others else ""
         note(text + more)
 
 
-def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
+def _by_sentence(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
     """Return remarks of one severity and code together, in the order of their first."""
     found: dict[tuple[str, str], list[Diagnostic]] = {}
     for item in items:

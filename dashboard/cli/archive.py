@@ -12,7 +12,14 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, confirm, emit, require_terminal, say
+from dashboard.cli.output import (
+    Answer,
+    UsageFaultError,
+    confirm,
+    emit,
+    print_line,
+    require_terminal,
+)
 from dashboard.services import access
 
 app = typer.Typer()
@@ -44,16 +51,18 @@ def archive(
         require_terminal(as_json=as_json, hint="Pass --yes.")
     limit = None if before is None else moment(before, services.now())
     by = access.command_identity(config)
-    found = services.old_entries(config, limit, by)
+    old_entries = services.old_entries(config, limit, by)
     if not yes:
-        confirm(f"Move entries {found.first} to {found.last} of the journal to {file}?")
-    made = services.archive(config, found, file, reason, by)
+        confirm(f"Move entries {old_entries.first} to {old_entries.last} of the journal to {file}?")
+    made = services.archive(config, old_entries, file, reason, by)
     count = made.last - made.first + 1
 
     def show() -> None:
-        say(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
-        if found.open_run:
-            say(f"Run {found.open_run} has not ended; its entries and later ones stay.")
+        print_line(f"{pluralize(count, 'entry')} moved to {file}: {made.first} to {made.last}.")
+        if old_entries.open_run:
+            print_line(
+                f"Run {old_entries.open_run} has not ended; its entries and later ones stay."
+            )
 
     body = {
         "archive": str(file),
@@ -61,6 +70,6 @@ def archive(
         "last": made.last,
         "digest": made.digest,
         "sha256": made.sha256,
-        "open_run": found.open_run,
+        "open_run": old_entries.open_run,
     }
     return emit(Answer(body, show), as_json=as_json)

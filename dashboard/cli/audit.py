@@ -19,7 +19,7 @@ from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.history.moments import span
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.runs import entry_json, entry_row
 
 _COLUMNS = ("entry", "at", "run", "cluster", "who", "kind", "what", "why", "hash")
@@ -54,25 +54,31 @@ def audit(
     """
     config = configured_journal(config_file)
     since, until = span(start, end, services.now())
-    wanted = EntryFilter(
+    entry_filter = EntryFilter(
         run_id=run, cluster=cluster, actor=who, kind=_event_of(kind), since=since, until=until
     )
     journal = services.journal(config)
-    entries = journal.selected(wanted, None if export else last)
+    entries = journal.selected(entry_filter, None if export else last)
     if export is not None:
         _write(export, entries)
         body = {"export": str(export), "entries": len(entries)}
         count = pluralize(len(entries), "entry")
-        return emit(Answer(body, lambda: say(f"{count} written to {export}.")), as_json=as_json)
+        return emit(
+            Answer(body, lambda: print_line(f"{count} written to {export}.")), as_json=as_json
+        )
 
     def show() -> None:
         if not entries:
-            say(f"No entry of the journal {journal.place} matches.")
+            print_line(f"No entry of the journal {journal.place} matches.")
             return
-        rows = [[*entry_row(one)[:3], one.record.cluster, entry_row(one)[3]] for one in entries]
+        rows = [
+            [*entry_row(entry)[:3], entry.record.cluster, entry_row(entry)[3]] for entry in entries
+        ]
         table(("entry", "at (UTC)", "who", "cluster", "what"), rows, spare=("who", "cluster"))
 
-    return emit(Answer({"entries": [entry_json(one) for one in entries]}, show), as_json=as_json)
+    return emit(
+        Answer({"entries": [entry_json(entry) for entry in entries]}, show), as_json=as_json
+    )
 
 
 def _event_of(word: str | None) -> str | None:
@@ -101,7 +107,7 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def _json_lines(file: TextIO, entries: Iterable[Entry]) -> None:
-    lines = (json.dumps(entry_json(one), sort_keys=True, ensure_ascii=True) for one in entries)
+    lines = (json.dumps(entry_json(entry), sort_keys=True, ensure_ascii=True) for entry in entries)
     file.writelines(f"{line}\n" for line in lines)
 
 

@@ -31,9 +31,9 @@ from core.units import UNKNOWN, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.engine import is_spark, spark_session
-from dashboard.cli.history.recorded import Past
+from dashboard.cli.history.recorded import CommandHistory
 from dashboard.cli.options import Config, EngineName, Json, PlanReason
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.progress import STATUS
 from dashboard.presenters.candidates import not_simulated, own_names, short_keys, with_short_keys
@@ -82,7 +82,7 @@ def backtest(
     """Rank strategies and settings on the recorded load."""
     on_spark = _on_spark(engine, master)
     _must_be_usable(out)
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     grid = _grid(grid_file, tuple(clusters or ()), past.config)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
@@ -214,7 +214,9 @@ def _stoppable() -> Iterator[_Progress]:
 # -- the plan --------------------------------------------------------------------------------------
 
 
-def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> Plan | None:
+def _plan(
+    past: CommandHistory, outcome: Outcome, plan_file: Path | None, reason: str
+) -> Plan | None:
     """Make the plan, and write it; ``None``: there is nothing to change."""
     rows = outcome.tables["recommended"].to_pylist()
     if plan_file is None or not any(is_plannable(row) for row in rows):
@@ -236,7 +238,7 @@ def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> 
     return plan
 
 
-def _now(past: Past, cluster: str) -> tuple[Storable, frozenset[str]]:
+def _now(past: CommandHistory, cluster: str) -> tuple[Storable, frozenset[str]]:
     """Return the cluster as it is, where the configuration knows it; else as recorded last."""
     configured = next((one for one in past.config.clusters if one.name == cluster), None)
     if configured is None:
@@ -253,7 +255,7 @@ def _now(past: Past, cluster: str) -> tuple[Storable, frozenset[str]]:
 
 
 def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with what it holds as JSON texts as values."""
+    """Return a row with its JSON texts decoded."""
     found = dict(row)
     for name in ("settings", "old", "new"):
         if isinstance(found.get(name), str):
@@ -269,27 +271,29 @@ def _show(
 ) -> None:
     out, plan_file = files
     nouns = system_named(outcome.system).nouns
-    say(outcome.sentence)
+    print_line(outcome.sentence)
     clusters = list(dict.fromkeys(row["cluster"] for row in rows["candidates"]))
     for cluster in sorted(clusters, key=lambda name: (name is not None, name or "")):
-        say()
-        say("All clusters together" if cluster is None else f"Cluster {cluster}")
+        print_line()
+        print_line("All clusters together" if cluster is None else f"Cluster {cluster}")
         mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
         _show_ranking(mine, nouns)
-    say()
-    say(f"{nouns.rule} * : Pareto-optimal in deviation and {nouns.moves}.")
+    print_line()
+    print_line(f"{nouns.rule} * : Pareto-optimal in deviation and {nouns.moves}.")
     ends = ((row["unloads_per_day_low"], row["unloads_per_day_high"]) for row in rows["candidates"])
     if any(low != high for low, high in ends):
-        say("± : largest deviation of a seed from the mean.")
+        print_line("± : largest deviation of a seed from the mean.")
     _show_changes(rows["recommended"])
-    say()
-    say(f"Result tables: {', '.join(TABLES)} in {out}.")
+    print_line()
+    print_line(f"Result tables: {', '.join(TABLES)} in {out}.")
     if plan is not None:
-        say(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-        say(f"To apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+        print_line(
+            f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}."
+        )
+        print_line(f"To apply it: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
     elif plan_file is not None:
         why = "all changes need a restart" if rows["recommended"] else "no change needed"
-        say(f"{plan_file} was not written: {why}.")
+        print_line(f"{plan_file} was not written: {why}.")
 
 
 def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
@@ -298,9 +302,9 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
     short = short_keys(list(own.values()))
     own = with_short_keys(own, short)
     if common:
-        say(f"All candidates that set something: {common}", is_prose=True)
+        print_line(f"All candidates that set something: {common}", is_prose=True)
     if spelled := [f"{name}: {key}" for key, name in short.items() if name != key]:
-        say(" · ".join(spelled), is_prose=True)
+        print_line(" · ".join(spelled), is_prose=True)
     cells = [
         (
             "" if row["rank"] is None else str(row["rank"]),
@@ -326,14 +330,14 @@ def _show_ranking(rows: Sequence[Mapping[str, Any]], nouns: Wording) -> None:
         spare=("minutes over 20%", "mean", "ping-pongs/day"),
     )
     for count in {row["placed_again"] for row in rows if row["is_record"] and row["placed_again"]}:
-        say(
+        print_line(
             f"Actual: {count:,} {nouns.subject} were reassigned after the loss of their "
             f"{nouns.server}; these are no {nouns.moves}."
         )
     for text in not_simulated(rows):
-        say(text, is_prose=True)
+        print_line(text, is_prose=True)
     if len(shown) < len(cells):
-        say(f"... and {len(cells) - len(shown)} more; see table candidates.")
+        print_line(f"... and {len(cells) - len(shown)} more; see table candidates.")
 
 
 def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
@@ -351,19 +355,19 @@ def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
 
 
 def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
-    say()
+    print_line()
     if not rows:
-        say("No recommendation.")
+        print_line("No recommendation.")
         return
     for cluster in sorted({row["cluster"] for row in rows}):
         mine = [row for row in rows if row["cluster"] == cluster]
         verdict = mine[0]["verdict"]
-        say(f"{cluster}, {verdict}: {mine[0]['candidate']}", is_prose=True)
+        print_line(f"{cluster}, {verdict}: {mine[0]['candidate']}", is_prose=True)
         cells = [(row["key"], row["old"] or "unknown", row["new"], _when(row)) for row in mine]
         table(("setting", "recorded", "recommended", "takes effect"), cells)
-        say(mine[0]["why"])
+        print_line(mine[0]["why"])
         if late := restart_words(mine):
-            say(f"Not in a plan. {late}")
+            print_line(f"Not in a plan. {late}")
 
 
 def _when(row: Mapping[str, Any]) -> str:

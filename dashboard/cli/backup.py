@@ -11,7 +11,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, emit, print_line
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
 
@@ -24,7 +24,9 @@ def backup(folder: Folder, config_file: Config = None, as_json: Json = False) ->
 
     The history is not included; export it with `trimtab history export`.
     """
-    return _told(services.back_up(configured_journal(config_file), folder), folder, as_json=as_json)
+    return _answer(
+        services.back_up(configured_journal(config_file), folder), folder, as_json=as_json
+    )
 
 
 @app.command()
@@ -33,16 +35,22 @@ def restore(folder: Folder, config_file: Config = None, as_json: Json = False) -
 
     Stop every process of Trimtab first.
     """
-    return _told(services.restore(configured_journal(config_file), folder), folder, as_json=as_json)
+    return _answer(
+        services.restore(configured_journal(config_file), folder), folder, as_json=as_json
+    )
 
 
-def _told(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
+def _answer(found: services.BackupMade, folder: Path, *, as_json: bool) -> int:
     def show() -> None:
-        say(f"{folder}: {', '.join(found.files)}.")
+        print_line(f"{folder}: {', '.join(found.files)}.")
         if found.entries is None:
-            say("The journal is on a database server: copy it with the tools of that server.")
+            print_line(
+                "The journal is on a database server: copy it with the tools of that server."
+            )
         else:
-            say(f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}.")
+            print_line(
+                f"The journal has {pluralize(found.entries, 'entry')}, newest hash {found.digest}."
+            )
 
     body = {
         "folder": str(folder),

@@ -29,7 +29,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.parts import part
@@ -132,14 +132,14 @@ def check(config: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         for name, items in {**results, "history and journal": [history, journal]}.items():
-            say(name)
+            print_line(name)
             table(
                 ("", "check", "detail"),
                 [("ok" if item.ok else "FAILED", item.what, item.detail) for item in items],
             )
             for item in items:
                 if not item.ok and item.remedy:
-                    say(f"To fix {item.what}: {item.remedy}")
+                    print_line(f"To fix {item.what}: {item.remedy}")
 
     code = EXIT_DONE if body["ok"] else EXIT_REFUSED
     return emit(Answer(body, show, exit_code=code), as_json=as_json)
@@ -272,7 +272,7 @@ def start_worker(all_: Supervisor, config: Path | None) -> Child:
 
 
 def start_jobs(all_: Supervisor, config: Path | None) -> Child:
-    """Start what carries out the long computations that pages ask for."""
+    """Start the job server, for the long computations of the pages."""
     words = [] if config is None else ["--config", str(config)]
     return all_.start("jobs", own_command("jobs", *words), is_restarted=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """One command.
 
     Attributes:
@@ -34,7 +34,7 @@ class Group(NamedTuple):
     """
 
     summary: str
-    sections: Mapping[str, Mapping[str, Entry | Group]]
+    sections: Mapping[str, Mapping[str, CommandEntry | Group]]
     details: str = ""
 
 
@@ -49,265 +49,269 @@ _HISTORY: Final = f"{_CLI}.history"
 
 _BUNDLE: Final = "acme/orders/0x00000000_0x40000000"
 
-_RECORDED: Final[Mapping[str, Entry]] = {
-    "minutes": Entry(
+_RECORDED: Final[Mapping[str, CommandEntry]] = {
+    "minutes": CommandEntry(
         f"{_HISTORY}.recorded",
         "List the recorded minutes of a cluster, and the gaps.",
         "trimtab history minutes sandbox --from -1h",
     ),
-    "events": Entry(
+    "events": CommandEntry(
         f"{_HISTORY}.recorded",
         "List events with their causes: moves, splits, settings.",
         "trimtab history events sandbox --from -30min --kind move",
     ),
-    "trends": Entry(
+    "trends": CommandEntry(
         f"{_HISTORY}.analysis",
         "Show trends of brokers, bundles, nodes and tables.",
         "trimtab history trends sandbox --by minute --subject brokers",
     ),
-    "flaps": Entry(
+    "flaps": CommandEntry(
         f"{_HISTORY}.analysis",
         "Show flapping bundles and moves without effect.",
         "trimtab history flaps sandbox --side 5",
     ),
-    "agreement": Entry(
+    "agreement": CommandEntry(
         f"{_HISTORY}.recorded",
         "Compare predicted and actual moves of the leader.",
         "trimtab history agreement sandbox --from -1h",
     ),
-    "snapshot": Entry(
+    "snapshot": CommandEntry(
         f"{_HISTORY}.recorded",
         "Write a recorded minute as a snapshot directory.",
         "trimtab history snapshot sandbox --at -10min --out snap",
     ),
-    "export": Entry(
+    "export": CommandEntry(
         f"{_HISTORY}.transfer",
         "Write a time range to one file, for another machine.",
         "trimtab history export sandbox --from -1h --out hour.tar",
     ),
-    "import": Entry(
+    "import": CommandEntry(
         f"{_HISTORY}.transfer",
         "Import an exported range, or snapshots.",
         "trimtab history import hour.tar --as copy",
     ),
-    "repair": Entry(
+    "repair": CommandEntry(
         f"{_HISTORY}.transfer",
         "Repair damaged files of the history; report losses.",
         "trimtab history repair sandbox",
     ),
-    "compact": Entry(
+    "compact": CommandEntry(
         f"{_HISTORY}.transfer",
         "Merge small files; apply the age and size limits.",
         "trimtab history compact sandbox",
     ),
 }
 
-_LEADER: Final[Mapping[str, Entry]] = {
-    "next": Entry(
+_LEADER: Final[Mapping[str, CommandEntry]] = {
+    "next": CommandEntry(
         f"{_PULSAR}.leader",
         "Show the next shedding round that the collector predicts.",
         "trimtab leader next sandbox",
     ),
-    "record": Entry(
+    "record": CommandEntry(
         f"{_PULSAR}.leader",
         "Record the znodes that the leader uses.",
         "trimtab leader record sandbox --out leader.jsonl.gz --for 20min",
     ),
-    "replay": Entry(
+    "replay": CommandEntry(
         f"{_PULSAR}.leader",
         "Replay the shedding rounds of a recording.",
         "trimtab leader replay leader.jsonl.gz --strategy ThresholdShedder",
     ),
 }
 
-_SIZES: Final[Mapping[str, Entry]] = {
-    "bundles": Entry(
+_SIZES: Final[Mapping[str, CommandEntry]] = {
+    "bundles": CommandEntry(
         f"{_ADVISE}.bundles",
         "Compute how many bundles a namespace needs.",
         "trimtab advise bundles --brokers 12 --topics 5000 --rate 80000",
     ),
-    "partitions": Entry(
+    "partitions": CommandEntry(
         f"{_ADVISE}.bundles",
         "Show the distribution of a topic's partitions over bundles.",
         "trimtab advise partitions acme/orders/paid --partitions 32 --bundles 16",
     ),
-    "lookups": Entry(
+    "lookups": CommandEntry(
         f"{_ADVISE}.bundles",
         "Compute the lookups that unloading a namespace causes.",
         "trimtab advise lookups snap --namespace acme/orders",
     ),
-    "queue": Entry(
+    "queue": CommandEntry(
         f"{_ADVISE}.clients",
         "Compute when a slow broker blocks a producer's queue.",
         "trimtab advise queue --partitions 32 --max-pending 1000 --rate 5000",
     ),
-    "compaction": Entry(
+    "compaction": CommandEntry(
         f"{_ADVISE}.storage",
         "Estimate the disk space that a bookie's compaction frees.",
         "trimtab advise compaction --live 0.4",
     ),
-    "ledger": Entry(
+    "ledger": CommandEntry(
         f"{_ADVISE}.storage",
         "Compute when a ledger rolls over, and its size.",
         "trimtab advise ledger --rate 200 --throughput 4000000",
     ),
-    "retention": Entry(
+    "retention": CommandEntry(
         f"{_ADVISE}.storage",
         "Compute when a message is retained, expired and deleted.",
         "trimtab advise retention --throughput 4000000 --minutes 60",
     ),
-    "disks": Entry(
+    "disks": CommandEntry(
         f"{_ADVISE}.storage",
         "Estimate how evenly ledgers fill a bookie's directories.",
         "trimtab advise disks snap --directories 4",
     ),
 }
 
-_POLICIES: Final[Mapping[str, Entry]] = {
-    "list": Entry(
+_POLICIES: Final[Mapping[str, CommandEntry]] = {
+    "list": CommandEntry(
         f"{_PULSAR}.policies",
         "List the policies.",
         "trimtab policy list sandbox isolation",
     ),
-    "set": Entry(
+    "set": CommandEntry(
         f"{_PULSAR}.policies",
         "Validate and plan a policy; run it with `apply`.",
         "trimtab policy set sandbox anti_affinity acme/orders orders --plan p.json",
     ),
-    "delete": Entry(
+    "delete": CommandEntry(
         f"{_PULSAR}.policies",
         "Plan the removal of a policy; run it with `apply`.",
         "trimtab policy delete sandbox anti_affinity acme/orders --plan p.json",
     ),
 }
 
-_USERS: Final[Mapping[str, Entry]] = {
-    "list": Entry(f"{_CLI}.users", "List the users with a password.", "trimtab users list"),
-    "add": Entry(
+_USERS: Final[Mapping[str, CommandEntry]] = {
+    "list": CommandEntry(f"{_CLI}.users", "List the users with a password.", "trimtab users list"),
+    "add": CommandEntry(
         f"{_CLI}.users",
         "Add a user, or set a new password.",
         "trimtab users add alice --group sre",
     ),
-    "remove": Entry(
+    "remove": CommandEntry(
         f"{_CLI}.users",
         "Remove a user with all sessions and API tokens.",
         "trimtab users remove alice",
     ),
 }
 
-_TOKENS: Final[Mapping[str, Entry]] = {
-    "list": Entry(f"{_CLI}.tokens", "List the API tokens, without secrets.", "trimtab tokens list"),
-    "create": Entry(
+_TOKENS: Final[Mapping[str, CommandEntry]] = {
+    "list": CommandEntry(
+        f"{_CLI}.tokens", "List the API tokens, without secrets.", "trimtab tokens list"
+    ),
+    "create": CommandEntry(
         f"{_CLI}.tokens",
         "Create an API token and print it once.",
         "trimtab tokens create alice --days 30",
     ),
-    "revoke": Entry(f"{_CLI}.tokens", "Revoke an API token.", "trimtab tokens revoke 0f3a9c55d1e2"),
+    "revoke": CommandEntry(
+        f"{_CLI}.tokens", "Revoke an API token.", "trimtab tokens revoke 0f3a9c55d1e2"
+    ),
 }
 
-_ALERTS: Final[Mapping[str, Entry]] = {
-    "list": Entry(
+_ALERTS: Final[Mapping[str, CommandEntry]] = {
+    "list": CommandEntry(
         f"{_CLI}.alerts", "List firing, pending and resolved alerts.", "trimtab alerts list"
     ),
-    "past": Entry(
+    "past": CommandEntry(
         f"{_CLI}.alerts",
         "List past alerts of a cluster.",
         "trimtab alerts past sandbox --from -7d",
     ),
-    "silence": Entry(
+    "silence": CommandEntry(
         f"{_CLI}.alerts",
         "Silence alerts for a time; they stay in the list.",
         "trimtab alerts silence uneven --cluster sandbox --for 2h --reason test",
     ),
-    "limits": Entry(
+    "limits": CommandEntry(
         f"{_CLI}.alerts",
         "List the alert thresholds and their changes.",
         "trimtab alerts limits",
     ),
-    "set": Entry(
+    "set": CommandEntry(
         f"{_CLI}.alerts",
         "Preview or change an alert threshold.",
         "trimtab alerts set uneven --threshold 30 --minutes 15 --reason test",
     ),
-    "unsilence": Entry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
-    "test": Entry(
+    "unsilence": CommandEntry(f"{_CLI}.alerts", "End a silence.", "trimtab alerts unsilence 1"),
+    "test": CommandEntry(
         f"{_CLI}.alerts", "Send a test message to a target.", "trimtab alerts test on-call"
     ),
 }
 
-_PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
+_PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Observe": {
-        "health": Entry(
+        "health": CommandEntry(
             f"{_PEGASUS}.state",
             "Show unhealthy partitions and the balance of the cluster.",
             "trimtab pegasus health sandbox-pegasus",
         ),
-        "nodes": Entry(
+        "nodes": CommandEntry(
             f"{_PEGASUS}.state",
             "Show the replica servers: replicas, load, disks.",
             "trimtab pegasus nodes sandbox-pegasus",
         ),
-        "tables": Entry(
+        "tables": CommandEntry(
             f"{_PEGASUS}.state",
             "Show the tables: size, load, health.",
             "trimtab pegasus tables sandbox-pegasus",
         ),
-        "level": Entry(
+        "level": CommandEntry(
             f"{_PEGASUS}.plans",
             "Show the function level; `set LEVEL` sets it.",
             "trimtab pegasus level sandbox-pegasus set lively --apply --reason balance",
         ),
     },
     "Analyze": {
-        "balance": Entry(
+        "balance": CommandEntry(
             f"{_PEGASUS}.balance",
             "Simulate the meta server's balancer, round by round.",
             "trimtab pegasus balance sandbox-pegasus --rounds 0",
         ),
     },
     "Plan and act (with --apply)": {
-        "move": Entry(
+        "move": CommandEntry(
             f"{_PEGASUS}.plans",
             "Move a primary, or copy a replica to another node.",
             "trimtab pegasus move sandbox-pegasus 2.7 move_pri"
             " --from localhost:34801 --to localhost:34802",
         ),
-        "propose": Entry(
+        "propose": CommandEntry(
             f"{_PEGASUS}.plans",
             "Propose one safe change of a partition.",
             "trimtab pegasus propose sandbox-pegasus 2.7 ADD_SECONDARY --node localhost:34801",
         ),
-        "migrate": Entry(
+        "migrate": CommandEntry(
             f"{_PEGASUS}.plans",
             "Move every primary off a node; no data moves.",
             "trimtab pegasus migrate sandbox-pegasus localhost:34801",
         ),
-        "drain": Entry(
+        "drain": CommandEntry(
             f"{_PEGASUS}.plans",
             "Drain nodes one by one.",
             "trimtab pegasus drain sandbox-pegasus localhost:34801 --plan drain.json",
         ),
-        "offline": Entry(
+        "offline": CommandEntry(
             f"{_PEGASUS}.plans",
             "Take nodes out of service.",
             "trimtab pegasus offline sandbox-pegasus localhost:34801 --rate 50",
         ),
-        "rolling-update": Entry(
+        "rolling-update": CommandEntry(
             f"{_PEGASUS}.plans",
             "Restart nodes one by one.",
             "trimtab pegasus rolling-update sandbox-pegasus --plan update.json",
         ),
-        "rebalance": Entry(
+        "rebalance": CommandEntry(
             f"{_PEGASUS}.plans",
             "Run the meta server's balancer, then restore the level.",
             "trimtab pegasus rebalance sandbox-pegasus --apply --reason balance",
         ),
-        "even": Entry(
+        "even": CommandEntry(
             f"{_PEGASUS}.plans",
             "Balance the cluster by one measure with few moves.",
             "trimtab pegasus even sandbox-pegasus --by disk --plan even.json",
         ),
-        "set": Entry(
+        "set": CommandEntry(
             f"{_PEGASUS}.plans",
             "Validate and change a setting of running servers.",
             "trimtab pegasus set sandbox-pegasus meta.lb.only_move_primary true",
@@ -315,50 +319,50 @@ _PEGASUS_COMMANDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     },
 }
 
-COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
+COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
     "Observe": {
-        "health": Entry(
+        "health": CommandEntry(
             f"{_CLI}.health",
             "Show the findings of a cluster or a snapshot.",
             "trimtab health sandbox",
         ),
         "alerts": Group("List and silence alerts; test their targets.", {"Commands": _ALERTS}),
-        "lookup": Entry(
+        "lookup": CommandEntry(
             f"{_DECISIONS}.lookup",
             "Show the bundle and the owner of a topic.",
             "trimtab lookup snap acme/orders/paid",
         ),
-        "topics": Entry(
+        "topics": CommandEntry(
             f"{_PULSAR}.topics",
             "Map topics of a file to bundles and brokers.",
             "trimtab topics topics.csv --snapshot snap --top 10",
         ),
-        "owners": Entry(
+        "owners": CommandEntry(
             f"{OPERATIONS}owners",
             "Show ownership: sessions, orphans, double claims.",
             "trimtab owners sandbox --orphans",
         ),
-        "tenants": Entry(
+        "tenants": CommandEntry(
             f"{_PULSAR}.tenants",
             "Show the traffic of tenants next to their limits.",
             "trimtab tenants sandbox",
         ),
-        "isolation": Entry(
+        "isolation": CommandEntry(
             f"{_PULSAR}.policies",
             "Show which brokers may serve which namespaces.",
             "trimtab isolation sandbox --namespace acme/orders",
         ),
-        "capture": Entry(
+        "capture": CommandEntry(
             f"{_CLI}.clusters",
             "Take one snapshot of a cluster.",
             "trimtab capture sandbox --out snap",
         ),
-        "import": Entry(
+        "import": CommandEntry(
             f"{_PULSAR}.import_files",
             "Convert outputs of pulsar-admin and metrics to a snapshot.",
             "trimtab import b-*.json dynamic.txt b-0.prom --out snap --cluster production",
         ),
-        "import-zk": Entry(
+        "import-zk": CommandEntry(
             f"{_PULSAR}.import_zk",
             "Convert a ZooKeeper dump to a snapshot.",
             "trimtab import-zk dump.jsonl --out snap --cluster production",
@@ -369,42 +373,42 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         ),
     },
     "Analyze": {
-        "diagnose": Entry(
+        "diagnose": CommandEntry(
             f"{_CLI}.diagnose",
             "Find the causes of uneven load, verified by simulation.",
             "trimtab diagnose sandbox",
         ),
-        "explain": Entry(
+        "explain": CommandEntry(
             f"{_DECISIONS}.explanation",
             "Explain the shedding decision of the next round.",
             "trimtab explain sandbox",
         ),
-        "doctor": Entry(
+        "doctor": CommandEntry(
             f"{_DECISIONS}.settings_doctor",
             "Check the settings: conflicts, differences, fixes.",
             "trimtab doctor sandbox",
         ),
-        "shed": Entry(
+        "shed": CommandEntry(
             f"{_DECISIONS}.fleet",
             "Preview shedding rounds: bundles, destinations, reasons.",
             "trimtab shed snap --strategy ThresholdShedder --rounds 2",
         ),
-        "place": Entry(
+        "place": CommandEntry(
             f"{_DECISIONS}.fleet",
             "Show the placement candidates of a bundle.",
             f"trimtab place snap --bundle {_BUNDLE}",
         ),
-        "simulate": Entry(
+        "simulate": CommandEntry(
             f"{_DECISIONS}.fleet",
             "Simulate the balancer's rounds to convergence.",
             "trimtab simulate snap --shed ThresholdShedder --rounds 60",
         ),
-        "drill": Entry(
+        "drill": CommandEntry(
             f"{OPERATIONS}drill",
             "Simulate the failure of each broker, domain or node.",
             "trimtab drill snap --hot 0.8",
         ),
-        "backtest": Entry(
+        "backtest": CommandEntry(
             f"{_CLI}.backtest",
             "Rank strategies and settings on the recorded load.",
             "trimtab backtest --grid grid.json --out result",
@@ -413,7 +417,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             "Record, replay and predict a leader's shedding rounds.",
             {"Commands": _LEADER},
         ),
-        "quota": Entry(
+        "quota": CommandEntry(
             f"{_PULSAR}.tenants",
             "Compute each broker's share of a resource group's limit.",
             "trimtab quota --limit 100 --usage 10,50,30",
@@ -421,22 +425,22 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         "advise": Group("Compute sizes and limits for tuning.", {"Commands": _SIZES}),
     },
     "Plan": {
-        "optimize": Entry(
+        "optimize": CommandEntry(
             f"{_DECISIONS}.optimization",
             "Find the fewest moves that balance the cluster.",
             "trimtab optimize snap --within 0.05 --plan plan.json",
         ),
-        "unload": Entry(
+        "unload": CommandEntry(
             f"{_PULSAR}.plans",
             "Plan an unload of bundles; nothing is sent.",
             f"trimtab unload snap --bundle {_BUNDLE}",
         ),
-        "split": Entry(
+        "split": CommandEntry(
             f"{_DECISIONS}.split",
             "Preview a split of a bundle: positions, load, effect.",
             f"trimtab split snap --bundle {_BUNDLE}",
         ),
-        "set": Entry(
+        "set": CommandEntry(
             f"{_PULSAR}.plans",
             "Plan a change of dynamic settings.",
             "trimtab set sandbox loadBalancerSheddingEnabled=true --plan p.json",
@@ -446,39 +450,39 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
             {"Commands": _POLICIES},
             "Isolation, anti-affinity, failure domains, resource groups, rates and quotas.",
         ),
-        "preview": Entry(
+        "preview": CommandEntry(
             f"{_CLI}.preview",
             "Preview a plan: destinations, load, clients, commands.",
             "trimtab preview plan.json --snapshot snap",
         ),
     },
     "Act": {
-        "apply": Entry(
+        "apply": CommandEntry(
             f"{_CLI}.apply",
             "Apply a plan: check, send and verify, step by step.",
             'trimtab apply plan.json --cluster sandbox --reason "hot broker"',
         ),
-        "undo": Entry(
+        "undo": CommandEntry(
             f"{_CLI}.apply",
             "Undo a run: move bundles back and restore settings.",
             'trimtab undo 20261124-090000-3f2a9c --reason "not needed"',
         ),
-        "review": Entry(
+        "review": CommandEntry(
             f"{_CLI}.review",
             "Show a run that waits for approval; approve or reject it.",
             "trimtab review 20261124-090000-3f2a9c --approve",
         ),
-        "runs": Entry(
+        "runs": CommandEntry(
             f"{_CLI}.runs",
             "List, show and control runs; verify the journal.",
             "trimtab runs --cluster sandbox --last 5",
         ),
-        "audit": Entry(
+        "audit": CommandEntry(
             f"{_CLI}.audit",
             "List and export the journal: who did what, and when.",
             "trimtab audit --who alice --from -7d --export week.csv",
         ),
-        "archive": Entry(
+        "archive": CommandEntry(
             f"{_CLI}.archive",
             "Move old entries of the journal to a file.",
             "trimtab archive 2026.jsonl --before 2026-07-01 --reason OPS-7",
@@ -486,69 +490,69 @@ COMMANDS: Final[Mapping[str, Mapping[str, Entry | Group]]] = {
         "pegasus": Group("Show, balance and maintain Apache Pegasus clusters.", _PEGASUS_COMMANDS),
     },
     "Services": {
-        "demo": Entry(
+        "demo": CommandEntry(
             f"{_CLI}.demo",
             "Run the dashboard on embedded clusters.",
             "trimtab demo --port 8501",
         ),
-        "dashboard": Entry(
+        "dashboard": CommandEntry(
             f"{_CLI}.clusters",
             "Serve the pages, collect clusters and apply plans.",
             "trimtab dashboard --config trimtab.toml --port 8501",
         ),
-        "check": Entry(
+        "check": CommandEntry(
             f"{_CLI}.clusters",
             "Check the configuration and every endpoint.",
             "trimtab check --config trimtab.toml",
         ),
-        "collect": Entry(
+        "collect": CommandEntry(
             f"{_CLI}.clusters",
             "Collect and record snapshots of clusters, until Ctrl-C.",
             "trimtab collect sandbox --every 60s",
         ),
-        "worker": Entry(
+        "worker": CommandEntry(
             f"{_CLI}.apply",
             "Execute requested runs on clusters, until Ctrl-C.",
             "trimtab worker sandbox",
         ),
-        "jobs": Entry(
+        "jobs": CommandEntry(
             f"{_CLI}.jobs",
             "Run the job server; or list, show and stop jobs.",
             "trimtab jobs list",
         ),
-        "metrics": Entry(
+        "metrics": CommandEntry(
             f"{_CLI}.metrics",
             "Print Prometheus metrics of Trimtab and its clusters.",
             "trimtab metrics",
         ),
-        "backup": Entry(
+        "backup": CommandEntry(
             f"{_CLI}.backup",
             "Back up journal, users and key while they are in use.",
             "trimtab backup /backup/2026-11-24",
         ),
-        "restore": Entry(
+        "restore": CommandEntry(
             f"{_CLI}.backup",
             "Restore a backup; overwrite no file.",
             "trimtab restore /backup/2026-11-24",
         ),
-        "sandbox": Entry(
+        "sandbox": CommandEntry(
             f"{_CLI}.demo",
             "Run an embedded test cluster, until Ctrl-C.",
             "trimtab sandbox --brokers 3 --bundles 30 --write-config t.toml",
         ),
-        "sandbox-node": Entry(
+        "sandbox-node": CommandEntry(
             f"{_PEGASUS}.sandbox",
             "Inject or end a fault in a Pegasus sandbox node.",
             "trimtab sandbox-node localhost:34801 freeze",
         ),
         "users": Group("Manage users with a password.", {"Commands": _USERS}),
         "tokens": Group("Manage API tokens of people and scrapers.", {"Commands": _TOKENS}),
-        "whoami": Entry(
+        "whoami": CommandEntry(
             f"{_CLI}.users",
             "Show your identity and your role on each cluster.",
             "trimtab whoami",
         ),
-        "completion": Entry(
+        "completion": CommandEntry(
             f"{_CLI}.completion",
             "Print the completion script of a shell.",
             'eval "$(trimtab completion bash)"',

@@ -95,7 +95,7 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
 
 
 def config_words(given: Path | None) -> str:
-    """Return what a command line to copy needs after its own words: `` --config FILE``, or nothing.
+    """Return the option that a copied command needs: `` --config FILE``, or nothing.
 
     Args:
         given: What ``--config`` says. Without it the environment or the folder names the file, and

@@ -78,13 +78,13 @@ def demo(
             fleets = _start_sandboxes(all_, request, files)
             pages = start_pages(all_, config, port)
             all_.wait_until(
-                lambda: all(one.is_file() for one in files.values()),
+                lambda: all(file.is_file() for file in files.values()),
                 "The sandbox",
                 READY_S,
                 [*fleets, pages],
             )
             write_sandbox_config(
-                config, [sections_of(one) for one in files.values()], config.parent
+                config, [sections_of(file) for file in files.values()], config.parent
             )
             note_demo(config.parent, services.now(), has_past=past)
             for rank, kind in enumerate(files):
@@ -119,7 +119,7 @@ def demo(
 
 
 def _start_others(all_: Supervisor, config: Path) -> None:
-    """Start what acts and what computes."""
+    """Start the worker and the job server."""
     start_worker(all_, config)
     start_jobs(all_, config)
     note("worker     executes applied plans")
@@ -150,7 +150,7 @@ def _start_sandboxes(
 
 
 def _start_past(all_: Supervisor, request: SandboxRequest, config: Path) -> None:
-    """Start what writes the history of the time before the start; it ends by itself."""
+    """Start the simulation of the history before the start; it ends by itself."""
     numbers = (request.brokers, request.bundles, request.seed)
     command = [sys.executable, "-m", "dashboard.past", str(config), *map(str, numbers)]
     all_.start("past", command)

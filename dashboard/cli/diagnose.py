@@ -20,7 +20,7 @@ from dashboard.cli import answers, systems
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.history.moments import moment
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 from dashboard.cli.parts import part
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
@@ -70,7 +70,7 @@ def diagnose(
 
 
 def _earlier(source: str, snapshot: Storable, config: Path | None) -> list[Storable]:
-    """Return saved snapshots of a named cluster: they show what lasts; of a directory none."""
+    """Return saved snapshots of a named cluster, which show persistence; of a directory none."""
     if is_path(source):
         return []
     return services.earlier_snapshots(read_config(config), snapshot)
@@ -79,7 +79,7 @@ def _earlier(source: str, snapshot: Storable, config: Path | None) -> list[Stora
 def _over_time(
     cluster: str, request: DiagnoseRequest, since: str, config: Path | None, *, as_json: bool
 ) -> int:
-    """Diagnose what is recorded of a configured cluster."""
+    """Diagnose the recorded period of a configured cluster."""
     from core.history.analysis.diagnosis import over_time  # noqa: PLC0415  # heavy: not at start
     from dashboard.services import history  # noqa: PLC0415  # heavy: not at start
 
@@ -141,7 +141,7 @@ def _over_time(
 
 
 def _answered(
-    found: Diagnosis,
+    diagnosis: Diagnosis,
     snapshot: Any,
     name: str,
     config: Path | None,
@@ -162,32 +162,32 @@ def _answered(
         "cluster": manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,
         "taken_at": manifest.taken_at.isoformat(),
-        "answer": _answer(found),
-        "subject": found.subject or None,
-        "causes": [_cause_json(one, command_of(one)) for one in found.causes],
-        "scope": [] if found.verdict is None else answers.scope(found.verdict),
-        "tried": found.tried,
-        "untried": found.untried,
-        "untried_pairs": found.untried_pairs,
-        "cut_short": found.cut_short,
-        "notes": list(found.notes),
+        "answer": _answer(diagnosis),
+        "subject": diagnosis.subject or None,
+        "causes": [_cause_json(one, command_of(one)) for one in diagnosis.causes],
+        "scope": [] if diagnosis.verdict is None else answers.scope(diagnosis.verdict),
+        "tried": diagnosis.tried,
+        "untried": diagnosis.untried,
+        "untried_pairs": diagnosis.untried_pairs,
+        "cut_short": diagnosis.cut_short,
+        "notes": list(diagnosis.notes),
         "elapsed_ms": round(elapsed_ms, 3),
         **more,
     }
 
     def show() -> None:
         for line in lines:
-            say(line)
-        _show(found, command_of, _MAX_LINES - len(lines))
+            print_line(line)
+        _show(diagnosis, command_of, _MAX_LINES - len(lines))
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _answer(found: Diagnosis) -> str:
+def _answer(diagnosis: Diagnosis) -> str:
     """Return the answer, with the option that continues a search that is not complete."""
-    if found.is_complete:
-        return found.answer
-    return f"{found.answer} Continue with --seconds {found.continue_seconds:g}."
+    if diagnosis.is_complete:
+        return diagnosis.answer
+    return f"{diagnosis.answer} Continue with --seconds {diagnosis.continue_seconds:g}."
 
 
 def _command(kind: str, cluster: str, more: str, fix: Fix) -> str:
@@ -222,42 +222,42 @@ def _cause_json(cause: Cause, command: str) -> dict[str, Any]:
     }
 
 
-def _show(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
+def _show(diagnosis: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
     """Print a diagnosis in at most so many lines: as many causes as fit, one at least."""
-    say(_answer(found))
-    if found.subject:
-        say(found.subject)
-    lines -= 1 + bool(found.subject)
-    if not found.causes:
-        for text in found.notes[:lines]:
-            say(text)
+    print_line(_answer(diagnosis))
+    if diagnosis.subject:
+        print_line(diagnosis.subject)
+    lines -= 1 + bool(diagnosis.subject)
+    if not diagnosis.causes:
+        for text in diagnosis.notes[:lines]:
+            print_line(text)
     else:
-        _show_causes(found, command_of, lines - 1)
+        _show_causes(diagnosis, command_of, lines - 1)
 
 
-def _show_causes(found: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
+def _show_causes(diagnosis: Diagnosis, command_of: Callable[[Cause], str], lines: int) -> None:
     shown = 0
-    for cause in found.causes:
+    for cause in diagnosis.causes:
         fix = _fix_lines("Fix", cause.fix, command_of(cause), cause.hint)
         if shown and lines < len(fix) + 2:
             break
         shown += 1
         lines -= len(fix) + 2
-        say(f"{shown}. {cause.summary}", is_prose=True)
+        print_line(f"{shown}. {cause.summary}", is_prose=True)
         for line in (*_consequence(cause), *fix):
-            say(f"   {line}", is_prose=line not in fix)
-    if last := _last_line(found, len(found.causes) - shown):
-        say(last)
-    for text in found.notes[1:][: max(lines, 0)]:
-        say(text, is_prose=True)
+            print_line(f"   {line}", is_prose=line not in fix)
+    if last := _last_line(diagnosis, len(diagnosis.causes) - shown):
+        print_line(last)
+    for text in diagnosis.notes[1:][: max(lines, 0)]:
+        print_line(text, is_prose=True)
 
 
-def _last_line(found: Diagnosis, hidden: int) -> str:
-    """Return how much was simulated, how many causes are not shown, and the first note."""
+def _last_line(diagnosis: Diagnosis, hidden: int) -> str:
+    """Return the number of simulated changes and of hidden causes, and the first note."""
     more = f"{pluralize(hidden, 'further cause')}: see --json. " if hidden else ""
     # facts are known at once: where nothing had to be simulated there is nothing to count
-    tried = f"{pluralize(found.tried, 'change')} simulated. " if found.tried else ""
-    return f"{tried}{more}{' '.join(found.notes[:1])}".rstrip()
+    tried = f"{pluralize(diagnosis.tried, 'change')} simulated. " if diagnosis.tried else ""
+    return f"{tried}{more}{' '.join(diagnosis.notes[:1])}".rstrip()
 
 
 def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
@@ -270,7 +270,7 @@ def _fix_lines(title: str, fix: Fix, command: str, hint: str = "") -> list[str]:
 
 
 def _consequence(cause: Cause) -> list[str]:
-    """Return what a fix changes, or what a fact costs clients now, as far as it is known."""
+    """Return the effect of a fix, or the known cost of a fact to clients."""
     if cause.effect is not None:
         return [_effect_words(cause.effect)]
     parts = [pluralize(count, noun) for count, noun in cause.cost.counts]

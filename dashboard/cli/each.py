@@ -21,7 +21,7 @@ from core.errors import OpsError, UnknownNameError
 from core.snapshot.store import load_manifest
 from core.spark.fleet import each_on_spark
 from dashboard.cli.config import read_config
-from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
+from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, print_line
 from dashboard.cli.progress import STATUS
 from dashboard.services import spark as services_spark
 
@@ -36,8 +36,8 @@ Command = Callable[..., int]
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What a command printed.
+class PrintedOutput:
+    """Output of a command.
 
     Attributes:
         text: To standard output.
@@ -51,8 +51,8 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Where commands run.
+class CommandEngine:
+    """The place where commands run.
 
     Attributes:
         name: ``local`` or ``spark``.
@@ -71,7 +71,7 @@ class Engine:
 def each(
     snapshots: Sequence[Path],
     command: Command,
-    engine: Engine,
+    engine: CommandEngine,
     *,
     as_json: bool,
     large: Callable[..., Command | None] | None = None,
@@ -87,8 +87,8 @@ def each(
             ``None``: it is not. Called with the session, the directory and where progress goes.
     """
     if engine.name not in ENGINES:
-        known = UnknownNameError.of("engine", engine.name, ENGINES)
-        raise UsageFaultError(known.message, hint=known.hint)
+        error = UnknownNameError.of("engine", engine.name, ENGINES)
+        raise UsageFaultError(error.message, hint=error.hint)
     if engine.name == "local" and len(snapshots) == 1:
         return command(snapshots[0], as_json=as_json)
     directories = _named(snapshots)
@@ -107,8 +107,8 @@ def each(
     return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
 
 
-class _Kept(io.StringIO):
-    """What is printed later, in lines of the width of the terminal it will be printed on.
+class _PrintBuffer(io.StringIO):
+    """Buffer of output, in lines of the width of the terminal it will be printed on.
 
     On Spark that is 80 columns: its tasks do not know the terminal.
     """
@@ -123,8 +123,8 @@ class _Kept(io.StringIO):
 
 def answer_with(
     command: Command, directory: Path, as_json: bool, *, is_terminal: bool = False
-) -> Printed:
-    """Run a command and keep what it prints, refusals included.
+) -> PrintedOutput:
+    """Run a command and return its output, refusals included.
 
     Args:
         command: What is run.
@@ -132,13 +132,13 @@ def answer_with(
         as_json: It prints one JSON object.
         is_terminal: It is printed on a terminal, which tables and sentences have to fit.
     """
-    text, notes = _Kept(is_terminal=is_terminal), _Kept(is_terminal=is_terminal)
+    text, notes = _PrintBuffer(is_terminal=is_terminal), _PrintBuffer(is_terminal=is_terminal)
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
         try:
             code = command(directory, as_json=as_json)
         except OpsError as error:
             code = fail(error, as_json=as_json)
-    return Printed(text.getvalue(), notes.getvalue(), code)
+    return PrintedOutput(text.getvalue(), notes.getvalue(), code)
 
 
 def _on_spark(
@@ -146,7 +146,7 @@ def _on_spark(
     directories: Mapping[str, Path],
     command: Command,
     as_json: bool,
-) -> dict[str, Printed]:
+) -> dict[str, PrintedOutput]:
     paths = {name: path.absolute() for name, path in directories.items()}
     is_terminal = sys.stdout.isatty()
 
@@ -157,7 +157,7 @@ def _on_spark(
 
     found = each_on_spark(spark, paths, answer, STATUS)
     rows = {name: tables[_PRINTED].to_pylist()[0] for name, tables in found}
-    return {name: Printed(**rows[name]) for name in directories}
+    return {name: PrintedOutput(**rows[name]) for name in directories}
 
 
 def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
@@ -169,8 +169,8 @@ def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
     }
 
 
-def _repeat(printed: Mapping[str, Printed], *, as_json: bool) -> int:
-    """Print what was printed elsewhere; the worst exit code is the command's."""
+def _repeat(printed: Mapping[str, PrintedOutput], *, as_json: bool) -> int:
+    """Print the output of a command that ran elsewhere; the worst exit code is the result."""
     for one in printed.values():
         sys.stderr.write(one.notes)
     if len(printed) == 1:
@@ -181,8 +181,8 @@ def _repeat(printed: Mapping[str, Printed], *, as_json: bool) -> int:
     else:
         for number, (name, one) in enumerate(printed.items()):
             if number:
-                say()
-            say(f"== {name}")
+                print_line()
+            print_line(f"== {name}")
             sys.stdout.write(one.text)
     sys.stdout.flush()
     return max((one.code for one in printed.values()), default=EXIT_DONE)

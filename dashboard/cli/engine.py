@@ -1,4 +1,4 @@
-"""Where a command computes, how far it is, and where its whole tables go."""
+"""Engine of a command, its progress, and the files of its whole tables."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def is_spark(engine: str) -> bool:
         UsageFaultError: There is no such engine.
     """
     if engine not in ENGINES:
-        known = UnknownNameError.of("engine", engine, ENGINES)
-        raise UsageFaultError(known.message, hint=known.hint)
+        error = UnknownNameError.of("engine", engine, ENGINES)
+        raise UsageFaultError(error.message, hint=error.hint)
     return engine == "spark"
 
 

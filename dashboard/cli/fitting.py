@@ -24,7 +24,7 @@ _ID: Final = re.compile(r"\d{8}[-T]\d{6,9}-[0-9a-f]{6}")
 _ELLIPSIS: Final = "…"
 
 
-class Lines(NamedTuple):
+class TableLines(NamedTuple):
     """Lines of a table.
 
     Attributes:
@@ -42,7 +42,7 @@ def fitted(
     is_right: Sequence[bool],
     width: int | None,
     spare: Collection[str] = (),
-) -> tuple[Lines, list[str]]:
+) -> tuple[TableLines, list[str]]:
     """Return the lines of a table, and the columns that had no room.
 
     Args:
@@ -76,7 +76,7 @@ def _by_column(
 
 
 def _lowest(name: str, cells: Sequence[str]) -> int:
-    """Return the least width of a column in which its cells can still be read."""
+    """Return the min width of a column at which its cells are still readable."""
     heading = max(map(cell_len, name.split()), default=0)
     return max(heading, *map(_lowest_of, cells))
 
@@ -118,7 +118,7 @@ def _lines(
     is_right: Sequence[bool],
     shown: Sequence[int],
     widths: Sequence[int],
-) -> Lines:
+) -> TableLines:
     def drawn(cells: Sequence[str]) -> list[str]:
         folded = [_folded(cells[at], widths[at]) for at in shown]
         return [
@@ -131,7 +131,7 @@ def _lines(
             for line in range(max(map(len, folded)))
         ]
 
-    return Lines(drawn(columns), [line for row in rows for line in drawn(row)])
+    return TableLines(drawn(columns), [line for row in rows for line in drawn(row)])
 
 
 def _folded(cell: str, width: int) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from core.findings.request import HealthRequest
 from dashboard.cli import systems
-from dashboard.cli.each import Engine, each
+from dashboard.cli.each import CommandEngine, each
 from dashboard.cli.options import Config, EngineName, Json
 from dashboard.cli.requests import takes
 from dashboard.cli.source import Snapshots
@@ -31,4 +31,4 @@ def health(
     """
     command = partial(systems.health, target_code=request.target)
     large = partial(systems.large_health, target_code=request.target)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)

@@ -13,7 +13,7 @@ import typer
 from core.errors import UnknownNameError
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import access, jobs
@@ -75,16 +75,16 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
 
     def show() -> None:
         if not found:
-            say("No job was requested.")
+            print_line("No job was requested.")
         table(
             ("id", "kind", "state", "requested (UTC)", "by", "done"),
             [_row(job) for job in found[:_MAX_SHOWN]],
             spare=("by",),
         )
         if len(found) > _MAX_SHOWN:
-            say(f"... and {len(found) - _MAX_SHOWN:,} older jobs; --json lists all.")
+            print_line(f"... and {len(found) - _MAX_SHOWN:,} older jobs; --json lists all.")
         if not is_served and any(not job.is_ended for job in found):
-            say("No job server is running. Start one with `trimtab jobs`.")
+            print_line("No job server is running. Start one with `trimtab jobs`.")
 
     body = {"jobs": [_plain(job) for job in found], "is_served": is_served}
     return emit(Answer(body, show), as_json=as_json)
@@ -98,16 +98,16 @@ def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -
 
     def show() -> None:
         state = "stopping" if found.is_stopping and not found.is_ended else found.state
-        say(
+        print_line(
             f"{found.id}: {found.kind or 'unknown kind'}, {state}. {found.status.activity}".rstrip()
         )
         for line in (found.problem, (found.status.error or {}).get("message", "")):
             if line:
-                say(str(line))
+                print_line(str(line))
         if found.answer is not None:
-            say(found.answer.sentence)
+            print_line(found.answer.sentence)
             table(("table", "content"), list(found.answer.tables.items()))
-            say(f"Tables: {found.folder / 'result'}")
+            print_line(f"Tables: {found.folder / 'result'}")
 
     return emit(Answer(_plain(found), show), as_json=as_json)
 
@@ -151,5 +151,5 @@ def _plain(job: Job) -> dict[str, Any]:
 
 
 def _show_pandas() -> None:
-    """Take back what hides pandas from the commands: Spark Connect does not work without it."""
+    """Make pandas visible again: Spark Connect does not work without it."""
     sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "_WithoutPandas"]

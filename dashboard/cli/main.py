@@ -119,7 +119,7 @@ def run(arguments: list[str], connectors: Sequence[CommandConnector] = ()) -> in
 
 
 def _outcome(arguments: list[str]) -> object:
-    """Return what a command returns; done where the reader of it, `head` say, has seen enough."""
+    """Return the result of a command; success where its reader, `head` say, closed the pipe."""
     command = typer.main.get_command(app)
     try:
         # not app(...): that would put Typer's own hook for tracebacks in the place of ours
@@ -134,7 +134,7 @@ def _outcome(arguments: list[str]) -> object:
 
 
 def _bad_usage(error: typer.TyperException) -> UsageFaultError:
-    """Return what is wrong with the words of a command line, near options and where help is."""
+    """Return the error for a wrong command line, with near options and the help command."""
     context = getattr(error, "ctx", None)
     see = f"Run `{context.command_path if context else 'trimtab'} --help`."
     name, offered = getattr(error, "option_name", ""), getattr(error, "possibilities", None) or ()
@@ -158,7 +158,7 @@ def _check_text(arguments: Sequence[str]) -> None:
 
 
 def _unusable_path(error: OSError) -> InputError:
-    """Return what is wrong with a file that a person named; any other failure is raised again.
+    """Return the error for an unusable path; raise any other failure again.
 
     Raises:
         OSError: It is not about a path.
@@ -171,7 +171,7 @@ def _unusable_path(error: OSError) -> InputError:
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, _trace: object) -> None:
-    """Say in one sentence that Trimtab itself is at fault."""
+    """Print in one sentence that Trimtab itself is at fault."""
     report_bug(kind, error, as_json="--json" in sys.argv[1:])
 
 
@@ -192,7 +192,7 @@ class _WithoutPandas(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the signature is Python's
         target: ModuleType | None = None,  # noqa: ARG002 - the signature is Python's
     ) -> ModuleSpec | None:
-        """Say that there is no pandas, and nothing about all else."""
+        """Raise the error of a missing module for pandas; return ``None`` for any other one."""
         if fullname == "pandas":
             raise ModuleNotFoundError(f"{fullname} is not used by the command line", name=fullname)
         return None

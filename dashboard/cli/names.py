@@ -35,8 +35,12 @@ def clusters(context: Any) -> Iterator[str]:
 def selections(context: Any) -> Iterator[str]:
     """Yield the groups and tags of the configuration, as commands on several clusters take them."""
     clusters_of = _config(context).get("clusters", ())
-    yield from dict.fromkeys(f"group:{one['group']}" for one in clusters_of if one.get("group"))
-    yield from dict.fromkeys(f"tag:{tag}" for one in clusters_of for tag in one.get("tags", ()))
+    yield from dict.fromkeys(
+        f"group:{cluster['group']}" for cluster in clusters_of if cluster.get("group")
+    )
+    yield from dict.fromkeys(
+        f"tag:{tag}" for cluster in clusters_of for tag in cluster.get("tags", ())
+    )
 
 
 def sources(context: Any) -> Iterator[str]:
@@ -109,7 +113,7 @@ _BY_WORD: Final[Mapping[str, Names]] = {
 
 
 def names_of(parameter: Any) -> Names | None:
-    """Return what names the values of a parameter; ``None``: they have no names.
+    """Return the function that lists the values of a parameter; ``None`` if it has no names.
 
     Args:
         parameter: Typer's; its option or its metavar says what it takes.
@@ -132,7 +136,7 @@ def completed(names: Names, context: Any, incomplete: str) -> list[str]:
 
 
 def _column(context: Any, table: str) -> Iterator[str]:
-    """Yield a column of the newest snapshot of what was typed; of every cluster without it."""
+    """Yield a column of the newest snapshot of the typed cluster; of every cluster without one."""
     import pyarrow.parquet as pq  # noqa: PLC0415  # other names need no tables
 
     column = _COLUMNS[table]

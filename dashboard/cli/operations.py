@@ -22,7 +22,7 @@ from dashboard.cli import output
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.options import Config, EngineName, Json, OutTables, Release, Settings, Source
-from dashboard.cli.output import UsageFaultError, emit, say, table, warn
+from dashboard.cli.output import UsageFaultError, emit, print_line, table, warn
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 from dashboard.cli.source import check_kind, is_path, kind_of, labeled, unknown_source
@@ -177,7 +177,7 @@ def show(answer: Answer, request: Request, now_ms: int) -> None:
         if isinstance(line, Listing):
             _show_rows(line, now_ms)
         else:
-            say(line)
+            print_line(line)
 
 
 def _show_rows(listing: Listing, now_ms: int) -> None:
@@ -190,4 +190,4 @@ def _show_rows(listing: Listing, now_ms: int) -> None:
     )
     more = listing.rows.num_rows - len(rows)
     if more and listing.rest:
-        say(f"... and {more:,} more; {listing.rest}")
+        print_line(f"... and {more:,} more; {listing.rest}")

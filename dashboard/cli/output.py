@@ -1,4 +1,4 @@
-"""How a command answers: one JSON object, or tables and sentences for people.
+"""Answers of commands: one JSON object, or tables and sentences for people.
 
 With ``--json`` exactly one object goes to standard output; progress and logs always go to standard
 error. Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 answered, but incomplete: something
@@ -50,7 +50,7 @@ class StoppedError(OpsError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found out.
+    """Answer of a command.
 
     Attributes:
         body: The JSON object of ``--json``.
@@ -110,13 +110,13 @@ def print_json(body: Mapping[str, Any]) -> None:
     sys.stdout.write(MISLEADING.sub(_escaped, text) + "\n")
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """Return a character as JSON escapes it: it reads back the same, and no terminal obeys it."""
-    return json.dumps(found.group())[1:-1]
+    return json.dumps(match.group())[1:-1]
 
 
 def fail(error: OpsError, *, as_json: bool) -> int:
-    """Print what is wrong and the fix, and return the exit code."""
+    """Print the error and the fix, and return the exit code."""
     if as_json:
         try:
             print_json({"error": error.as_json()})
@@ -142,7 +142,7 @@ class StandardOutput(io.TextIOWrapper):
             return super().write(text)
 
     def flush(self) -> None:
-        """Write what is left; see :class:`io.TextIOWrapper`."""
+        """Write the rest; see :class:`io.TextIOWrapper`."""
         with _named():
             super().flush()
 
@@ -180,7 +180,7 @@ def discard(error: OSError | None = None, *, number: int = 1) -> None:
         note(f"trimtab: {unwritable(error)}")
 
 
-def say(text: str = "", *, is_prose: bool = False) -> None:
+def print_line(text: str = "", *, is_prose: bool = False) -> None:
     """Print a line to standard output.
 
     Args:
@@ -325,7 +325,7 @@ def _is_number(text: str) -> bool:
 
 
 def report_bug(kind: type[BaseException], error: BaseException, *, as_json: bool) -> None:
-    """Say in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
+    """Print in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
     bug = InvariantError(
         f"Internal error: {kind.__name__}: {error}.",
         hint="Please report it; TRIMTAB_DEBUG=1 prints the details.",

@@ -1,4 +1,4 @@
-"""How commands answer with a plan: its JSON, its preview, its file, and why there is none."""
+"""Answers of commands with a plan: its JSON, its preview, its file, or why there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
 from core.units import pluralize
 from dashboard.cli.config import current_config
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, emit, print_line
 from dashboard.services import access
 
 
@@ -33,7 +33,7 @@ _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
 
 
 def refusal(errors: Sequence[Diagnostic]) -> OpsError:
-    """Return the errors of a plan as one: what the first says, and up to two more."""
+    """Return the errors of a plan as one: the first one's text, and up to two more."""
     text = " ".join(one.sentence for one in errors[:_ERRORS_SHOWN])
     rest = len(errors) - _ERRORS_SHOWN
     more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""
@@ -50,14 +50,14 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
     Raises:
         PlanError: The plan has no steps for another reason than that nothing is left to do.
     """
-    reasons = [one for one in diagnostics if one.code in _DONE_ALREADY]
+    reasons = [diagnostic for diagnostic in diagnostics if diagnostic.code in _DONE_ALREADY]
     if not reasons:
         if diagnostics:
             raise refusal(diagnostics)
         raise PlanError("The plan has no steps.", hint="Specify at least one change.")
     body = {
         "verdict": "nothing_to_do",
-        "answer": " ".join(one.sentence for one in reasons),
+        "answer": " ".join(reason.sentence for reason in reasons),
         "plan": None,
         "preview": None,
         "path": None,
@@ -65,8 +65,8 @@ def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
 
     def show() -> None:
         for one in reasons:
-            say(f"{one.sentence} {one.hint}".rstrip())
-        say("Nothing to plan: no file is written, nothing is sent.")
+            print_line(f"{one.sentence} {one.hint}".rstrip())
+        print_line("Nothing to plan: no file is written, nothing is sent.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -87,21 +87,21 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def show_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
-    """Print where a plan is and how it is applied, or that it was not written."""
+    """Print the path of a plan and the command that applies it, or that it was not written."""
     if plan_file is None:
-        say("Not written. Pass --plan OUT to write it.")
+        print_line("Not written. Pass --plan OUT to write it.")
         return
-    say(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+    print_line(f"Plan {plan.short_id}, valid until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
     words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    say(f"To apply it: trimtab {words}")
+    print_line(f"To apply it: trimtab {words}")
 
 
 def show_plan(plan: Plan) -> None:
-    """Print what a plan is, and its diagnostics."""
-    say(
+    """Print the summary of a plan, and its diagnostics."""
+    print_line(
         f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; valid until "
         f"{plan.expires_at:%H:%M:%S} UTC."
     )
     sentences = (f"{item.severity}: {item.sentence} {item.hint}" for item in plan.diagnostics)
     for text in dict.fromkeys(sentences):  # what is so for every step is a sentence once
-        say(text.rstrip())
+        print_line(text.rstrip())

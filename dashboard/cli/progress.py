@@ -1,4 +1,4 @@
-"""How far a command is: one line on the terminal of standard error, from two seconds on.
+"""Progress of a command: one line on the terminal of standard error, from two seconds on.
 
 It is written over while the command computes and goes away before anything is printed, so it is
 never part of an answer; after a line of progress it comes back. Where standard error is no terminal
@@ -41,7 +41,7 @@ class StatusLine:
             threading.Thread(target=self._draw, args=(self._ended,), daemon=True).start()
 
     def step(self, done: int, total: int, words: str) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         text = f"{words}: {done:,} of {total:,}" if total else f"{words}: {done:,}"
         if self._ended is None:
             self.start(text)

@@ -20,7 +20,7 @@ from typer._click.globals import get_current_context
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
-from dashboard.cli.commands import OPERATIONS, OTHER_NAMES, Entry, Group
+from dashboard.cli.commands import OPERATIONS, OTHER_NAMES, CommandEntry, Group
 from dashboard.cli.names import Names, completed, names_of
 from dashboard.cli.options import Wide
 from dashboard.cli.output import EXIT_USAGE, UsageFaultError, note
@@ -52,7 +52,7 @@ _UNTIL_CTRL_C: Final = frozenset({"demo", "dashboard", "collect", "worker", "san
 class CommandGroup(TyperGroup):
     """A group whose commands are imported when they are used."""
 
-    sections: ClassVar[Mapping[str, Mapping[str, Entry | Group]]]
+    sections: ClassVar[Mapping[str, Mapping[str, CommandEntry | Group]]]
     """Its commands by heading and name."""
 
     def __init__(self, **values: Any) -> None:
@@ -67,7 +67,7 @@ class CommandGroup(TyperGroup):
         return list(self.entries)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help on standard error where nothing is given."""
+        """Print the help on standard error if there are no arguments."""
         if not args and not ctx.resilient_parsing:
             note(ctx.get_help())
             raise typer.Exit(EXIT_USAGE)
@@ -81,7 +81,7 @@ class CommandGroup(TyperGroup):
         """
         name = args[0]
         is_run = not (ctx.resilient_parsing or ONLY.get()) and name not in _UNTIL_CTRL_C
-        if is_run and isinstance(self.entries.get(name), Entry):
+        if is_run and isinstance(self.entries.get(name), CommandEntry):
             STATUS.start(f"{ctx.command_path} {name}")  # its imports can take a second
         if name in self.entries or ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -112,14 +112,14 @@ class CommandGroup(TyperGroup):
             self.commands = commands
 
 
-def group_of(sections: Mapping[str, Mapping[str, Entry | Group]]) -> type[CommandGroup]:
+def group_of(sections: Mapping[str, Mapping[str, CommandEntry | Group]]) -> type[CommandGroup]:
     """Return the class of a group with these commands."""
     return type("CommandGroup", (CommandGroup,), {"sections": sections})
 
 
 def suggested(
     name: str,
-    sections: Mapping[str, Mapping[str, Entry | Group]],
+    sections: Mapping[str, Mapping[str, CommandEntry | Group]],
     other_names: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Return up to three commands for a name that is none, those in groups with the group's name.
@@ -151,7 +151,7 @@ def type_name(param: Any) -> str:
 class _Commands(Mapping[str, Any]):
     """Commands by name, each imported when it is read."""
 
-    def __init__(self, entries: Mapping[str, Entry | Group]) -> None:
+    def __init__(self, entries: Mapping[str, CommandEntry | Group]) -> None:
         self._entries = entries
         self._loaded: dict[str, Any] = {}
 
@@ -167,13 +167,13 @@ class _Commands(Mapping[str, Any]):
         return len(self._entries)
 
 
-def _load(name: str, entry: Entry | Group) -> Any:
+def _load(name: str, entry: CommandEntry | Group) -> Any:
     """Return a command with its example and its numbers checked, or a group."""
     whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(entry, Group):
         text = f"{entry.summary}\n\n{entry.details}".strip()
         entries = (one for section in entry.sections.values() for one in section.values())
-        first = next(one for one in entries if isinstance(one, Entry))
+        first = next(one for one in entries if isinstance(one, CommandEntry))
         group = typer.Typer(
             cls=group_of(entry.sections), help=text, epilog=_EXAMPLE.format(first.example)
         )
@@ -210,7 +210,7 @@ def _run_needed(**_values: Any) -> NoReturn:
     raise RunNeededError
 
 
-def _of_module(name: str, entry: Entry) -> Any:
+def _of_module(name: str, entry: CommandEntry) -> Any:
     """Return a command of a module, with its numbers checked."""
     whole = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     module = import_module(entry.module)

@@ -26,7 +26,7 @@ def takes(
     without: Collection[str] = (),
     **defaults: Any,
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Give a command the options of a request; its parameter ``request`` gets the request.
+    """Add the options of a request to a command; its parameter ``request`` gets the request.
 
     Args:
         request: Its type.
@@ -39,9 +39,9 @@ def takes(
         source: Source, as_json: Json = False) -> int``.
     """
     params = [
-        replace(one, default=defaults.get(one.name, one.default))
-        for one in params_of(request)
-        if one.name not in skip
+        replace(param, default=defaults.get(param.name, param.default))
+        for param in params_of(request)
+        if param.name not in skip
     ]
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
@@ -54,62 +54,62 @@ def takes(
 
         @functools.wraps(command)
         def run(**given: Any) -> R:
-            values = {one.name: _value(one, given.pop(one.name)) for one in params}
+            values = {param.name: _value(param, given.pop(param.name)) for param in params}
             try:
                 made = parse(request, values)
             except InputError as exc:
                 raise UsageFaultError(exc.message, hint=exc.hint) from exc
             return command(request=made, **given)
 
-        options = [_option(one) for one in params]
+        options = [_option(param) for param in params]
         parameters = [*options, *own]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer reads it
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
 
 
-def _option(one: Param) -> inspect.Parameter:
+def _option(param: Param) -> inspect.Parameter:
     """Return the parameter that Typer makes an option of."""
     option = typer.Option(
         # a switch has two names, by Typer's rule, unless it has one of its own
-        *((one.option,) if one.type is not bool or one.has_option else ()),
-        help=f"{one.meta.description}{' Repeatable.' * one.is_many}",
-        min=one.limits.ge,
-        max=one.limits.le,
-        metavar=one.metavar or "|".join(one.choices) or None,
+        *((param.option,) if param.type is not bool or param.has_option else ()),
+        help=f"{param.meta.description}{' Repeatable.' * param.is_many}",
+        min=param.limits.ge,
+        max=param.limits.le,
+        metavar=param.metavar or "|".join(param.choices) or None,
     )
-    default = one.default
-    if one.is_many:
+    default = param.default
+    if param.is_many:
         default = None
     elif default is msgspec.NODEFAULT:
         default = inspect.Parameter.empty
-    kind: Any = str if one.choices else one.value_type
-    if one.is_many:
+    kind: Any = str if param.choices else param.value_type
+    if param.is_many:
         kind = list[kind]
-    if one.is_many or one.is_optional:
+    if param.is_many or param.is_optional:
         kind = kind | None
     return inspect.Parameter(
-        one.name,
+        param.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
         annotation=Annotated[kind, option],
     )
 
 
-def _value(one: Param, given: Any) -> Any:
-    """Return what was given, a list as a tuple; without any, a list's default.
+def _value(param: Param, given: Any) -> Any:
+    """Return the given value, a list as a tuple; without any, a list's default.
 
     Raises:
         UsageFaultError: It is none of the choices.
     """
-    for value in (given or ()) if one.is_many else (given,):
-        if one.choices and value is not None and value not in one.choices:
+    for value in (given or ()) if param.is_many else (given,):
+        if param.choices and value is not None and value not in param.choices:
             unknown = UnknownNameError.of(
-                one.name.removesuffix("s") if one.is_many else one.name, value, one.choices
+                param.name.removesuffix("s") if param.is_many else param.name, value, param.choices
             )
             raise UsageFaultError(unknown.message, hint=unknown.hint)
-    if not one.is_many:
+    if not param.is_many:
         return given
-    return tuple(given or (() if one.default is msgspec.NODEFAULT else one.default))
+    return tuple(given or (() if param.default is msgspec.NODEFAULT else param.default))

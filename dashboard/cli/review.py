@@ -10,7 +10,7 @@ from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured_journal
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 from dashboard.services import access
 
 app = typer.Typer()
@@ -43,21 +43,21 @@ def review(
     is_waiting = services.awaits_approval(config, view)
 
     def show() -> None:
-        say(f"Run {run} of {view.requested_by} on {view.cluster}: {view.reason}")
+        print_line(f"Run {run} of {view.requested_by} on {view.cluster}: {view.reason}")
         plan_answers.show_plan(view.plan)
         for step in view.plan.steps:
-            say(f"  {step.describe()}")
+            print_line(f"  {step.describe()}")
         if view.decision is not None:
             done = "Approved" if view.decision.is_approved else "Rejected"
             more = f": {view.decision.comment}" if view.decision.comment else ""
-            say(f"{done} by {view.decision.decided_by}{more}.")
+            print_line(f"{done} by {view.decision.decided_by}{more}.")
             if sentence := services.approval(config, view):
-                say(sentence)
+                print_line(sentence)
         elif is_waiting:
             rules = config.cluster(view.cluster).approval.rules()
-            say(f"It waits for approval until {rules.until(view):%H:%M} UTC.")
+            print_line(f"It waits for approval until {rules.until(view):%H:%M} UTC.")
         else:
-            say(f"It is {view.state} and needs no approval.")
+            print_line(f"It is {view.state} and needs no approval.")
 
     decision = view.decision
     body = {

@@ -42,7 +42,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.presenters.run_steps import purpose_words, same_reason, waiting_step
@@ -141,7 +141,9 @@ def _control(
     sentence = (
         f"{control.capitalize()} of run {run} requested. A running worker reacts within about 1 s."
     )
-    return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
+    return emit(
+        Answer({"run_id": run, "control": control}, lambda: print_line(sentence)), as_json=as_json
+    )
 
 
 def _list(config: services.Config, cluster: str | None, last: int, *, as_json: bool) -> int:
@@ -151,15 +153,15 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
         if not views:
             where = f" on {cluster}" if cluster else ""
             place = services.journal(config).place
-            say(f"The journal {place} has no runs{where}.")
+            print_line(f"The journal {place} has no runs{where}.")
             return
         columns = ("run", "requested (UTC)", "who", "cluster", "state", "steps", "why")
         rows = [_row(view) for view in views]
         table(columns, rows, spare=("requested (UTC)", "who", "cluster"))
 
     problems = _problems(services.journal(config), views)
-    for one in problems:
-        note(one)
+    for problem in problems:
+        note(problem)
     body = {
         "runs": [_summary_json(view) for view in views],
         "journal": services.journal(config).place,
@@ -170,7 +172,7 @@ def _list(config: services.Config, cluster: str | None, last: int, *, as_json: b
 
 
 def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
-    """Return what of the journal is not as it was written: of these runs, and at its end."""
+    """Return the damage and forgeries of these runs, and the damage at the journal's end."""
     found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
     found += [
         f"Run {view.run_id}: {describe_forged(view.forged, is_run_forged=view.is_request_forged)}"
@@ -210,25 +212,27 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     entries = services.journal(config).entries(run_id=RunId(run_id))
 
     def show() -> None:
-        _say_head(view)
+        _print_head(view)
         if forged := describe_forged(view.forged, is_run_forged=view.is_request_forged):
-            say(forged)
-        say()
+            print_line(forged)
+        print_line()
         columns = ("step", "subject", "from", "requested", "landed", "state", "took")
         rows = [_step_row(step) for step in view.steps]
         table(columns, rows, spare=("took", "from", "requested"))
         waits = waiting_step(view)
         if waits is not None:
-            say(f"Step {waits.index + 1} waits: {waits.waiting}")
+            print_line(f"Step {waits.index + 1} waits: {waits.waiting}")
         skipped = same_reason(view.steps)
         for step in view.steps:
             is_new = step.index not in skipped.repeated
             if step.result is not None and step.state != "DONE" and is_new:
-                say(f"Step {step.index + 1}: {step.result.sentence} {step.result.hint}".rstrip())
+                print_line(
+                    f"Step {step.index + 1}: {step.result.sentence} {step.result.hint}".rstrip()
+                )
         for sentence in skipped.sentences:
-            say(sentence)
-        _say_rest(view)
-        say()
+            print_line(sentence)
+        _print_results(view)
+        print_line()
         rows = [entry_row(entry, view.disregarded) for entry in entries]
         table(("entry", "at (UTC)", "who", "what"), rows, spare=("who",))
 
@@ -240,57 +244,57 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _say_head(view: RunView) -> None:
+def _print_head(view: RunView) -> None:
     counts = ", ".join(f"{count} {state.lower()}" for state, count in view.counts.items())
-    say(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
+    print_line(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
     if purpose := purpose_words(view):
-        say(purpose)
-    say(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
+        print_line(purpose)
+    print_line(f"{view.requested_by} requested it at {_time(view.requested_at)}: {view.reason}")
     if view.undoes:
-        say(f"It undoes run {view.undoes}.")
+        print_line(f"It undoes run {view.undoes}.")
         for sentence in not_brought_back(view.plan):
-            say(f"Not moved back: {sentence}")
+            print_line(f"Not moved back: {sentence}")
     if view.state == "RUNNING":
-        say(f"Rate: {pace_of(view).sentence}.")
+        print_line(f"Rate: {pace_of(view).sentence}.")
     if view.worker:
         again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
-        say(f"Executed by {view.worker}{again}.")
+        print_line(f"Executed by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
-        say(f"{view.control.requested_by} requested: {view.control.control}.")
+        print_line(f"{view.control.requested_by} requested: {view.control.control}.")
     if view.damage:
-        say(view.damage)
+        print_line(view.damage)
 
 
-def _say_settings(view: RunView) -> None:
+def _print_settings(view: RunView) -> None:
     for setting in view.settings:
         left = setting.sentence or "Not yet restored."
         before = describe_value(setting.before) or "not set"
         during = describe_value(setting.during) or EMPTY
-        say(f"{setting.key}: {before} before the run, {during} during the run. {left}")
+        print_line(f"{setting.key}: {before} before the run, {during} during the run. {left}")
         for sentence in setting.set_again:
-            say(sentence)
+            print_line(sentence)
     if view.is_ended and (nothing := why_nothing_lasts(view)):
-        say(nothing)
+        print_line(nothing)
 
 
-def _say_rest(view: RunView) -> None:
-    _say_settings(view)
+def _print_results(view: RunView) -> None:
+    _print_settings(view)
     for move in view.external_changes:
-        say(move.sentence)
+        print_line(move.sentence)
     for step in view.next_moves:
-        say(f"{step.subject} may still move from {step.owner} to {step.destination}.")
+        print_line(f"{step.subject} may still move from {step.owner} to {step.destination}.")
     rows = list(_compared(view))
     if rows:
-        say()
+        print_line()
         columns = ("broker", "usage before", "predicted", "measured")
         table((*columns, "traffic before", "predicted", "measured"), rows)
     measured, expected = view.measured, view.plan.expected
     if expected.nodes:
-        _say_nodes(view)
+        _print_nodes(view)
     elif measured is not None:
         if view.unassigned:
-            say(f"{count_named('Unassigned', view.unassigned)}: no broker owns them.")
-        say(
+            print_line(f"{count_named('Unassigned', view.unassigned)}: no broker owns them.")
+        print_line(
             "Traffic of the busiest broker above the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
             f"{format_ratio(expected.throughput_deviation_after)} predicted, "
@@ -298,18 +302,18 @@ def _say_rest(view: RunView) -> None:
             f"{_time(measured.taken_at)}."
         )
     if measured is not None and measured.disturbed_by:
-        say(
+        print_line(
             f"Run {measured.disturbed_by} changed the cluster in between; the difference is not "
             "only from this run."
         )
 
 
-def _say_nodes(view: RunView) -> None:
-    """Nodes of the plan on a Pegasus cluster: before, predicted, counted; what was copied."""
+def _print_nodes(view: RunView) -> None:
+    """Print the nodes of the plan on a Pegasus cluster: before, predicted, counted; copies."""
     value, note = CopyProgress.of(view).describe()
-    say(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
+    print_line(f"{'Copied' if view.is_ended else 'Copied so far'}: {value}, {note}.")
     came = {item.node: item for item in view.measured.nodes} if view.measured else {}
-    say()
+    print_line()
     columns = ("node", "primaries before", "predicted", "counted")
     table(
         (*columns, "replicas before", "predicted", "counted"),
@@ -357,7 +361,7 @@ def _step_row(view: StepView) -> list[str]:
 
 
 def _ways(view: StepView) -> tuple[str, str, str]:
-    """Where the subject was, where it should go, where it is: holders, or values of a setting."""
+    """Return the subject's holders, or the values of a setting: before, requested, observed."""
     step, seen = view.step, view.before
     after = view.result.after if view.result and view.begun_at else None
     if step.setting is not None:
@@ -369,10 +373,10 @@ def _ways(view: StepView) -> tuple[str, str, str]:
 
 
 def _values(
-    change: SettingChange, seen: Observation | None, after: Observation | None
+    change: SettingChange, observation: Observation | None, after: Observation | None
 ) -> tuple[str, str, str]:
     """Values of a setting: before, requested, read at the end."""
-    value = seen.value if seen else change.before
+    value = observation.value if observation else change.before
     if change.is_persistent:
         return value or "not set", change.value or "not set", _value(after)
     was = "unknown" if value is None else describe_value(value) or EMPTY
@@ -385,7 +389,7 @@ def _value(after: Observation | None) -> str:
 
 
 def entry_row(entry: Entry, disregarded: Collection[int] = ()) -> list[str]:
-    """Return the cells of an entry: place, time, person and what happened.
+    """Return the cells of an entry: place, time, person and event.
 
     Args:
         entry: The entry.
@@ -406,50 +410,53 @@ def _entries_text(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _say_skipped(found: services.Verified) -> None:
-    if found.skipped:
-        say(f"Not checked: {', '.join(found.skipped)}.")
+def _print_skipped(verified: services.Verified) -> None:
+    if verified.skipped:
+        print_line(f"Not checked: {', '.join(verified.skipped)}.")
 
 
-def _verify(journal: services.Journal, found: services.Verified, *, as_json: bool) -> int:
+def _verify(journal: services.Journal, verified: services.Verified, *, as_json: bool) -> int:
     def show() -> None:
-        if found.is_sound:
-            say(f"The journal {journal.place} is intact: {_entries_text(found.entries)}.")
-        elif found.damage is None:
-            say(f"The journal {journal.place} is NOT INTACT.")
+        if verified.is_sound:
+            print_line(f"The journal {journal.place} is intact: {_entries_text(verified.entries)}.")
+        elif verified.damage is None:
+            print_line(f"The journal {journal.place} is NOT INTACT.")
         else:
-            say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
-        for sentence in (*found.problems, *found.unchecked):
-            say(sentence)
-        say(f"Checked: {', '.join(found.checked)}.")
-        _say_skipped(found)
-        if found.archived:
-            say(f"Entries up to {found.archived} are in an archive; verify it with --archive FILE.")
-        say(f"Newest intact entry: {found.newest_seq}, hash {found.newest_digest}")
-        if found.anchors:
-            say(f"{pluralize(found.anchors, 'anchor')} match.")
+            print_line(f"The journal {journal.place} is DAMAGED at entry {verified.damage.seq}.")
+        for sentence in (*verified.problems, *verified.unchecked):
+            print_line(sentence)
+        print_line(f"Checked: {', '.join(verified.checked)}.")
+        _print_skipped(verified)
+        if verified.archived:
+            print_line(
+                f"Entries up to {verified.archived} are in an archive; verify it with --archive "
+                f"FILE."
+            )
+        print_line(f"Newest intact entry: {verified.newest_seq}, hash {verified.newest_digest}")
+        if verified.anchors:
+            print_line(f"{pluralize(verified.anchors, 'anchor')} match.")
         else:
-            say(
+            print_line(
                 "To detect a truncated journal, store that hash elsewhere and run `runs "
                 "--verify --expect HASH`, or set anchor_file under [audit]."
             )
 
-    damage = found.damage
+    damage = verified.damage
     body = {
         "journal": journal.place,
-        "is_sound": found.is_sound,
-        "entries": found.entries,
-        "newest": {"seq": found.newest_seq, "digest": found.newest_digest},
-        "anchors": found.anchors,
-        "archived": found.archived,
+        "is_sound": verified.is_sound,
+        "entries": verified.entries,
+        "newest": {"seq": verified.newest_seq, "digest": verified.newest_digest},
+        "anchors": verified.anchors,
+        "archived": verified.archived,
         "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
-        "unsigned": list(found.forged),
-        "checked": list(found.checked),
-        "not_checked": list(found.skipped),
-        "problems": [*found.problems, *found.unchecked],
+        "unsigned": list(verified.forged),
+        "checked": list(verified.checked),
+        "not_checked": list(verified.skipped),
+        "problems": [*verified.problems, *verified.unchecked],
     }
-    code = EXIT_INCOMPLETE if found.unchecked else EXIT_DONE
-    if not found.is_sound:
+    code = EXIT_INCOMPLETE if verified.unchecked else EXIT_DONE
+    if not verified.is_sound:
         code = EXIT_REFUSED
     return emit(Answer(body, show, code), as_json=as_json)
 
@@ -469,7 +476,9 @@ def _export(
             f"{out} cannot be written: {exc.strerror}.", hint="Specify another file."
         ) from exc
     body = {"export": str(out), "entries": count}
-    return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)
+    return emit(
+        Answer(body, lambda: print_line(f"{count:,} entries written to {out}.")), as_json=as_json
+    )
 
 
 def _entries(config: services.Config, run: str | None, cluster: str | None) -> Iterator[Entry]:
@@ -506,7 +515,7 @@ def _summary_json(view: RunView) -> dict[str, Any]:
 
 
 def run_json(view: RunView) -> dict[str, Any]:
-    """One run with its steps, its settings, and what was predicted against what was measured."""
+    """Return one run with its steps, its settings, and predicted and measured values."""
     return {
         **_summary_json(view),
         "options": _plain(view.options),
@@ -528,7 +537,7 @@ def run_json(view: RunView) -> dict[str, Any]:
 
 
 def _purpose_json(view: RunView) -> dict[str, Any] | None:
-    """What the run is for, and whether it holds; before the end that is not known."""
+    """Return the purpose of the run and whether it holds; unknown before the end."""
     checked = view.purpose
     if checked is not None:
         return {"what": checked.purpose, "holds": checked.holds, "sentence": checked.sentence}
@@ -537,7 +546,7 @@ def _purpose_json(view: RunView) -> dict[str, Any] | None:
 
 
 def _step_json(view: StepView) -> dict[str, Any]:
-    """One step: who had the bundle, who should get it, who has it."""
+    """Return one step: former, requested and current owner of the bundle."""
     after = view.result.after if view.result else None
     return {
         "index": view.index,

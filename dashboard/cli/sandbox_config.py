@@ -50,7 +50,7 @@ def sections_of(path: Path) -> str:
 
 
 def clear_own_config(path: Path) -> None:
-    """Remove what an earlier demo wrote.
+    """Remove the files of an earlier demo.
 
     Raises:
         ConfigError: A demo did not write it: it may point at real clusters.

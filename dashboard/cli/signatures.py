@@ -34,7 +34,7 @@ ONLY: ContextVar[bool] = ContextVar("only_signatures", default=False)
 
 
 class _UsedError(Exception):
-    """A signature needs what its stand-in cannot do."""
+    """A signature needs more than its stand-in has."""
 
 
 class _StandIn:
@@ -93,8 +93,8 @@ class _StandIns(MetaPathFinder, Loader):
         """Do nothing: there is nothing in it."""
 
 
-class _AsGiven:
-    """What Typer makes of a value: nothing. Its own way imports pydantic, half of the start-up."""
+class _RawType:
+    """Passes a value on as it is. Typer's own type imports pydantic, half of the start-up."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ARG002 - Typer's signature
         """Return the value as it was given."""
@@ -112,7 +112,7 @@ def only_signatures() -> Iterator[None]:
     own = [kind.get_runtime_param for kind in kinds]
     token = ONLY.set(True)
     for kind in kinds:
-        kind.get_runtime_param = lambda _param: _AsGiven()
+        kind.get_runtime_param = lambda _param: _RawType()
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What commands read: a cluster or a snapshot, and the settings in effect."""
+"""Sources of commands: a cluster or a snapshot, and the active settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLUSTERS: Final[dict[Path, str]] = {}
 
 
 def given_name(directory: Path) -> str:
-    """Return what a person named for a snapshot: its directory, or the cluster."""
+    """Return the name that a person gave for a snapshot: its directory, or the cluster."""
     return _CLUSTERS.get(directory, str(directory))
 
 
@@ -39,7 +39,7 @@ def given_name(directory: Path) -> str:
 def snapshot_directories(
     sources: Sequence[str], config: Path | None, kind: str = ""
 ) -> Iterator[list[Path]]:
-    """Give the directory of each snapshot; of a cluster, one with a fresh snapshot.
+    """Yield the directory of each snapshot; of a cluster, one with a fresh snapshot.
 
     Args:
         sources: Snapshot directories, and names of clusters of the configuration.
@@ -151,7 +151,7 @@ def _captured(name: str, config: Path | None, kind: str) -> Storable:
 def labeled(cluster: services.Cluster, snapshot: Taken) -> Taken:
     """Return a snapshot, after the labels of its cluster were noted for tables."""
     if cluster.labels:
-        systems = {one.name: one for one in known_systems()}
+        systems = {system.name: system for system in known_systems()}
         LABELS.set(labels_of(cluster.labels, systems[cluster.kind].servers(snapshot)))
     return snapshot
 
@@ -179,8 +179,8 @@ def directories(
             hint="Name one of them.",
         )
     given = snapshot_directories(sources, config, kind)
-    found: list[Path] = context.with_resource(given)
-    return found
+    paths: list[Path] = context.with_resource(given)
+    return paths
 
 
 def _directories(context: typer.Context, named: list[Path]) -> list[Path]:

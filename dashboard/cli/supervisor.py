@@ -160,7 +160,7 @@ class Child:
         self._heard_s = now_s
 
     def state(self, home: Path) -> ProcessState:
-        """Return how it is, for the pages; its log is named from ``home`` on."""
+        """Return the state for the pages; the path of the log is relative to ``home``."""
         log = self.log.relative_to(home) if self.log.is_relative_to(home) else self.log
         return ProcessState(
             name=self.name,
@@ -395,7 +395,7 @@ class Supervisor:
             )
 
     def look(self) -> None:
-        """Start again what has ended, bound the logs, and write down how the children are."""
+        """Restart ended children, trim the logs, and write the state of the children."""
         now_s = time.monotonic()
         was_paused = now_s - self._looked_s > _PAUSED_S
         self._looked_s = now_s
@@ -421,7 +421,7 @@ class Supervisor:
             self.look()
 
     def end(self) -> None:
-        """End all children, those that others read last; who does not end in time is killed."""
+        """End all children, those that others read last; kill those that do not end in time."""
         ending = threading.Timer(_QUIET_END_S, note, ["Stopping…"])
         ending.daemon = True
         ending.start()
@@ -458,10 +458,10 @@ class Supervisor:
         if states == written and now_s - written_s < HEARTBEAT_S:
             return
         path = self.log_dir / _STATE
-        seen = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
+        supervision = Supervision(pid=os.getpid(), last_seen_at=services.now(), processes=states)
         try:
             self._keep_folder()
-            write_whole(path, msgspec.json.encode(seen), is_durable=False)
+            write_whole(path, msgspec.json.encode(supervision), is_durable=False)
         except OSError as exc:
             if self._could_write:
                 note(
@@ -487,7 +487,7 @@ class Supervisor:
 
 
 def _sink(log: Path) -> BinaryIO:
-    """Open a log to add to it; where that cannot be, what we write to ourselves."""
+    """Open a log for appending; if impossible, our own standard error."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return log.open("ab")
@@ -496,7 +496,7 @@ def _sink(log: Path) -> BinaryIO:
 
 
 def describe_end(code: int) -> str:
-    """Return how a process ended: ``exit code 1``, ``SIGKILL``."""
+    """Return the end of a process as text: ``exit code 1``, ``SIGKILL``."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -506,7 +506,7 @@ def describe_end(code: int) -> str:
 
 
 def _first_line(name: str, log_format: str) -> bytes:
-    """Return what begins the log of a process: the log has those of earlier ones."""
+    """Return the line that separates the log of a process from those of earlier ones."""
     at = services.now().isoformat(timespec="seconds")
     if log_format == "json":
         entry = {"at": at, "level": "info", "logger": "trimtab.supervisor", "message": "started"}

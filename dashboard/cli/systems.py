@@ -21,7 +21,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
 )
 from dashboard.cli.parts import part
 
@@ -49,7 +49,7 @@ def snapshot_in(directory: Path) -> tuple[KnownSystem, Any]:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Show how a cluster of any system is.
+    """Print the health of a cluster of any system.
 
     Args:
         directory: Of the snapshot.
@@ -65,7 +65,7 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
 def large_health(
     spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it.
+    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it.
 
     Args:
         spark: The session.
@@ -82,7 +82,7 @@ def large_health(
 
 
 def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
-    """Show what a plan for a cluster of any system is expected to do."""
+    """Print the expected effects of a plan for a cluster of any system."""
     if (views := _views(directory)) is not None:
         code: int = views.preview(directory, plan, as_json=as_json)
         return code
@@ -106,11 +106,11 @@ def _health(system: KnownSystem, snapshot: Storable, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        say(f"{manifest.cluster}: {verdict.sentence}")
+        print_line(f"{manifest.cluster}: {verdict.sentence}")
         for item in verdict.findings:
-            say(f"{item.severity.upper():8}{item.sentence}")
+            print_line(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
-                say(f"{'':8}{item.hint}")
+                print_line(f"{'':8}{item.hint}")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -121,13 +121,13 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
     body = {"plan": plan_answers.plan(plan), "answer": sentence, "expired": is_expired}
 
     def show() -> None:
-        say(sentence)
+        print_line(sentence)
         for step in plan.steps:
-            say(f"  {step.describe()}")
+            print_line(f"  {step.describe()}")
             for line in step.command_lines():
-                say(f"    {line}")
+                print_line(f"    {line}")
         if is_expired:
-            say(
+            print_line(
                 f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
                 "applied."
             )
@@ -136,7 +136,7 @@ def _preview(system: KnownSystem, snapshot: Storable, plan: Plan, *, as_json: bo
 
 
 def _show_problems(problems: Sequence[Problem]) -> None:
-    """Print what could not be read: of many of one kind their number and a few examples."""
+    """Print the parts that could not be read: of many of one kind the number and examples."""
     groups: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.severity, problem.code, problem.done), []).append(problem)
@@ -158,12 +158,12 @@ def captured(snapshot: Any, out: Path) -> Answer:
     def show() -> None:
         filled = [name for name, table in snapshot.tables.items() if table.num_rows]
         sizes = record_of(snapshot.manifest.kind, systems()).sizes(snapshot, filled)
-        say(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
+        print_line(f"{out}: {', '.join(sizes) or 'nothing'} of {snapshot.manifest.cluster}.")
         _show_problems(snapshot.manifest.problems)
 
     manifest = snapshot.manifest
     coverage = [one.coverage_ratio for one in manifest.tables.values()]
-    is_partial = any(one.severity == "error" for one in manifest.problems) or any(
+    is_partial = any(problem.severity == "error" for problem in manifest.problems) or any(
         ratio is not None and ratio < 1.0 for ratio in coverage
     )
     code = EXIT_INCOMPLETE if is_partial else EXIT_DONE

@@ -9,7 +9,7 @@ import typer
 from dashboard import services
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
 from dashboard.cli.users import Groups
 from dashboard.services import access
 
@@ -36,7 +36,7 @@ def list_tokens(config_file: Config = None, as_json: Json = False) -> int:
         if rows:
             table(("id", "person", "groups", "created", "expires"), rows)
         else:
-            say("No tokens. Create one with `trimtab tokens create NAME`.")
+            print_line("No tokens. Create one with `trimtab tokens create NAME`.")
 
     body = {
         "tokens": [
@@ -68,7 +68,7 @@ def create_token(
     key, text = access.user_file(config).add_token(
         person, tuple(groups or ()), days, services.now()
     )
-    say(text)
+    print_line(text)
     note(
         f"Token {key} is valid for {person} for {days:g} days. It is shown only once. Set it as "
         f"{access.TOKEN_ENV}, or save it in the file set as {access.TOKEN_FILE_ENV}."

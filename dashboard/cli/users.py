@@ -10,9 +10,10 @@ import typer
 
 from core.access import describe_scopes
 from core.errors import InputError
+from core.units import pluralize
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.services import access
 
@@ -32,7 +33,7 @@ def list_users(config_file: Config = None, as_json: Json = False) -> int:
 
     def show() -> None:
         if not users:
-            say(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
+            print_line(f"{config.users_file} has no users. Add one with `trimtab users add NAME`.")
             return
         table(("name", "groups"), [(name, ", ".join(one.groups)) for name, one in users.items()])
 
@@ -75,7 +76,7 @@ def remove_user(name: Person, config_file: Config = None) -> int:
     """Remove a user with all sessions and API tokens."""
     config = read_config(config_file)
     tokens = access.user_file(config).remove_user(name)
-    note(f"{name} is removed, with {tokens} API token{'' if tokens == 1 else 's'}.")
+    note(f"{name} is removed, with {pluralize(tokens, 'API token')}.")
     return EXIT_DONE
 
 
@@ -84,12 +85,12 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
     """Show your identity and your role on each cluster."""
     config = read_config(config_file)
     who, rules = access.command_identity(config), config.access.rules()
-    roles = {one.name: rules.role_of(who, one.name) for one in config.clusters}
-    scopes = {one.name: rules.limited_roles(who, one.name) for one in config.clusters}
+    roles = {cluster.name: rules.role_of(who, cluster.name) for cluster in config.clusters}
+    scopes = {cluster.name: rules.limited_roles(who, cluster.name) for cluster in config.clusters}
 
     def show() -> None:
         groups = f" (groups: {', '.join(who.groups)})" if who.groups else ""
-        say(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
+        print_line(f"{who.name}{groups}, identified by {_SOURCES[who.source]}.")
         table(
             ("cluster", "role", "role in a scope"),
             [
@@ -98,7 +99,9 @@ def whoami(config_file: Config = None, as_json: Json = False) -> int:
             ],
         )
         if config.access.sign_in != "none" and who.source == "local":
-            say(f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`.")
+            print_line(
+                f"To act, set {access.TOKEN_ENV} to an API token of `trimtab tokens create`."
+            )
 
     body = {
         "name": who.name,

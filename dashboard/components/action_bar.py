@@ -4,10 +4,10 @@ A page draws it last, from its script (not from a dialog or the sidebar)::
 
     action_bar.show(
         [
-            action_bar.Effect(label="Moves", value="8", note="lower bound 7"),
-            action_bar.Effect(label="Moved traffic", value="128 MB/s"),
-            action_bar.Effect(label="Clients", value="274", note="reconnect"),
-            action_bar.Effect(label="Max deviation", value="+24%", note="-97 points"),
+            action_bar.PlanFigure(label="Moves", value="8", note="lower bound 7"),
+            action_bar.PlanFigure(label="Moved traffic", value="128 MB/s"),
+            action_bar.PlanFigure(label="Clients", value="274", note="reconnect"),
+            action_bar.PlanFigure(label="Max deviation", value="+24%", note="-97 points"),
         ],
         [
             action_bar.Button(label="Copy command", on_click=copy),
@@ -30,8 +30,8 @@ from dashboard.components import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """One figure of what the plan does.
+class PlanFigure:
+    """One figure of the plan in the bar.
 
     Attributes:
         label: What it is.
@@ -71,7 +71,7 @@ class Button:
     key: str = ""
 
 
-def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> None:
+def show(effects: Sequence[PlanFigure], buttons: Sequence[Button], *, key: str) -> None:
     """Show the bar at the bottom of the window, over the page as it scrolls.
 
     Args:
@@ -94,13 +94,13 @@ def show(effects: Sequence[Effect], buttons: Sequence[Button], *, key: str) -> N
                 _draw(button, button.key or f"_{key}_action_{at}")
 
 
-def draw_effects(effects: Sequence[Effect]) -> None:
+def draw_effects(effects: Sequence[PlanFigure]) -> None:
     """Draw the figures alone, for the dialog that the bar opens."""
-    for one in effects:
+    for effect in effects:
         st.metric(
-            words.plain(one.label),
-            words.plain(one.value),
-            words.plain(one.note) or None,
+            words.plain(effect.label),
+            words.plain(effect.value),
+            words.plain(effect.note) or None,
             delta_color="off",
             delta_arrow="off",
             width="content",

@@ -1,4 +1,4 @@
-"""What is being done on a cluster, wherever it is shown: the header's badges, an object's past."""
+"""Activity on a cluster, wherever it is shown: the header's badges, an object's past."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import services, state
 from dashboard.components import tables, words
-from dashboard.presenters.fleet import ACTS, Acting
+from dashboard.presenters.fleet import ACTS, ActionStatus
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.past import touching
 from dashboard.presenters.runs import running_badge
@@ -67,7 +67,7 @@ def is_busy_cluster(config: Config, cluster: Cluster) -> bool:
         return False
 
 
-def acting_of(config: Config, cluster: Cluster) -> Acting:
+def acting_of(config: Config, cluster: Cluster) -> ActionStatus:
     """Return the allowed actions on a cluster and the run in progress."""
     try:
         view = runs.open_run(config, cluster.name)
@@ -76,7 +76,7 @@ def acting_of(config: Config, cluster: Cluster) -> Acting:
         going = "journal not readable"
     worker = runs.worker(config, cluster.name)
     allowed = ACTS if worker.is_alive else f"▲ {worker.words}"
-    return Acting(
+    return ActionStatus(
         access="read-only" if cluster.read_only else allowed, run=going.removeprefix("run: ")
     )
 
@@ -139,7 +139,7 @@ def _details(rows: pd.DataFrame) -> list[str]:
 
 
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
-    """Show the steps of runs in which a bundle or a broker took part, the newest first."""
+    """Draw the steps of runs with a bundle or a broker, the newest first."""
     words.section("Runs", "Runs that changed this object, with their results.")
     try:
         views = runs.of_cluster(config, cluster)

@@ -68,7 +68,7 @@ class PauseOption(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ApplyDialog(ABC):
-    """What is about to be applied: exactly the plan that is shown; each system has a subclass.
+    """The plan about to be applied, exactly as shown; each system has a subclass.
 
     Attributes:
         config: The configuration.
@@ -87,21 +87,21 @@ class ApplyDialog(ABC):
 
     @property
     def pause(self) -> PauseOption | None:
-        """How the cluster's own balancer can be paused; ``None``: it need not or cannot be."""
+        """The way to pause the cluster's own balancer; ``None`` if not needed or not possible."""
         return None
 
     @property
     def doubt(self) -> str:
-        """Why the plan should rather not be applied, one sentence; empty: no such reason."""
+        """The reason against applying the plan, one sentence; empty if there is none."""
         return presenter.doubt(self.plan)
 
     @abstractmethod
     def draw_effects(self) -> None:
-        """Draw what the plan is expected to do."""
+        """Draw the expected effects of the plan."""
 
 
 def draw_choices(dialog: ApplyDialog, now: datetime) -> str:
-    """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
+    """Draw the actions on a plan: apply it, or download it; return the file's name."""
     words.section("Apply", "A worker executes this plan and checks each step.")
     with st.container(horizontal=True, vertical_alignment="center"):
         apply_button(dialog)
@@ -171,7 +171,7 @@ def _label(plan: Plan) -> str:
 
 
 def draw_dialog() -> None:
-    """Draw the dialog of a plan that is about to be applied, where one is open."""
+    """Draw the dialog of a plan, if it is open."""
     opened = state.open_dialog()
     if isinstance(opened, ApplyDialog):
         title = "Apply undo" if opened.plan.undoes else "Apply plan"
@@ -181,7 +181,7 @@ def draw_dialog() -> None:
 
 
 def _refusal(dialog: ApplyDialog) -> str | None:
-    """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
+    """Return the refusal of the plan now; checked when drawn, and again when sent."""
     name = dialog.cluster.name
     forbidden = page_access.plan_refusal(dialog.config, dialog.plan, name)
     if forbidden is not None:
@@ -203,8 +203,8 @@ def _refusal(dialog: ApplyDialog) -> str | None:
     )
     if found is None or going is None or dialog.cluster.read_only:
         return found
-    say = describe_stop if going.run_id in found else describe_open_run
-    return f"{found} {say(going, config_option(dialog.config))}"
+    describe = describe_stop if going.run_id in found else describe_open_run
+    return f"{found} {describe(going, config_option(dialog.config))}"
 
 
 def _begin(dialog: ApplyDialog) -> None:

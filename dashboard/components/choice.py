@@ -20,7 +20,7 @@ def segmented(
     options: Sequence[str],
     *,
     key: str,
-    say: Callable[[str], str],
+    format_func: Callable[[str], str],
     default: str = "",
     has_label: bool = False,
 ) -> str:
@@ -30,15 +30,15 @@ def segmented(
         label: What is chosen.
         options: Their names in the address; at least one.
         key: Of the parameter.
-        say: What the page shows for one.
+        format_func: Returns the label of an option.
         default: Is left out of the address; blank: the first.
         has_label: Whether the label is drawn.
     """
-    first = _begin(label, options, key, default, say)
+    first = _begin(label, options, key, default, format_func)
     chosen = st.segmented_control(
         label,
         list(options),
-        format_func=say,
+        format_func=format_func,
         required=True,
         wrap=True,
         key=key,
@@ -52,7 +52,7 @@ def selected(
     options: Sequence[str],
     *,
     key: str,
-    say: Callable[[str], str],
+    format_func: Callable[[str], str],
     width: int = 320,
     has_label: bool = True,
 ) -> str:
@@ -62,15 +62,15 @@ def selected(
         label: What is chosen.
         options: Their names in the address; at least one.
         key: Of the parameter.
-        say: What the page shows for one.
+        format_func: Returns the label of an option.
         width: Of the list.
         has_label: Whether the label is drawn.
     """
-    first = _begin(label, options, key, "", say)
+    first = _begin(label, options, key, "", format_func)
     chosen = st.selectbox(
         label,
         list(options),
-        format_func=say,
+        format_func=format_func,
         key=key,
         width=width,
         label_visibility="visible" if has_label else "collapsed",
@@ -79,12 +79,12 @@ def selected(
 
 
 def _begin(
-    label: str, options: Sequence[str], key: str, default: str, say: Callable[[str], str]
+    label: str, options: Sequence[str], key: str, default: str, format_func: Callable[[str], str]
 ) -> str:
     first = default or options[0]
-    spoken = {say(option): option for option in options}
+    spoken = {format_func(option): option for option in options}
     unknown = state.unknown_in_address(key, {*options, *spoken})
-    words.tell_unknown(label.lower(), unknown, options)
+    words.report_unknown(label.lower(), unknown, options)
     state.begin_choice(key, {**spoken, **{option: option for option in options}}, first)
     return first
 

@@ -40,7 +40,7 @@ _USED_LAYOUT: Final = ("colorway", "colorscale", "coloraxis")
 
 
 def _slim_template() -> None:
-    """Send of Streamlit's template what our charts use: every chart carries a copy of it."""
+    """Reduce Streamlit's template to the used parts: every chart carries a copy of it."""
     configure_streamlit_plotly_theme()
     whole = pio.templates["streamlit"]
     pio.templates["trimtab"] = go.layout.Template(
@@ -57,23 +57,23 @@ _COLORS: Final[dict[Status, Any]] = {"ok": "green", "warning": "orange", "bad": 
 _TREND_PX: Final = (42, 18)
 
 
-def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
+def key_figures(figures: Sequence[KeyFigure], *, key: str) -> None:
     """Show the row of key figures of a page; it wraps where the window is narrow.
 
     Args:
-        found: At most seven.
+        figures: At most seven.
         key: Unique on the page; values change in place.
     """
-    names = [f"figure_{one.status or 'plain'}_{key}_{at}" for at, one in enumerate(found)]
+    names = [f"figure_{one.status or 'plain'}_{key}_{at}" for at, one in enumerate(figures)]
     rules = [
         f"{_class_of(name)} [data-testid='stMetric'] {{ background-image: url(\"{picture}\"); }}"
-        for name, one in zip(names, found, strict=True)
+        for name, one in zip(names, figures, strict=True)
         if (picture := _sparkline(one.trend))
     ]
     if rules:
         st.html(f"<style>{' '.join(rules)}</style>")
     with st.container(horizontal=True, gap="small", key=f"figures_{key}"):
-        for name, one in zip(names, found, strict=True):
+        for name, one in zip(names, figures, strict=True):
             with st.container(key=name):
                 st.metric(
                     words.plain(one.label),
@@ -87,7 +87,7 @@ def key_figures(found: Sequence[KeyFigure], *, key: str) -> None:
 
 
 def _class_of(key: str) -> str:
-    """Return the selector of what Streamlit draws with a key."""
+    """Return the selector of Streamlit's element with a key."""
     return "." + re.sub(r"[^a-zA-Z0-9_-]", "-", f"st-key-{key}")
 
 

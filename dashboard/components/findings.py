@@ -114,8 +114,8 @@ def show(
 
 
 def _filters(rows: Sequence[FindingRow], key: str, title: str) -> list[FindingRow]:
-    """Draw the head with the filters, and return what they leave."""
-    counts = count_by_severity(one.finding for one in rows)
+    """Draw the head with the filters; return the matching rows."""
+    counts = count_by_severity(row.finding for row in rows)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(words.plain(title), anchor=False, width="content")
         if len(rows) < _MIN_FOR_FILTER:
@@ -123,7 +123,7 @@ def _filters(rows: Sequence[FindingRow], key: str, title: str) -> list[FindingRo
             return matching(rows, (), "")
         severities = st.pills(
             "Severity",
-            [one for one in SEVERITIES if counts[one]],
+            [severity for severity in SEVERITIES if counts[severity]],
             selection_mode="multi",
             format_func=lambda one: f"{SEVERITY_WORDS[cast('Severity', one)]} {counts[one]}",
             key=f"_{key}_severity",
@@ -144,11 +144,11 @@ def _filters(rows: Sequence[FindingRow], key: str, title: str) -> list[FindingRo
 def _opened(rows: Sequence[FindingRow], key: str) -> FindingRow | None:
     """Return the finding that is explained, wherever it is listed by now."""
     identity = st.session_state.get(f"_{key}_opened")
-    return next((one for one in rows if one.identity == identity), None)
+    return next((row for row in rows if row.identity == identity), None)
 
 
 def _width_px(frame: pd.DataFrame, column: str, least: int, most: int, *, has_room: bool) -> int:
-    """Return the width of a column's longest text, where there is room for it."""
+    """Return the width of a column's longest text, limited by the room."""
     wanted = _CHARACTER_PX * int(frame[column].str.len().max()) + _PADDING_PX
     return min(max(wanted, least), most if has_room else least)
 
@@ -159,7 +159,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
         _EXPLAIN if _action_page(one) == state.page() else label
         for one, label in zip(rows, frame["action"], strict=True)
     ]
-    has_several = len({one.cluster for one in rows}) > 1
+    has_several = len({row.cluster for row in rows}) > 1
     width_px = partial(_width_px, frame, has_room=has_room and not has_several)
 
     def selected() -> None:
@@ -234,53 +234,53 @@ def _order(columns: Collection[str]) -> list[str]:
     return order
 
 
-def _action_page(one: FindingRow) -> str:
-    """Return the page on which something can be done about a finding."""
-    found = one.links.action(one.finding)
-    return one.links.target(one.finding)[0] if found is None else found[1]
+def _action_page(row: FindingRow) -> str:
+    """Return the page for the action on a finding."""
+    action = row.links.action(row.finding)
+    return row.links.target(row.finding)[0] if action is None else action[1]
 
 
-def go_to_action(one: FindingRow) -> None:
-    """Open the page on which something can be done about a finding; from a callback."""
-    found = one.links.action(one.finding)
-    page, params = one.links.target(one.finding) if found is None else found[1:]
-    state.go(page, **{state.CLUSTER: one.cluster, **params})
+def go_to_action(row: FindingRow) -> None:
+    """Open the page for the action on a finding; from a callback."""
+    action = row.links.action(row.finding)
+    page, params = row.links.target(row.finding) if action is None else action[1:]
+    state.go(page, **{state.CLUSTER: row.cluster, **params})
 
 
-def _explanation(one: FindingRow, key: str, more: Callable[[Finding], None] | None) -> None:
-    found = one.finding
-    st.markdown(f"**{words.plain(found.title)}**")
-    st.caption(words.plain(f"{SEVERITY_WORDS[found.severity]} · {one.object}"))
-    st.markdown(words.coded(found.text))
-    if found.hint:
-        st.markdown(f"**Next:** {words.coded(found.hint)}")
+def _explanation(row: FindingRow, key: str, more: Callable[[Finding], None] | None) -> None:
+    finding = row.finding
+    st.markdown(f"**{words.plain(finding.title)}**")
+    st.caption(words.plain(f"{SEVERITY_WORDS[finding.severity]} · {row.object}"))
+    st.markdown(words.coded(finding.text))
+    if finding.hint:
+        st.markdown(f"**Next:** {words.coded(finding.hint)}")
     facts = [
-        ("measured", None if found.measured is None else found.measured.text),
-        ("limit", None if found.limit is None else found.limit.text),
+        ("measured", None if finding.measured is None else finding.measured.text),
+        ("limit", None if finding.limit is None else finding.limit.text),
         (
             "since",
             None
-            if one.since is None
-            else f"{one.since:%Y-%m-%d %H:%M} UTC"
-            f" ({format_age((services.now() - one.since).total_seconds())})",
+            if row.since is None
+            else f"{row.since:%Y-%m-%d %H:%M} UTC"
+            f" ({format_age((services.now() - row.since).total_seconds())})",
         ),
     ]
     st.caption(words.plain(" · ".join(f"{name} {text or NONE}" for name, text in facts)))
     if more is not None:
-        more(found)
-    _evidence(found, key)
+        more(finding)
+    _evidence(finding, key)
     with st.container(horizontal=True, gap="small"):
-        action = one.links.action(found)
+        action = row.links.action(finding)
         if action is not None and action[1] != state.page():
             st.button(
-                action[0], key=f"_{key}_do", type="primary", on_click=go_to_action, args=(one,)
+                action[0], key=f"_{key}_do", type="primary", on_click=go_to_action, args=(row,)
             )
         st.button("Close", key=f"_{key}_close", type="tertiary", on_click=_close, args=(key,))
-    st.caption(f"Rule `{found.code}`")
+    st.caption(f"Rule `{finding.code}`")
 
 
-def _evidence(found: Finding, key: str) -> None:
-    facts, rows = evidence_frames(found)
+def _evidence(finding: Finding, key: str) -> None:
+    facts, rows = evidence_frames(finding)
     if facts.empty and rows.empty:
         return
     with st.expander("Evidence"):

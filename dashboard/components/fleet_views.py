@@ -54,14 +54,14 @@ def of_person(config: Config, *, is_fresh: bool = False) -> dict[str, FleetView]
 
 
 def draw(config: Config) -> FleetView:
-    """Draw the filters, the order and the saved views; return what is chosen.
+    """Draw the filters, the order and the saved views; return the selection.
 
     Args:
         config: The configuration with the clusters that the person may look at.
     """
     _open_named(config)
-    groups = sorted({one.group for one in config.clusters} - {""})
-    tags = sorted({tag for one in config.clusters for tag in one.tags})
+    groups = sorted({cluster.group for cluster in config.clusters} - {""})
+    tags = sorted({tag for cluster in config.clusters for tag in cluster.tags})
     if len(config.clusters) < MIN_CLUSTERS and not groups and not tags:
         return FleetView()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="fleet_view"):
@@ -80,7 +80,7 @@ def draw(config: Config) -> FleetView:
             "Sort by",
             SORTS,
             key=state.SORT,
-            say=_SORT_WORDS.__getitem__,
+            format_func=_SORT_WORDS.__getitem__,
             width=170,
             has_label=False,
         )
@@ -97,19 +97,19 @@ def _pick(label: str, options: list[str], key: str) -> str:
         label,
         ["", *options],
         key=key,
-        say=lambda one: one or f"All {label.lower()}s",
+        format_func=lambda one: one or f"All {label.lower()}s",
         width=150,
         has_label=False,
     )
 
 
 def _open_named(config: Config) -> None:
-    """Give the filters the values of the saved view that the address names."""
+    """Set the filters to the saved view that the address names."""
     name = st.session_state.pop(SAVED, None) or st.query_params.get(SAVED)
     if not name:
         return
     known = of_person(config, is_fresh=True)
-    words.tell_unknown("view", [] if name in known else [name], list(known))
+    words.report_unknown("view", [] if name in known else [name], list(known))
     st.query_params.pop(SAVED, None)
     if name in known:
         _show(known[name])

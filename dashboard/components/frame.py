@@ -1,4 +1,4 @@
-"""What every page has around it: the header, and the states in which there is nothing to show."""
+"""Frame of every page: the header, and the states in which there is nothing to show."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _of_shown_run(config: Config, offered: list[Cluster]) -> list[Cluster]:
 
 
 def _drawn(title: str) -> tuple[Config, Choice]:
-    """Return what the header says; stop where no cluster of the page's kind is configured."""
+    """Return the choice in the header; stop where no cluster of the page's kind is configured."""
     with st.container(key="head", horizontal=True, vertical_alignment="center", gap="medium"):
         words.title(title)
         navigation.draw_row(state.page())
@@ -98,7 +98,7 @@ def columns(widths: Sequence[float], *, key: str) -> list[DeltaGenerator]:
 
 
 def open_page(title: str, kind: type[P]) -> P:
-    """Return what a page of a cluster works on; stop where there is nothing to show.
+    """Return the context of a cluster page; stop where there is nothing to show.
 
     Needs :func:`draw_header` in the same run.
 
@@ -116,7 +116,7 @@ def open_page(title: str, kind: type[P]) -> P:
 
 @dataclass(frozen=True, eq=False)
 class FleetContext:
-    """What a page over every cluster works on.
+    """Context of a page over every cluster.
 
     Attributes:
         config: The configuration.
@@ -132,7 +132,7 @@ class FleetContext:
 
 
 def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
-    """Return what a page over every cluster works on.
+    """Return the context of a page over every cluster.
 
     Needs :func:`draw_header` in the same run.
 
@@ -165,7 +165,7 @@ def open_journal(title: str) -> Config:
 
 
 def open_history(title: str) -> tuple[Config, Choice]:
-    """Return what the header says for a page that reads the history and needs no snapshot.
+    """Return the choice in the header for a page that reads the history and needs no snapshot.
 
     Needs :func:`draw_header` in the same run.
     """
@@ -193,7 +193,9 @@ def _page(kind: type[P], config: Config, choice: Choice, stored: CachedSnapshot)
 def saved_by_cluster(config: Config) -> dict[str, SavedSnapshots]:
     """Return the saved snapshots of every configured cluster."""
     snapshot_store = services.snapshot_store(config)
-    return {one.name: saved_snapshots(snapshot_store, one.name) for one in config.clusters}
+    return {
+        cluster.name: saved_snapshots(snapshot_store, cluster.name) for cluster in config.clusters
+    }
 
 
 def broker_link(broker: str) -> None:

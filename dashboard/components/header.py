@@ -37,7 +37,7 @@ PROBLEMS_PX: Final = 85
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What the header's pickers say.
+    """Choice in the header's pickers.
 
     Attributes:
         cluster: Chosen cluster.
@@ -99,15 +99,15 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
 
 
 def _check_cluster(config: Config) -> None:
-    """Tell of a cluster in the address that the configuration does not have."""
+    """Report a cluster in the address that the configuration does not have."""
     known = [cluster.name for cluster in config.clusters]
     named = st.query_params.get(state.CLUSTER)
     if named and named not in known:
-        misnamed.tell(state.CLUSTER, UnknownNameError.of("cluster", named, known))
+        misnamed.report(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
 def _badges_px(cluster: Cluster, saved: SavedSnapshots) -> int:
-    """Return how wide the badges are; what is left of them never moves when a run begins."""
+    """Return the width of the badges; the elements left of them keep their place during a run."""
     manifest = _manifest(Choice(cluster, saved, saved.latest, is_past=False))
     return BADGES_PX + (PROBLEMS_PX if manifest is not None and manifest.problems else 0)
 
@@ -184,7 +184,7 @@ def _manifest(choice: Choice) -> Manifest | None:
 
 
 def _watch(config: Config, choice: Choice) -> None:
-    """Draw what ages or changes by itself; draw the page again when there is a newer snapshot."""
+    """Draw the parts that change by themselves; rerun the page when there is a newer snapshot."""
     state.stay()
     stored, cluster = choice.stored, choice.cluster
     newest = saved_snapshots(services.snapshot_store(config), cluster.name).latest

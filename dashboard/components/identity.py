@@ -36,7 +36,7 @@ def bind_to_log(page: str) -> None:
 
 
 def draw_identity() -> None:
-    """Say at the foot of the sidebar who is signed in, with what roles; or that nobody has to."""
+    """Render the signed-in person and roles at the foot of the sidebar, or that sign-in is off."""
     try:
         config = services.page_config()
     except OpsError:

@@ -44,7 +44,7 @@ def server_of(config: Config) -> presenter.ServerState:
 
 
 def draw_server(server: presenter.ServerState) -> None:
-    """Say how to start a server where none runs."""
+    """Render how to start a server where none runs."""
     if server.is_alive:
         return
     st.warning(
@@ -87,7 +87,7 @@ def start(config: Config, kind: str, parameters: Mapping[str, Any], page: str) -
 
 
 def draw_refusal() -> None:
-    """Say why the last job that was requested was not taken."""
+    """Render why the last requested job was refused."""
     failed = st.session_state.get(_FAILED)
     if isinstance(failed, OpsError):
         words.failed(failed, what="Could not start the job")
@@ -158,7 +158,7 @@ def _stop(config: Config, job_id: str) -> None:
 
 
 def draw_failure(job: Job) -> None:
-    """Say why a job has no result."""
+    """Render why a job has no result."""
     error = job.status.error or {}
     body = words.coded(f"{error.get('message', '')} {error.get('hint', '')}".strip())
     if job.state == "stopped":
@@ -182,7 +182,7 @@ def close() -> None:
 
 
 def draw_list(config: Config, jobs: Sequence[Job], *, key: str) -> None:
-    """Draw jobs as a table that follows those which run; a click opens one, or stops it.
+    """Draw jobs as a table that follows the running ones; a click opens or stops a job.
 
     Args:
         config: The configuration.

@@ -55,5 +55,5 @@ def _found(cluster: Cluster, stored: CachedSnapshot | None) -> Mapping[str, str]
 def _labels(
     kind: str, stored: CachedSnapshot, patterns: tuple[tuple[str, str], ...]
 ) -> Mapping[str, str]:
-    one = system_of(kind)
-    return labels_of(dict(patterns), one.system.servers(one.page.read(stored).snapshot))
+    system = system_of(kind)
+    return labels_of(dict(patterns), system.system.servers(system.page.read(stored).snapshot))

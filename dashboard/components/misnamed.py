@@ -21,8 +21,8 @@ _AHEAD: Final = timedelta(minutes=1)
 
 
 @dataclass
-class _Misnamed:
-    """One error, the page it was met on, and what is shown in place of what was named."""
+class _AddressError:
+    """One error of the address, its page, and the value shown instead."""
 
     error: OpsError
     page: str
@@ -30,25 +30,25 @@ class _Misnamed:
     is_drawn: bool = False
 
 
-def tell(key: str, error: OpsError) -> None:
-    """Keep what is wrong with a parameter for :func:`draw`.
+def report(key: str, error: OpsError) -> None:
+    """Store the error of a parameter for :func:`draw`.
 
     Args:
         key: Of the parameter.
         error: What is wrong with it.
     """
-    stored: dict[str, _Misnamed] = st.session_state.setdefault(_STORED, {})
-    stored[key] = _Misnamed(error, state.page())
+    stored: dict[str, _AddressError] = st.session_state.setdefault(_STORED, {})
+    stored[key] = _AddressError(error, state.page())
 
 
 def draw(key: str, shown: object) -> None:
-    """Draw what is wrong with a parameter, until its page is left or another value is chosen.
+    """Draw the error of a parameter, until its page is left or another value is chosen.
 
     Args:
         key: Of the parameter.
         shown: What the page shows in its place now.
     """
-    stored: dict[str, _Misnamed] = st.session_state.get(_STORED, {})
+    stored: dict[str, _AddressError] = st.session_state.get(_STORED, {})
     found = stored.get(key)
     if found is None:
         return
@@ -60,7 +60,7 @@ def draw(key: str, shown: object) -> None:
 
 
 def draw_page() -> None:
-    """Say that there is no page at the address, with similar ones, until another page is opened."""
+    """Render the error of an unknown page, with similar ones, until another page is opened."""
     if named := st.query_params.pop(NO_PAGE, ""):
         st.session_state[_PAGE] = named, state.page()
     name, page = st.session_state.get(_PAGE, ("", ""))
@@ -79,7 +79,7 @@ def draw_page() -> None:
 
 
 def time_error(key: str, text: str) -> InputError | None:
-    """Return why a text of the address is no time that can have been recorded; ``None``: it is one.
+    """Return the error for a time of the address that cannot be recorded; ``None`` if valid.
 
     Args:
         key: Of the parameter.
@@ -100,7 +100,7 @@ def time_error(key: str, text: str) -> InputError | None:
 
 
 def check_times(*keys: str, may_be_ahead: bool = False) -> None:
-    """Tell of parameters that are no times; call it before their widgets are drawn.
+    """Report parameters that are no valid times; call it before their widgets are drawn.
 
     Args:
         keys: Of the parameters.
@@ -112,7 +112,7 @@ def check_times(*keys: str, may_be_ahead: bool = False) -> None:
             continue
         error = time_error(key, text)
         if error is not None and not (may_be_ahead and _moment_of(text)):
-            tell(key, error)
+            report(key, error)
 
 
 def _moment_of(text: str) -> datetime | None:

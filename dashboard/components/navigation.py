@@ -20,7 +20,7 @@ from dashboard.queries import access
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import alerts
-from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, Entry, family_of, top_of
+from dashboard.sitemap import ENTRIES, KINDS, SECTIONS, PageEntry, family_of, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,9 +58,9 @@ class _Countable:
     config: Config = field(compare=False, repr=False)
 
 
-def _count(one: _Countable) -> Counts:
+def _count(countable: _Countable) -> Counts:
     try:
-        return system_of(one.kind).count_findings(one.config, one.stored)
+        return system_of(countable.kind).count_findings(countable.config, countable.stored)
     except SnapshotError:
         return {}  # the page itself says why
 
@@ -100,7 +100,7 @@ def _state_of_fleet() -> tuple[Counts, tuple[str, ...], Mapping[str, _Badge]]:
     kinds = tuple({cluster.kind for cluster in config.clusters}) or KINDS
     badges = {}
     try:
-        running = sum(len(services.open_views(config, one.name)) for one in config.clusters)
+        running = sum(len(services.open_views(config, cluster.name)) for cluster in config.clusters)
         if running:
             badges[RUNS] = f" :blue-badge[{running}]", f"{running} in progress"
         badges[ALERTS] = firing_badge(Counter(one.severity for one in alerts.firing(config)))
@@ -115,14 +115,14 @@ def firing_badge(firing: Counter[Severity]) -> _Badge:
     Args:
         firing: How many there are of each severity.
     """
-    counted = [one for one in _SEVERITY_TONES if firing[one]]
+    counted = [tone for tone in _SEVERITY_TONES if firing[tone]]
     if not counted:
         return "", ""
     about = ", ".join(f"{firing[one]:,} {one}" for one in counted)
     return f" :{_SEVERITY_TONES[counted[0]]}-badge[{firing.total():,}]", f"Firing: {about}."
 
 
-def _finding_badge(entry: Entry, counts: Counts) -> _Badge:
+def _finding_badge(entry: PageEntry, counts: Counts) -> _Badge:
     """Return the badge of the findings of an entry."""
     count = _count_of(entry, counts)
     return badge_of(count), describe_count(count)
@@ -138,8 +138,8 @@ def _counts(config: Config) -> Counts:
         kind = cluster.kind
         chosen = opened.get(kind) or state.last_of_kind(kind) or _first_of(config, cluster)
         is_chosen = cluster.name == chosen
-        found = _newest_counts(config, cluster, is_chosen=is_chosen)
-        for page, count in found.items():
+        newest_counts = _newest_counts(config, cluster, is_chosen=is_chosen)
+        for page, count in newest_counts.items():
             if is_chosen or page == _FIRST.name:
                 total[page] = total.get(page, Counter()) + count
     return total
@@ -169,13 +169,13 @@ def _newest_counts(config: Config, cluster: Cluster, *, is_chosen: bool) -> Coun
     return found
 
 
-def _count_of(entry: Entry, counts: Counts) -> Counter[str]:
+def _count_of(entry: PageEntry, counts: Counts) -> Counter[str]:
     """Return the findings of an entry of the navigation and of the pages under it."""
     under = (one.name for one in ENTRIES.values() if one.parent == entry.name)
     return sum((counts.get(name, Counter()) for name in (entry.name, *under)), Counter())
 
 
-def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
+def _page(entry: PageEntry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
     """Return a page of the navigation, or one that only links open.
 
     Streamlit finds the file and the icon of each page again; every run needs its own, as it notes
@@ -189,11 +189,11 @@ def _page(entry: Entry, kinds: tuple[str, ...], counted: _Badge) -> st.Page:
 
 
 @lru_cache(maxsize=512)
-def _known_page(entry: Entry, counted: _Badge, folder: Path, *, is_hidden: bool) -> st.Page:  # noqa: ARG001  # key of the cache
+def _known_page(entry: PageEntry, counted: _Badge, folder: Path, *, is_hidden: bool) -> st.Page:  # noqa: ARG001  # key of the cache
     return _new_page(entry, counted, is_hidden=is_hidden)
 
 
-def _new_page(entry: Entry, counted: _Badge, *, is_hidden: bool) -> st.Page:
+def _new_page(entry: PageEntry, counted: _Badge, *, is_hidden: bool) -> st.Page:
     if is_hidden:
         return st.Page(
             entry.file,

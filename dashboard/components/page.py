@@ -1,4 +1,4 @@
-"""What a page about one cluster works on, whichever system the cluster is of."""
+"""Context of a page about one cluster of any system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClusterReading(Protocol):
-    """A saved snapshot and what follows from it, computed at first use."""
+    """A saved snapshot with its derived data, computed at first use."""
 
     @property
     def snapshot(self) -> Storable:
@@ -35,7 +35,7 @@ R_co = TypeVar("R_co", bound=ClusterReading, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class ClusterPage(ABC, Generic[R_co]):
-    """What a page of a cluster works on; each system has a subclass.
+    """Context of a page about a cluster; each system has a subclass.
 
     Attributes:
         config: The configuration.
@@ -63,4 +63,4 @@ class ClusterPage(ABC, Generic[R_co]):
     @staticmethod
     @abstractmethod
     def read(stored: CachedSnapshot) -> Any:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""

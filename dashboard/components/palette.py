@@ -185,7 +185,7 @@ def standing(config: Config) -> list[Hit]:
         for entry in ENTRIES.values()
         if entry.answers and (not entry.kind or entry.kind in kinds)
     ]
-    actions = [hit for one in SYSTEMS if one.system.name in kinds for hit in one.actions]
+    actions = [hit for system in SYSTEMS if system.system.name in kinds for hit in system.actions]
     clusters = [
         Hit(
             kind="cluster",
@@ -261,7 +261,7 @@ def _found(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[
 
 
 def _labeled(cluster: Cluster, stored: CachedSnapshot | None, query: str) -> list[Hit]:
-    """Return the brokers or nodes whose label a query names."""
+    """Return the brokers or nodes with a label that matches a query."""
     needle = query.lower()
     named = [one for one, label in labels.current().items() if needle in label.lower()]
     return [

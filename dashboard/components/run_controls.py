@@ -31,7 +31,7 @@ _HELP: Final[dict[Control, str]] = {
 
 
 def controls(config: Config, view: RunView) -> None:
-    """Draw what may be requested of the run in its state, and what was already."""
+    """Draw the controls of the run in its state, and pending requests."""
     if services.awaits_approval(config, view):
         _review(config, view)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
@@ -49,7 +49,7 @@ def controls(config: Config, view: RunView) -> None:
 
 
 def notice(config: Config, view: RunView) -> None:
-    """Show what the run waits for a person to do; nothing when it does not."""
+    """Render the action that the run needs from a person; nothing if it needs none."""
     found = notice_of(view)
     if found is None:
         return
@@ -97,7 +97,7 @@ def _stop(config: Config, view: RunView) -> None:
 
 
 def _review(config: Config, view: RunView) -> None:
-    """Draw what another person does with a run that waits for approval: look, and decide."""
+    """Draw the controls of a reviewer of a run that waits for approval."""
     rules = config.cluster(view.cluster).approval.rules()
     st.info(
         f"{words.plain(rules.why_needed(view.plan).capitalize())}. Requested by "
@@ -134,7 +134,7 @@ def _review(config: Config, view: RunView) -> None:
 
 
 def _may_not_decide(config: Config, view: RunView) -> str | None:
-    """Return why the person at the page cannot decide on a run; ``None``: the person can."""
+    """Return the obstacle to a decision by the person at the page; ``None`` if there is none."""
     rules = config.cluster(view.cluster).approval.rules()
     refused = access.plan_refusal(config, view.plan, view.cluster, "approve runs", role=rules.role)
     if refused is None and is_same_person(access.person(config), view.requester):
@@ -158,7 +158,7 @@ def _undo(config: Config, view: RunView) -> None:
     nothing = why_nothing_lasts(view)
     if nothing:
         st.caption(words.plain(nothing), width="content")
-        if not any(one.step.starts_balancer for one in view.steps if one.state == "DONE"):
+        if not any(step.step.starts_balancer for step in view.steps if step.state == "DONE"):
             return
     why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
     st.button(

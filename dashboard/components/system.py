@@ -1,4 +1,4 @@
-"""What a system declares to the parts that every page has: header, waiting, run controls."""
+"""Contract of a system with the parts that every page has: header, waiting, run controls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsTable:
-    """How wide the columns of a run's steps are, in pixels.
+    """Column widths of the table of a run's steps, in pixels.
 
     Attributes:
         ends: Of the columns "From" and "To".
@@ -45,7 +45,7 @@ class PageSystem(Protocol):
 
     @property
     def page(self) -> type[ClusterPage[Any]]:
-        """What its pages work on, which can read its snapshots."""
+        """The context of its pages, which can read its snapshots."""
 
     @property
     def example(self) -> str:
@@ -53,7 +53,7 @@ class PageSystem(Protocol):
 
     @property
     def actions(self) -> Sequence[Hit]:
-        """What the command palette offers to do on its clusters."""
+        """The actions on its clusters in the command palette."""
 
     @property
     def undo_page(self) -> str:
@@ -61,11 +61,11 @@ class PageSystem(Protocol):
 
     @property
     def finding_links(self) -> FindingLinks:
-        """What its findings open."""
+        """The targets of its findings."""
 
     @property
     def steps_table(self) -> StepsTable:
-        """How the table of a run's steps is laid out."""
+        """The layout of the table of a run's steps."""
 
     def search(self, stored: CachedSnapshot, query: str) -> list[Hit]:
         """Return the objects of a snapshot that a query names.
@@ -78,14 +78,14 @@ class PageSystem(Protocol):
         """Return the coverage and the other badges of a snapshot."""
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return how many findings each page has to show; it may take seconds.
+        """Return the number of findings per page; it may take seconds.
 
         Raises:
             SnapshotError: It is damaged, or was dropped meanwhile.
         """
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
-        """Return the page of what a step acts on, with its parameters; ``None``: there is none.
+        """Return the page of a step's subject, with its parameters; ``None`` if there is none.
 
         Args:
             view: The run.

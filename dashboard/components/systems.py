@@ -34,4 +34,6 @@ def system_of(kind: str) -> PageSystem:
 def system_of_run(view: RunView) -> PageSystem:
     """Return the system whose steps a run has."""
     kinds = {type(step) for step in view.plan.steps}
-    return next((one for one in SYSTEMS if kinds.intersection(one.system.steps)), SYSTEMS[0])
+    return next(
+        (system for system in SYSTEMS if kinds.intersection(system.system.steps)), SYSTEMS[0]
+    )

@@ -58,7 +58,7 @@ _tables: Final[cachetools.LRUCache[bytes, pd.DataFrame | pa.Table]] = cachetools
 
 
 def _help(label: str, text: str) -> str | None:
-    """Return the help of a column: its own, else what the glossary says of its label."""
+    """Return the help of a column: its own, else the glossary's for its label."""
     return text or meaning(label) or None
 
 
@@ -185,7 +185,7 @@ def share(label: str, help_text: str = "", *, most: float = 100.0, width_px: int
 
 
 def deviation(label: str, help_text: str = "") -> Column:
-    """Return a column of bars by :func:`deviation_bars`; the help says what the colours mean."""
+    """Return a column of bars by :func:`deviation_bars`; the help explains the colours."""
     return st.column_config.ImageColumn(
         label,
         help=f"{help_text or meaning(label)} {_BAR_COLORS}".strip(),
@@ -220,7 +220,7 @@ def deviation_bars(
     Returns:
         Data addresses of SVG pictures; ``None`` where unknown.
     """
-    values = np.array([np.nan if one is None else one for one in ratios], dtype=float)
+    values = np.array([np.nan if ratio is None else ratio for ratio in ratios], dtype=float)
     known = np.abs(values[np.isfinite(values)])
     targets = np.broadcast_to(np.asarray(tolerance_ratio, dtype=float), values.shape)
     widest = 2 * float(targets.max()) if targets.size else 0.0
@@ -341,7 +341,7 @@ def _made(frame: pd.DataFrame, _: Mapping[str, str]) -> pd.DataFrame | pa.Table:
 
 
 def _plain_arrow(frame: pd.DataFrame) -> pd.DataFrame | pa.Table:
-    """Return the columns without what pandas notes of each: more than a short table has."""
+    """Return the columns without the metadata of pandas, which can be larger than the table."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
@@ -439,7 +439,7 @@ def selected(key: str, identities: Iterable[Hashable]) -> int | None:
 
 
 def shortened(texts: Iterable[str], length: int = 44) -> list[str]:
-    """Return sentences as a cell has room for them: what is cut ends at a word, with an ellipsis.
+    """Return sentences shortened to a cell: cut at a word, with an ellipsis.
 
     Args:
         texts: Of others, of any length; the whole one is for the panel of the selected row.

@@ -54,7 +54,7 @@ def pick_time(
     if named and named != LIVE and named not in by_text:
         past, problem = _recorded(config, cluster, saved, named)
         if isinstance(problem, OpsError) and st.query_params.get(state.AT) == named:
-            misnamed.tell(state.AT, problem)
+            misnamed.report(state.AT, problem)
             problem = ""
         if past is not None and stamp(past.taken_at) not in by_text:
             saved = saved.joined_by(past)
@@ -86,7 +86,7 @@ def pick_time(
 
 @lru_cache(maxsize=4_096)  # hundreds of options, the same in every run of a page
 def _label(value: str, midnight: datetime) -> str:
-    """Return what an option is called on the day that begins at ``midnight``, UTC."""
+    """Return the label of an option on the day that begins at ``midnight``, UTC."""
     if value == LIVE:
         return "Live"
     moment = parse_stamp(value)
@@ -96,7 +96,7 @@ def _label(value: str, midnight: datetime) -> str:
 def _recorded(
     config: Config, cluster: Cluster, saved: SavedSnapshots, named: str
 ) -> tuple[CachedSnapshot | None, OpsError | str]:
-    """Return the snapshot of the time that the address names, and what there is to say."""
+    """Return the snapshot of the time that the address names, and a note."""
     typed = typed_moment(named, services.now())
     if typed is None and (error := misnamed.time_error(state.AT, named)) is not None:
         return None, error

@@ -1,4 +1,4 @@
-"""What the pages that plan the undo of a run share."""
+"""Parts that the pages for the undo of a run share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_too_early(page: ClusterPage[Any], view: RunView) -> bool:
 
 
 def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str) -> UndoRequest:
-    """Return what the undo of a run is asked for; draws the switch for the moves back.
+    """Return the request for the undo of a run; renders the switch for the moves back.
 
     Args:
         page: The page.
@@ -76,7 +76,7 @@ def request_of(page: ClusterPage[Any], view: RunView, count: Counter, unit: str)
 
 
 def draw_left(plan: Plan) -> None:
-    """Draw what an undo does not bring back; nothing for any other plan."""
+    """Draw the parts that an undo does not bring back; nothing for any other plan."""
     left = not_brought_back(plan, ("info",))
     if left:
         words.section("Not reverted")

@@ -23,7 +23,7 @@ _LOOK_FOR_RESULT_EVERY_S = 1.0
 
 
 def until(is_there: Callable[[], bool], sentence: str) -> None:
-    """Say what is being computed in the background, and draw the page again when it is there.
+    """Render the computation in the background; rerun the page when it is done.
 
     Args:
         is_there: Returns whether it is; never waits.
@@ -40,7 +40,7 @@ def _look_for_result(is_there: Callable[[], bool], sentence: str) -> None:
 
 
 def no_clusters(config: Config, kinds: Sequence[str]) -> None:
-    """Say how to name a cluster of a kind that the page is about."""
+    """Render how to configure a cluster of a kind that the page needs."""
     kind = kinds[0]
     if config.clusters:
         words.answer(f"No {kind.capitalize()} cluster is configured.")
@@ -58,27 +58,27 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
 
 
 def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> None:
-    """Say why there is no snapshot yet, and show the page as soon as there is one.
+    """Render why there is no snapshot yet; show the page as soon as there is one.
 
     Args:
         config: The configuration.
         choice: What the header says.
         is_answer: The page has no other answer.
     """
-    tell = words.answer if is_answer else words.section
+    draw_text = words.answer if is_answer else words.section
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
     error = last_error(status)
     if error:
-        tell(f"No data from {name} yet.")
+        draw_text(f"No data from {name} yet.")
         st.error(words.plain(error), title="Last collector error", icon=":material/link_off:")
         st.markdown("To check the addresses of the cluster:")
         st.code(f"trimtab check{services.config_option(config)}", language="bash")
     elif status:
-        tell(f"Reading the first snapshot of {name}.")
+        draw_text(f"Reading the first snapshot of {name}.")
         st.caption("This page updates automatically.")
     else:
-        tell(f"No snapshot of {name}; no collector has run.")
+        draw_text(f"No snapshot of {name}; no collector has run.")
         st.markdown("To read the cluster once a minute, start a collector:")
         st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()

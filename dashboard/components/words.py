@@ -181,7 +181,7 @@ STYLE: Final = " ".join(line.strip() for line in _RULES.splitlines())
 
 
 def style() -> None:
-    """Give the page its few rules that the theme cannot hold (tabular figures, answer line)."""
+    """Add the few style rules that the theme cannot hold (tabular figures, answer line)."""
     st.html(STYLE)
 
 
@@ -216,7 +216,7 @@ def _tab_title(text: str) -> str:
 
 
 def forget_title() -> None:
-    """Forget where the title of the last run was."""
+    """Forget the place of the last run's title."""
     st.session_state.pop(_TITLE, None)
 
 
@@ -240,7 +240,7 @@ def _escaped(text: str) -> str:
 
 
 def coded(text: str) -> str:
-    """Return ``text`` as it is, but what stands between two backticks as code."""
+    """Return ``text`` with the parts between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return plain(text)
@@ -264,13 +264,13 @@ def section(text: str, note: str = "") -> None:
 
 
 def failed(error: OpsError, *, what: str) -> None:
-    """Show an error of ours: what could not be done, why, and the remedy."""
+    """Draw an error of ours: the failed action, the reason, and the remedy."""
     body = plain(error.message) + (f"\n\n{plain(error.hint)}" if error.hint else "")
     st.error(body, title=what, icon=":material/error:")
 
 
-def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Show which names in the address do not exist; the page goes on without them.
+def report_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Render the names in the address that do not exist; the page continues without them.
 
     Args:
         kind: What they would be: ``node``.
@@ -290,7 +290,7 @@ def notes(sentences: Sequence[str]) -> None:
 
 
 def nothing(what: str, manifest: Manifest) -> None:
-    """Say that a table is missing, with the problems that made it so."""
+    """Render that a table is missing, with the problems that caused it."""
     st.warning(
         "\n".join(
             f"- {plain(problem.what)} {plain(problem.done)}"

@@ -46,7 +46,7 @@ _LABEL_KINDS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """What decides whether a plan may be applied.
+    """Facts that decide whether a plan may be applied.
 
     Attributes:
         plan: The plan that is shown.
@@ -100,7 +100,7 @@ def _of_cluster(context: ApplyContext) -> str | None:
 
 
 def doubt(plan: Plan) -> str:
-    """Return why the plan gains nothing, as its own diagnostics say; empty: no such reason."""
+    """Return the diagnostic of a plan without benefit; empty if it has one."""
     useless = (item for item in plan.diagnostics if item.code == _USELESS)
     return next((item.sentence for item in useless), "")
 
@@ -122,7 +122,7 @@ def _is_lasting(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """How far a plan reaches: what decides how much a person confirms.
+    """Reach of a plan, which decides how much a person confirms.
 
     Attributes:
         changes: Steps whose effect outlasts the run.
@@ -158,12 +158,12 @@ class Impact:
 
     @classmethod
     def of(cls, plan: Plan) -> Impact:
-        """Return the impact of a plan; what is unknown counts as nothing."""
+        """Return the impact of a plan; unknown values count as nothing."""
         steps, expected = plan.steps, plan.expected
         lasting = [step for step in steps if _is_lasting(step)]
         destinations = {step.destination or next(iter(step.likely), None) for step in steps}
         unloaded = _known(expected.unloaded_by_cluster)
-        landing = {one.broker for one in expected.brokers} if unloaded else set()
+        landing = {broker.broker for broker in expected.brokers} if unloaded else set()
         servers = ({step.owner for step in steps} | destinations | landing) - {None}
         emptied = {step.emptied_node for step in steps} - {None}
         return cls(
@@ -243,7 +243,7 @@ def must_type_name(plan: Plan, environment: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a person filled in.
+    """Entries of a person in the dialog.
 
     Attributes:
         reason: Why.
@@ -274,7 +274,7 @@ def send_label(plan: Plan) -> str:
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
-    """Return what there is to know about the plan by severity, worst first; a few of each."""
+    """Return the remarks about the plan by severity, worst first; a few of each."""
     severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
     by_severity = {
         one: list(

@@ -14,7 +14,7 @@ _PREFIX: Final = ["load", "Balancer"]
 
 
 def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], str]:
-    """Return what tells each candidate from the others, and what those of a grid share.
+    """Return the distinct part of each label, and the part that those of a grid share.
 
     Besides a grid of settings there are candidates without any (the record replayed, no shedding):
     where enough have settings, only these share, and the others keep their names.
@@ -59,8 +59,8 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
         return {key: key for key in keys}  # named in another manner
     begun = ending = 0
     if len(keys) > 1:
-        begun = _alike(list(split.values()))
-        ending = _alike([found[begun:][::-1] for found in split.values()])
+        begun = _common_length(list(split.values()))
+        ending = _common_length([found[begun:][::-1] for found in split.values()])
     short = {}
     for key, found in split.items():
         start = max(begun, len(_PREFIX) if found[: len(_PREFIX)] == _PREFIX else 0)
@@ -68,21 +68,21 @@ def short_keys(labels: Collection[str]) -> dict[str, str]:
     return short if len(set(short.values())) == len(keys) else {key: key for key in keys}
 
 
-def _alike(words: Sequence[Sequence[str]]) -> int:
-    """Return how many words all begin with, one of each left over."""
-    limit = min(len(one) for one in words) - 1
-    return next((at for at in range(limit) if len({one[at] for one in words}) > 1), max(limit, 0))
+def _common_length(words: Sequence[Sequence[str]]) -> int:
+    """Return the number of leading words in common; at least one of each is left over."""
+    limit = min(len(word) for word in words) - 1
+    return next((at for at in range(limit) if len({word[at] for word in words}) > 1), max(limit, 0))
 
 
 def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[str, str]:
     """Return the names with each setting in its short form; the names as they are where two met."""
 
-    def said(part: str) -> str:
+    def describe(part: str) -> str:
         key, mark, value = part.partition(_SET)
         return f"{short.get(key, key)}{mark}{value}" if mark else part
 
     short_names = {
-        label: _BETWEEN.join(said(part) for part in name.split(_BETWEEN))
+        label: _BETWEEN.join(describe(part) for part in name.split(_BETWEEN))
         for label, name in names.items()
     }
     return (
@@ -91,7 +91,7 @@ def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[
 
 
 def not_simulated(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return why candidates could not be simulated, each reason once, with whom it excluded."""
+    """Return the reasons for candidates not simulated, each once, with the candidates."""
     excluded: dict[str, list[str]] = {}
     for row in rows:
         if isinstance(row["problem"], str):  # pandas has NaN for none

@@ -32,7 +32,7 @@ class KeyFigure:
 
 
 def band_status(deviation_ratio: float | None, tolerance_ratio: float) -> Status:
-    """Return how a deviation from the mean is judged: bad from twice the band on.
+    """Return the status of a deviation from the mean: bad above twice the band.
 
     Args:
         deviation_ratio: Of the busiest; ``None`` or NaN: unknown.

@@ -1,4 +1,4 @@
-"""How many findings each page of the navigation has to show."""
+"""Numbers of findings by page of the navigation."""
 
 from __future__ import annotations
 

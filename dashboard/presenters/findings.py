@@ -26,8 +26,8 @@ NONE: Final = "\u2013"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """Where something can be done about a finding.
+class FindingAction:
+    """Page on which something can be done about a finding.
 
     Attributes:
         label: Of its button: ``Unload…``, ``Rebalance``, ``Settings``.
@@ -42,7 +42,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingLinks:
-    """What the findings of a system open.
+    """Pages that the findings of a system open.
 
     Attributes:
         subjects: By kind of subject: the page that shows it, and the parameter that names it.
@@ -51,11 +51,11 @@ class FindingLinks:
     """
 
     subjects: Mapping[str, tuple[str, str]]
-    actions: Mapping[str, Action]
+    actions: Mapping[str, FindingAction]
     overview: str
 
     def target(self, finding: Finding) -> tuple[str, dict[str, str]]:
-        """Return the page of what a finding is about, with its parameters."""
+        """Return the page of the object of a finding, with its parameters."""
         page, parameter = self.subjects.get(finding.subject_kind, ("", ""))
         if page and finding.subject:
             return page, {parameter: finding.subject}
@@ -65,7 +65,7 @@ class FindingLinks:
         return self.overview, {}
 
     def action(self, finding: Finding) -> tuple[str, str, dict[str, str]] | None:
-        """Return label, page and parameters of what can be done; ``None``: nothing by a page."""
+        """Return label, page and parameters of the action; ``None`` if no page has one."""
         found = self.actions.get(finding.code)
         if found is None:
             return None
@@ -91,12 +91,12 @@ class FindingRow:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What stays the same from one snapshot to the next: cluster, code, subject."""
+        """The part that stays the same between snapshots: cluster, code, subject."""
         return self.cluster, self.finding.code, self._thing or self.cluster
 
     @property
     def object(self) -> str:
-        """What it is about: its subject, its setting, its servers, or the whole cluster."""
+        """The object concerned: its subject, its setting, its servers, or the whole cluster."""
         first, *rest = self.finding.servers or ("",)
         named = f"{first} +{len(rest)}" if rest else first
         return self._thing or named or self.cluster
@@ -139,13 +139,13 @@ def matching(
     """Return the findings of some severities (none: all) that have a text anywhere, worst first."""
     chosen = set(severities) or set(SEVERITIES)
     sought = text.casefold()
-    found = [one for one in rows if one.finding.severity in chosen and sought in _haystack(one)]
+    found = [row for row in rows if row.finding.severity in chosen and sought in _haystack(row)]
     return sorted(found, key=lambda one: SEVERITIES.index(one.finding.severity))
 
 
-def _haystack(one: FindingRow) -> str:
-    found = one.finding
-    parts = (one.cluster, one.object, found.title, found.sentence, found.code, *found.keys)
+def _haystack(row: FindingRow) -> str:
+    finding = row.finding
+    parts = (row.cluster, row.object, finding.title, finding.sentence, finding.code, *finding.keys)
     return searchable(" ".join(parts)).casefold()
 
 
@@ -154,18 +154,18 @@ def findings_frame(rows: Sequence[FindingRow], now: datetime) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "severity": [SEVERITY_WORDS[one.finding.severity]],
-                "cluster": one.cluster,
-                "object": one.object,
-                "finding": one.finding.title,
-                "measured": _measured(one.finding),
-                "limit": NONE if one.finding.limit is None else one.finding.limit.text,
+                "severity": [SEVERITY_WORDS[row.finding.severity]],
+                "cluster": row.cluster,
+                "object": row.object,
+                "finding": row.finding.title,
+                "measured": _measured(row.finding),
+                "limit": NONE if row.finding.limit is None else row.finding.limit.text,
                 "since": NONE
-                if one.since is None
-                else format_age((now - one.since).total_seconds()),
-                "action": _label(one),
+                if row.since is None
+                else format_age((now - row.since).total_seconds()),
+                "action": _label(row),
             }
-            for one in rows
+            for row in rows
         ],
         columns=[
             *("severity", "cluster", "object", "finding", "measured", "limit", "since", "action")
@@ -180,9 +180,9 @@ def _measured(finding: Finding) -> str:
     return finding.measured.text.replace("balance operations", "operations")
 
 
-def _label(one: FindingRow) -> str:
-    found = one.links.action(one.finding)
-    return "Open" if found is None else found[0]
+def _label(row: FindingRow) -> str:
+    action = row.links.action(row.finding)
+    return "Open" if action is None else action[0]
 
 
 def file_frame(rows: Sequence[FindingRow]) -> pd.DataFrame:
@@ -190,19 +190,19 @@ def file_frame(rows: Sequence[FindingRow]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "severity": one.finding.severity,
-                "cluster": one.cluster,
-                "object": one.object,
-                "code": one.finding.code,
-                "finding": one.finding.title,
-                "measured": None if one.finding.measured is None else one.finding.measured.value,
-                "limit": None if one.finding.limit is None else one.finding.limit.value,
-                "unit": "" if one.finding.measured is None else one.finding.measured.unit,
-                "since": None if one.since is None else one.since.isoformat(),
-                "sentence": one.finding.text,
-                "hint": one.finding.hint,
+                "severity": row.finding.severity,
+                "cluster": row.cluster,
+                "object": row.object,
+                "code": row.finding.code,
+                "finding": row.finding.title,
+                "measured": None if row.finding.measured is None else row.finding.measured.value,
+                "limit": None if row.finding.limit is None else row.finding.limit.value,
+                "unit": "" if row.finding.measured is None else row.finding.measured.unit,
+                "since": None if row.since is None else row.since.isoformat(),
+                "sentence": row.finding.text,
+                "hint": row.finding.hint,
             }
-            for one in rows
+            for row in rows
         ]
     ).astype({"measured": object, "limit": object}, errors="ignore")
 

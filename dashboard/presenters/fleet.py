@@ -1,4 +1,4 @@
-"""What is being done on a cluster."""
+"""Permitted actions and the run in progress of a cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ ACTS: Final = "may act"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acting:
-    """What may be done on a cluster from here, and what is being done.
+class ActionStatus:
+    """Permitted actions on a cluster, and the run in progress.
 
     Attributes:
         access: ``read-only``, :data:`ACTS`, or why nothing can be applied all the same.

@@ -50,7 +50,7 @@ def freshness_badge(
     is_past: bool = False,
     why_read_only: str = "",
 ) -> Badge:
-    """Return how old the reading is and what may be done; what is stale is never called live.
+    """Return the age of the reading and the permitted actions; stale data are never "live".
 
     Args:
         manifest: Of the snapshot.
@@ -107,7 +107,7 @@ def coverage_badge(
     uncounted: Mapping[str, int] = _NOTHING,
     trouble: Badge | None = None,
 ) -> Badge:
-    """Return how much of what should be there was read: what carries load, and the load.
+    """Return the coverage of the reading: the parts that carry load, and the load.
 
     Args:
         manifest: Of the snapshot.
@@ -179,7 +179,7 @@ def problems_badge(manifest: Manifest) -> Badge:
 
 
 def last_error(status: Mapping[str, object]) -> str:
-    """Return the collector's last error when it came after the last success, else empty."""
+    """Return the collector's last error if later than the last success, else an empty string."""
     error = status.get("last_error")
     if not error:
         return ""

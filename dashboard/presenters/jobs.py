@@ -37,7 +37,7 @@ def page_of(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """What is known of the job server.
+    """State of the job server.
 
     Attributes:
         is_alive: It was heard of a moment ago.
@@ -198,7 +198,7 @@ def clusters_of(job: Job) -> str:
 
 
 def subtitle(job: Job) -> str:
-    """Return clusters, who requested a job and when, its state, and its name."""
+    """Return the clusters of a job, its requester and time, its state, and its name."""
     request = job.request
     asked = f"{request.requested_at[:16].replace('T', ' ')} UTC" if request else ""
     who = request.actor if request else ""

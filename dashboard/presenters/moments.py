@@ -44,9 +44,9 @@ _SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0
 
 
 def ago_of(text: str) -> timedelta | None:
-    """Return how long ago a text such as ``-90min`` means; ``None`` when it means no such time."""
-    found = _AGO.match(text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+    """Return the time span of a text such as ``-90min``; ``None`` if it is no such span."""
+    match = _AGO.match(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
     return timedelta(seconds=seconds) if seconds <= _LONGEST_S else None
 
 
@@ -78,7 +78,7 @@ _WHOLE: Final = 0.9
 
 
 def last_span(times: Sequence[datetime], most: timedelta) -> str:
-    """Return how far a chart reaches back: ``last 6 h``, ``last 4 min`` where no more is saved.
+    """Return the span of a chart: ``last 6 h``, ``last 4 min`` where no more is saved.
 
     Args:
         times: Of what is shown, oldest first.

@@ -1,4 +1,4 @@
-"""Which bundles changed hands between saved snapshots."""
+"""Ownership changes of bundles between saved snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_OWNER = "no owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class ObservedMove:
     """A bundle that had another owner in the next snapshot.
 
     Attributes:
@@ -35,7 +35,7 @@ class Move:
     to_broker: str | None
 
 
-def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
+def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[ObservedMove]:
     """Return the moves seen from each table to the next, oldest first.
 
     Args:
@@ -44,7 +44,7 @@ def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
     Cost:
         One pass over the columns a pair; Python only for the bundles that moved.
     """
-    found: list[Move] = []
+    found: list[ObservedMove] = []
     for (_, before), (seen_at, after) in pairwise(tables):
         old = _aligned_owners(before, after)
         new = after["owner"].combine_chunks()
@@ -52,7 +52,7 @@ def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
         lost_or_found = pc.xor(pc.is_null(old), pc.is_null(new))
         moved = np.asarray(pc.or_(differs, lost_or_found)) & _is_in_both(before, after)
         found += [
-            Move(
+            ObservedMove(
                 seen_at=seen_at,
                 bundle=after["bundle"][row].as_py(),
                 from_broker=old[row].as_py(),
@@ -79,7 +79,7 @@ def _is_in_both(before: pa.Table, after: pa.Table) -> NDArray[np.bool_]:
     return np.asarray(pc.is_valid(rows), dtype=bool)
 
 
-def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
+def moves_frame(moves: Sequence[ObservedMove]) -> pd.DataFrame:
     """Return the moves as a table, newest first, those that returned within it marked."""
     back = returning(moves)
     return pd.DataFrame(
@@ -93,7 +93,7 @@ def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
     ).iloc[::-1]
 
 
-def returning(moves: Sequence[Move]) -> list[Move]:
+def returning(moves: Sequence[ObservedMove]) -> list[ObservedMove]:
     """Return the moves that brought a bundle back to a broker it had left before."""
     left: dict[str, set[str]] = {}
     back = []
@@ -105,7 +105,7 @@ def returning(moves: Sequence[Move]) -> list[Move]:
     return back
 
 
-def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker") -> str:
+def moves_sentence(moves: Sequence[ObservedMove], minutes: float, place: str = "broker") -> str:
     """Return the number of moves and whether the bundle flaps."""
     span = f"in the last {max(1, round(minutes))} min"
     if minutes <= 0:

@@ -1,4 +1,4 @@
-"""How things are called and numbers are written on every page."""
+"""Names and number formats of every page."""
 
 from __future__ import annotations
 

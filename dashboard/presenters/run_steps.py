@@ -1,4 +1,4 @@
-"""Which steps of a run wait, and for whom; which were skipped for one reason.
+"""Waiting steps of a run, and steps skipped for one reason.
 
 No pandas here: the command line prints it.
 """
@@ -15,7 +15,7 @@ from core.systems import purpose_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What a run waits for a person to do, to be read first.
+    """Action that a run needs from a person, shown first.
 
     Attributes:
         title: At which step.
@@ -29,10 +29,10 @@ class Notice:
 
 
 def waiting_step(view: RunView) -> StepView | None:
-    """Return the step whose precondition is waited for, ``None``: none is."""
+    """Return the step with a pending precondition; ``None`` if there is none."""
     if view.is_ended:
         return None
-    return next((one for one in view.steps if is_waiting(one)), None)
+    return next((step for step in view.steps if is_waiting(step)), None)
 
 
 def is_waiting(step: StepView) -> bool:
@@ -53,12 +53,12 @@ def waiting_word(step: StepView) -> str:
 def has_waits_to_come(view: RunView) -> bool:
     """Return whether a step that is not settled lasts as long as a state takes to come."""
     return any(
-        one.step.wait is not None and one.state in ("PENDING", "RUNNING") for one in view.steps
+        step.step.wait is not None and step.state in ("PENDING", "RUNNING") for step in view.steps
     )
 
 
 def notice(view: RunView) -> Notice | None:
-    """Return what the run waits for a person to do; ``None``: nothing.
+    """Return the action that the run needs from a person; ``None`` if it needs none.
 
     What it waits for the cluster to do is in its sentence.
     """
@@ -77,7 +77,7 @@ def notice(view: RunView) -> Notice | None:
 
 @dataclass(frozen=True)
 class SameReason:
-    """What repeats among the endings of steps.
+    """Repeated reasons among the results of steps.
 
     Attributes:
         repeated: Indices of steps that were skipped for the reason of an earlier one.
@@ -89,7 +89,7 @@ class SameReason:
 
 
 def same_reason(steps: Sequence[StepView]) -> SameReason:
-    """Return which skipped steps repeat the reason of an earlier one.
+    """Return the skipped steps that repeat the reason of an earlier one.
 
     Args:
         steps: In the order of the plan.

@@ -1,4 +1,4 @@
-"""What the pages say of runs: how far, how long, what came of each step."""
+"""Runs as text: progress, duration, result of each step."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ RATE_SPAN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run has come.
+class ProgressDescription:
+    """Progress of a run.
 
     Attributes:
         finished: Steps whose outcome is known, skipped ones included.
@@ -94,7 +94,7 @@ def running_badge(view: RunView, now: datetime) -> Badge:
 
 
 def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
-    """Return the sentence that says how the run stands; what figures show is not repeated.
+    """Return the state of the run, as one sentence; the figures are not repeated.
 
     Args:
         view: The run.
@@ -140,7 +140,7 @@ def _following(view: RunView, now: datetime) -> str:
     return f"step {following.index + 1} is next."
 
 
-def progress(view: RunView, now: datetime) -> Progress:
+def progress(view: RunView, now: datetime) -> ProgressDescription:
     """Return the progress of a run: counts, rate and remaining time."""
     total = len(view.steps)
     finished = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
@@ -157,7 +157,7 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append("wait times unknown")
     elif (left_s := _known_left_s(view)) is not None:
         parts.append(f"approx. {format_age(left_s)} left")
-    return Progress(
+    return ProgressDescription(
         finished=finished,
         total=total,
         ratio=finished / total if total else 1.0,
@@ -253,7 +253,7 @@ def run_figures(view: RunView, now: datetime) -> list[KeyFigure]:
 
 
 def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
-    """Return one row a step: state, bundle, owner before and after, elapsed, what happened."""
+    """Return one row a step: state, bundle, owner before and after, elapsed, result."""
     return pd.DataFrame(
         [
             {
@@ -344,7 +344,7 @@ def what_happened(step: StepView) -> str:
 
 
 def notable(view: RunView, limit: int = 3) -> list[str]:
-    """Return in full what happened in steps that did not go as requested, and what to do next."""
+    """Return the full results of steps that did not go as requested, and the next action."""
     odd = [
         step
         for step in view.steps
@@ -400,7 +400,7 @@ def _seconds(start: datetime | None, end: datetime) -> float:
 
 
 def subtitle(view: RunView) -> str:
-    """Return where, who requested the run, when and why, which plan, and who executes it."""
+    """Return the cluster, requester, time, reason, plan and executor of a run."""
     parts = [
         view.cluster,
         view.requested_by,
@@ -428,7 +428,7 @@ def external_frame(view: RunView) -> pd.DataFrame:
 
 
 def settings_frame(view: RunView) -> pd.DataFrame:
-    """Return the settings that the run changed, and how each was left."""
+    """Return the settings that the run changed, with their final state."""
     return pd.DataFrame(
         [
             {
@@ -455,7 +455,7 @@ def before_words(step: StepView) -> str:
 
 
 def _of_plan(step: StepView) -> str | None:
-    """What the plan says that was there before."""
+    """Return the former owner or value that the plan has."""
     change = step.step.setting
     if change is not None and not change.is_persistent:
         return EMPTY if change.before == "" else change.before
@@ -473,14 +473,16 @@ def after_words(step: StepView) -> str:
     return _held(seen) or ""
 
 
-def _held(seen: Observation | None) -> str | None:
-    if seen is None:
+def _held(observation: Observation | None) -> str | None:
+    if observation is None:
         return None
-    return seen.holder or (EMPTY if seen.value == "" else describe_value(seen.value))
+    return observation.holder or (
+        EMPTY if observation.value == "" else describe_value(observation.value)
+    )
 
 
 def about_to_begin(view: RunView) -> str:
-    """Return how a run stands that is requested while its worker is there and free."""
+    """Return the status of a requested run whose worker is free."""
     return f"Starting: {things(view.plan.steps)} on {view.cluster}."
 
 
@@ -519,7 +521,7 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     """
     if not view.is_ended:
         return "The run is active. Stop it first."
-    done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
+    done = [step.step for step in view.steps if step.step.has_taken_effect(step.executed)]
     if not done:
         return "No completed steps to undo."
     is_balanced = any(step.starts_balancer for step in done)  # moves back can be planned

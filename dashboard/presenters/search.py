@@ -1,4 +1,4 @@
-"""What a search in a snapshot finds."""
+"""Matches of a search in a snapshot."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ class Hit:
 
     @property
     def id(self) -> str:
-        """What tells it from every other hit."""
+        """The key of the hit, unique among all hits."""
         return f"{self.kind}:{self.page}:{self.name}"

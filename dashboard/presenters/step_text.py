@@ -1,4 +1,4 @@
-"""What a system declares so that runs show its steps in the field's words, not as documents."""
+"""Contract of a system for the steps of runs: their values in the field's words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StepText(Protocol):
-    """The texts of one step whose values are no plain texts."""
+    """The texts of one step with structured values."""
 
     def requested(self) -> str:
         """Return the requested change of the step."""

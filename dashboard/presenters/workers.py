@@ -16,7 +16,7 @@ LOST_AFTER_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerState:
-    """What is known of the worker of a cluster.
+    """State of the worker of a cluster.
 
     Attributes:
         is_alive: It was heard of a moment ago.

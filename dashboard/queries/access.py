@@ -1,4 +1,4 @@
-"""Who uses this page, and which clusters and actions that person may see and use."""
+"""The person at this page, and the clusters and actions that the person may see and use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def person(config: Config) -> Identity:
-    """Return who uses this page, verified now.
+    """Return the identity of the person at this page, verified now.
 
     Raises:
         ForbiddenError: Nobody is signed in, or the session has ended.
@@ -50,7 +50,7 @@ def is_signed_in(config: Config) -> bool:
 
 
 def _of_provider(config: Config) -> Identity:
-    """Return whom the OpenID provider identifies.
+    """Return the identity from the OpenID provider.
 
     The identity is issuer and subject. The e-mail address is a label that grants may name, and
     counts only where the claim ``email_verified`` is ``true``: missing, or a text, it is not.
@@ -131,7 +131,7 @@ def page_config() -> Config:
 
 
 def refusal(config: Config, role: Role, cluster: str | None, action: str) -> str | None:
-    """Return why the person may not do something, with what helps; ``None``: the person may."""
+    """Return the refusal of an action by the person, with a remedy; ``None`` if permitted."""
     return _refused(config, lambda rules, who: rules.refusal(who, role, cluster, action))
 
 
@@ -144,7 +144,7 @@ def plan_refusal(
     role: Role | None = None,
     is_balancer_paused: bool = False,
 ) -> str | None:
-    """Return why the person may not have a plan executed; ``None``: the person may.
+    """Return the refusal of a plan by the person's role or scope; ``None`` if permitted.
 
     Args:
         config: The configuration.

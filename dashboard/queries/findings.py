@@ -32,7 +32,7 @@ _READ: Final[Mapping[str, Callable[[CachedSnapshot], Reading | PegasusReading]]]
 
 
 def _judge(key: tuple[str, CachedSnapshot]) -> frozenset[Identity] | None:
-    """Return what a snapshot was judged by; ``None``: it was dropped meanwhile, or is damaged."""
+    """Return the findings of a snapshot; ``None`` if it was dropped meanwhile, or is damaged."""
     kind, stored = key
     try:
         return identities(_READ[kind](stored).findings)
@@ -45,7 +45,7 @@ _judged = cached(_judge, max_entries=_MAX_JUDGED)
 
 def identities(findings: Sequence[Finding]) -> frozenset[Identity]:
     """Return the code and the subject of each finding."""
-    return frozenset((one.code, one.subject) for one in findings)
+    return frozenset((finding.code, finding.subject) for finding in findings)
 
 
 def _look_back(
@@ -64,7 +64,7 @@ _latest: Final[dict[Path, Judged]] = {}
 def first_seen(
     kind: str, saved: SavedSnapshots, stored: CachedSnapshot, findings: Sequence[Finding]
 ) -> dict[Identity, datetime]:
-    """Return since when each finding is known without a break, as far as snapshots are saved.
+    """Return the time since when each finding is known, as far as snapshots are saved.
 
     Earlier snapshots are judged in the background: at first nothing is known, then what was known
     at the snapshot before.
@@ -94,7 +94,7 @@ def first_seen(
 
 
 def since_of(past: Judged, shown: frozenset[Identity]) -> dict[Identity, datetime]:
-    """Return the first moment of the unbroken stretch up to now in which each finding was there.
+    """Return the start of each finding's unbroken presence up to now.
 
     Args:
         past: Moment and findings of earlier snapshots, oldest first.

@@ -1,4 +1,4 @@
-"""What the pages read of the history: each answer is computed once, until something is recorded."""
+"""Queries of the history for the pages: each is computed once, until something is recorded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClusterHistory:
         return _spans(self)
 
     def damage(self) -> tuple[str, ...]:
-        """Return what of it is damaged or missing, by names and sizes of its files."""
+        """Return the damaged and missing parts, by names and sizes of its files."""
         return _damage(self)
 
     def minutes(self, period: Period) -> MinuteRange:
@@ -71,12 +71,12 @@ class ClusterHistory:
         return _minutes((self, period))
 
     def events(self) -> EventQueries:
-        """Return the questions about what happened."""
-        return EventQueries(self.store, self.cluster, _Remembering(self))
+        """Return the queries of events."""
+        return EventQueries(self.store, self.cluster, _CachedQueries(self))
 
     def queries(self) -> HistoryQueries:
         """Return the questions about load."""
-        return HistoryQueries(self.store, self.cluster, self.system, _Remembering(self))
+        return HistoryQueries(self.store, self.cluster, self.system, _CachedQueries(self))
 
 
 def history_of(config: Config, cluster: Cluster) -> ClusterHistory:
@@ -122,7 +122,7 @@ def _ask(question: _Query) -> pa.Table | None:
 _answers = cached(_ask, max_entries=_MAX_ANSWERS)
 
 
-class _Remembering(HistoryReader):
+class _CachedQueries(HistoryReader):
     """Answers each question once, until something is recorded."""
 
     def __init__(self, history: ClusterHistory) -> None:
@@ -138,7 +138,7 @@ class _Remembering(HistoryReader):
 
 @dataclass(frozen=True, eq=False)
 class PredictionComparison:
-    """What the shadow balancer predicted against what came.
+    """Predictions of the shadow balancer and the actual moves.
 
     Attributes:
         strategies: The requested ones, sorted.
@@ -204,7 +204,7 @@ _minutes = cached(_minutes_of, max_entries=_MAX_ANSWERS)
 
 @dataclass(frozen=True)
 class HistoryQuery:
-    """What a picture of a history is of.
+    """Scope of a timeline.
 
     Attributes:
         history: Whose.
@@ -227,7 +227,7 @@ class HistoryQuery:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class PeriodLoad:
     """Load and events of a period.
 
     Attributes:
@@ -245,10 +245,10 @@ class Picture:
     counts: pa.Table
 
 
-def _picture_of(query: HistoryQuery) -> Picture:
+def _period_load(query: HistoryQuery) -> PeriodLoad:
     minutes = query.history.minutes(query.period)
     queries, step_ms = query.history.queries(), step_of(minutes)
-    return Picture(
+    return PeriodLoad(
         minutes=minutes,
         step_ms=step_ms,
         grid=queries.grid(query.measure, query.period, step_ms=step_ms, weights=query.weighed),
@@ -257,8 +257,8 @@ def _picture_of(query: HistoryQuery) -> Picture:
     )
 
 
-picture = cached(_picture_of, max_entries=16)
-"""Load and events of a period, for the picture."""
+period_load = cached(_period_load, max_entries=16)
+"""Load and events of a period, for the timeline."""
 
 
 # -- any past minute -------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def latest_before(
         SnapshotError: It was recorded, and cannot be read.
     """
     newest = moment + _SECOND - timedelta(milliseconds=1)
-    here = next((one for one in reversed(saved.entries) if one.taken_at <= newest), None)
+    here = next((entry for entry in reversed(saved.entries) if entry.taken_at <= newest), None)
     if here is not None and newest - here.taken_at <= _NEXT:
         return here
     past = past_at(config, cluster, stamp(moment))
@@ -318,12 +318,12 @@ def latest_before(
 def first_after(
     config: Config, cluster: Cluster, saved: SavedSnapshots, moment: datetime
 ) -> datetime | None:
-    """Return when the first snapshot from a moment on was taken; ``None``: none was.
+    """Return the time of the first snapshot at or after a moment; ``None`` if there is none.
 
     Raises:
         SnapshotError: The history cannot be read.
     """
-    times = [one.taken_at for one in saved.entries if one.taken_at >= moment][:1]
+    times = [entry.taken_at for entry in saved.entries if entry.taken_at >= moment][:1]
     history = history_of(config, cluster)
     span = history.span()
     if span is not None and moment <= span[1]:
@@ -341,5 +341,7 @@ def stored_at(
         SnapshotError: It was recorded, and cannot be read.
     """
     text = stamp(moment)
-    saved_here = next((one for one in reversed(saved.entries) if stamp(one.taken_at) == text), None)
+    saved_here = next(
+        (entry for entry in reversed(saved.entries) if stamp(entry.taken_at) == text), None
+    )
     return saved_here or past_at(config, cluster, text)

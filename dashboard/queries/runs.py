@@ -66,7 +66,7 @@ class UndoRequest:
 
 
 def saved_start(saved: CachedSnapshot | None, load: Callable[[Path], S]) -> S | None:
-    """Return the snapshot of when a run began; ``None``: none is saved, or it cannot be read."""
+    """Return the snapshot at the start of a run; ``None`` if none is saved, or it is unreadable."""
     try:
         return None if saved is None else load(saved.path)
     except SnapshotError:  # removed meanwhile: the undo reports that it is unknown
@@ -116,7 +116,7 @@ def every(config: Config) -> Sequence[RunView]:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    names = tuple(one.name for one in config.clusters)
+    names = tuple(cluster.name for cluster in config.clusters)
     database = services.journal(config).database
     return database.recent(("every run", names), partial(services.runs, config, limit=MAX_RUNS))
 
@@ -197,7 +197,7 @@ def _visible(config: Config, entries: pd.DataFrame) -> pd.DataFrame:
     """Return the entries of the clusters that the person may look at."""
     if config.access.sign_in == "none":
         return entries
-    names = ["", *(one.name for one in config.clusters)]  # archives are of no cluster
+    names = ["", *(cluster.name for cluster in config.clusters)]  # archives are of no cluster
     return entries[entries["cluster"].isin(names)]
 
 

@@ -1,4 +1,4 @@
-"""What is saved of a cluster, whichever system it is of, and which of it is looked at."""
+"""Saved snapshots of a cluster of any system, and the selected one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def within(
 
 
 def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
-    """Return how many minutes lie between the first and the last entry, 0 without two."""
+    """Return the minutes between the first and the last entry, 0 without two."""
     if len(entries) < 2:
         return 0.0
     return (entries[-1].taken_at - entries[0].taken_at).total_seconds() / 60
@@ -50,7 +50,7 @@ def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SavedSnapshots:
-    """What is saved of a cluster: the entries, oldest first."""
+    """Saved snapshots of a cluster, oldest first."""
 
     entries: tuple[CachedSnapshot, ...]
 
@@ -60,12 +60,12 @@ class SavedSnapshots:
         return self.entries[-1] if self.entries else None
 
     def joined_by(self, past: CachedSnapshot) -> SavedSnapshots:
-        """Return what is saved with a minute of the history in its place."""
+        """Return the saved snapshots plus a minute of the history, ordered by time."""
         return SavedSnapshots(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
 
     def find(self, snapshot_id: str) -> CachedSnapshot | None:
         """Return the entry with that id, if it is still saved."""
-        return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
+        return next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
 
 
 def _listed(key: tuple[Path, str, int]) -> SavedSnapshots:
@@ -77,7 +77,7 @@ _listings = cached(_listed, max_entries=64)
 
 
 def saved_snapshots(snapshot_store: SnapshotStore, cluster: str) -> SavedSnapshots:
-    """Return what is saved; the directory is read only after it changed."""
+    """Return the saved snapshots; the directory is read only after it changed."""
     try:
         changed = (snapshot_store.root / cluster).stat().st_mtime_ns
     except OSError:
@@ -88,7 +88,7 @@ def saved_snapshots(snapshot_store: SnapshotStore, cluster: str) -> SavedSnapsho
 
 
 def collector_status(path: Path) -> dict[str, object]:
-    """Return what the collector wrote about itself; empty when it never ran here."""
+    """Return the collector's own status; empty if it never ran here."""
     try:
         status = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from connectors.config.model import ClusterConfig, TrimtabConfig
     from connectors.connector import Connector
     from connectors.journal.archive import Archive
-    from connectors.journal.journal import Archivable, SqlJournal
+    from connectors.journal.journal import ArchivableEntries, SqlJournal
     from connectors.journal.verify import Verification
     from core.actions.dry_run import Rehearsal
     from core.snapshot.store import CachedSnapshot, SnapshotStore, Storable
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     Journal = SqlJournal
     BackupMade = Backup
     ArchiveMade = Archive
-    OldEntries = Archivable
+    OldEntries = ArchivableEntries
     Verified = Verification
     """What the pages call them; they import nothing of the connectors."""
 
@@ -127,7 +127,7 @@ def page_config() -> TrimtabConfig:
 
 
 def whole_config(config: TrimtabConfig) -> TrimtabConfig:
-    """Return a configuration with all clusters of its file: pages leave out what is not visible.
+    """Return a configuration with all clusters of its file, the invisible ones included.
 
     Raises:
         ConfigError: The file cannot be read or is contradictory.
@@ -139,12 +139,12 @@ def whole_config(config: TrimtabConfig) -> TrimtabConfig:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Return what changes with a file; one that is half written may have the time of the whole."""
+    """Return the modification time, ns, and size of a file; a half-written one differs in size."""
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=4)
@@ -162,7 +162,7 @@ def snapshot_store(config: TrimtabConfig) -> SnapshotStore:
 
 
 def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
-    """Return where the collector of ``cluster`` writes how it is doing."""
+    """Return the path of the status file of ``cluster``'s collector."""
     return config.state_dir / "collectors" / f"{cluster}.json"
 
 
@@ -197,7 +197,7 @@ def _journal_at(
     from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # the same
     from core.systems import STEPS, steps_of  # noqa: PLC0415  # the same
 
-    steps = steps_of(one.system for one in connectors) if connectors else STEPS
+    steps = steps_of(connector.system for connector in connectors) if connectors else STEPS
     return SqlJournal(address, steps, signature_check(key_file))
 
 
@@ -207,7 +207,7 @@ def _runbook_at(address: SecretStr, connectors: tuple[Connector, ...], key_file:
 
 
 def anchor_age_s(config: TrimtabConfig) -> float | None:
-    """Return how long ago the journal's newest anchor was written, seconds; ``None``: never."""
+    """Return the age of the journal's newest anchor, seconds; ``None`` if never written."""
     from connectors.journal import anchor  # noqa: PLC0415  # commands must start fast
 
     return anchor.anchor_age_s(config.audit.anchor_file) if config.audit.anchor_file else None
@@ -256,7 +256,7 @@ def verify_journal(
     known: dict[int, str] = {}
     if file is not None and (anchors is not None or file.exists()):
         key = installation_key(config.access)
-        known = {one.seq: one.digest for one in read_anchors(file, key)}
+        known = {anchor.seq: anchor.digest for anchor in read_anchors(file, key)}
     unchecked: list[str] = []
     readable = readable_key(key_path(config.access))
     if readable is None:
@@ -272,7 +272,7 @@ def verify_journal(
 
 
 def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
-    """Return which entries of the journal the history has, by place their runs."""
+    """Return the entries of the journal that the history has, their runs by position."""
     from connectors.recording.loop import recorded_entries  # noqa: PLC0415  # commands must start fast
 
     try:
@@ -283,7 +283,7 @@ def _recorded(config: TrimtabConfig, unchecked: list[str]) -> dict[int, str]:
 
 
 def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) -> OldEntries:
-    """Return what an admin may archive: the oldest entries, as far as every run in them has ended.
+    """Return the entries an admin may archive: the oldest, as far as every run in them has ended.
 
     Args:
         config: Its ``keep_days`` says how long entries stay.
@@ -316,11 +316,11 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
             f"The journal is damaged{where}",
             hint="Archiving requires an intact journal. See `trimtab runs --verify`.",
         )
-    found = journal(config).archivable(before or limit)
-    for cluster in sorted({one.name for one in config.clusters} | found.clusters):
+    archivable = journal(config).archivable(before or limit)
+    for cluster in sorted({one.name for one in config.clusters} | archivable.clusters):
         config.access.rules().check(by, "admin", cluster, "archive the journal")
-    if not found.last:
-        run = found.open_run
+    if not archivable.last:
+        run = archivable.open_run
         raise InputError(
             f"Run {run} is active; its entries and all later ones are retained."
             if run
@@ -328,17 +328,17 @@ def old_entries(config: TrimtabConfig, before: datetime | None, by: Identity) ->
             f"{before or limit:%Y-%m-%d %H:%M} is linked to a later run.",
             hint=f"Stop it: trimtab runs {run} --stop." if run else "No entries to archive.",
         )
-    return found
+    return archivable
 
 
 def archive(
-    config: TrimtabConfig, found: OldEntries, file: Path, reason: str, by: Identity
+    config: TrimtabConfig, entries: OldEntries, file: Path, reason: str, by: Identity
 ) -> ArchiveMade:
     """Move old entries from the journal to a new file; the chain goes on, and records it.
 
     Args:
         config: Where the journal is.
-        found: Of :func:`old_entries`, which checks the person, too.
+        entries: Of :func:`old_entries`, which checks the person, too.
         file: It must not exist.
         reason: Why, for the record.
         by: Who does it.
@@ -351,7 +351,7 @@ def archive(
     from connectors.journal.archive import write_archive  # noqa: PLC0415  # the same
 
     why = reason_of(reason)
-    made = write_archive(journal(config), found.last, file)
+    made = write_archive(journal(config), entries.last, file)
     event = EntriesArchived(
         first=made.first,
         last=made.last,
@@ -362,7 +362,7 @@ def archive(
         identity=by,
     )
     record = Record(run_id=RunId(""), cluster="", at=now(), actor=by.name, event=event)
-    journal(config).remove_archived(signed(record, installation_key(config.access)), found.newest)
+    journal(config).remove_archived(signed(record, installation_key(config.access)), entries.newest)
     return made
 
 
@@ -389,7 +389,7 @@ def open_views(config: TrimtabConfig, cluster: str) -> tuple[RunView, ...]:
 
 
 def run_view(config: TrimtabConfig, run_id: str) -> RunView:
-    """Return a run as it stands; only what is new is read.
+    """Return the current view of a run; only new entries are read.
 
     Raises:
         UnknownNameError: There is no such run.
@@ -414,7 +414,7 @@ def runs(
 
 
 def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
-    """Return how runs are carried out on a cluster unless a person asks for something else.
+    """Return the default options of runs on a cluster.
 
     Raises:
         UnknownNameError: No such cluster.
@@ -490,7 +490,7 @@ def check_run(
         is_read_only=settings.read_only,
     )
     moment = now()
-    runs = (run_view(config, one) for one in journal(config).runs_of_plan(plan))
+    runs = (run_view(config, run) for run in journal(config).runs_of_plan(plan))
     check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
     _check_rules(settings, reason, moment)
@@ -498,13 +498,13 @@ def check_run(
 
 
 def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
-    """Check the windows of a cluster, and what its reasons must name.
+    """Check the windows of a cluster, and the required content of its reasons.
 
     Raises:
         GuardRefusedError: Nothing may be changed now.
         InputError: The reason names no ticket.
     """
-    closed = window_refusal([one.times() for one in cluster.windows], cluster.name, moment)
+    closed = window_refusal([window.times() for window in cluster.windows], cluster.name, moment)
     if closed is not None:
         raise GuardRefusedError(closed.sentence, hint=closed.hint)
     if not cluster.approval.names_ticket(reason):
@@ -517,13 +517,17 @@ def _check_rules(cluster: ClusterConfig, reason: str, moment: datetime) -> None:
 
 def awaits_approval(config: TrimtabConfig, view: RunView) -> bool:
     """Return whether a run waits for the approval of another person."""
-    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    rules = next(
+        (cluster.approval for cluster in config.clusters if cluster.name == view.cluster), None
+    )
     return rules is not None and waits_for_approval(view, rules.rules(), now())
 
 
 def approval(config: TrimtabConfig, view: RunView) -> str:
     """Return the sentence about an approved run that no worker has begun yet; empty: it is none."""
-    rules = next((one.approval for one in config.clusters if one.name == view.cluster), None)
+    rules = next(
+        (cluster.approval for cluster in config.clusters if cluster.name == view.cluster), None
+    )
     return "" if rules is None else describe_approval(view, rules.rules())
 
 
@@ -660,10 +664,10 @@ def snapshot_of(config: TrimtabConfig, cluster: ClusterConfig) -> Storable:
     connector = connector_of(config, cluster)
     collector = connector.collector(cluster, None if latest is None else latest.path)
     try:
-        found: Storable = collector.collect()
+        storable: Storable = collector.collect()
     finally:
         collector.close()
-    return found
+    return storable
 
 
 def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storable]:
@@ -671,14 +675,14 @@ def earlier_snapshots(config: TrimtabConfig, snapshot: Storable) -> list[Storabl
     from connectors.systems import connector_of  # noqa: PLC0415  # commands must start fast
 
     name, moment = snapshot.manifest.cluster, snapshot.manifest.taken_at
-    if name not in [one.name for one in config.clusters]:
+    if name not in [cluster.name for cluster in config.clusters]:
         return []
     load = connector_of(config, config.cluster(name)).system.record.load
     return [load(stored.path) for stored in snapshot_store(config).before(name, moment)]
 
 
 def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
-    """Return the saved snapshot of a cluster from when a run began; ``None``: there is none.
+    """Return the saved snapshot at the start of a run; ``None`` if there is none.
 
     It is the one on which the worker began the run, else the newest one before its first step, if
     that is not much older than the run.
@@ -699,7 +703,7 @@ def start_of(config: TrimtabConfig, view: RunView) -> CachedSnapshot | None:
 
 
 def max_moves_back(cluster: ClusterConfig, view: RunView) -> int:
-    """Return how many moves back the undo of a run has room for next to its own steps."""
+    """Return the maximum of moves back that fit into the undo of a run next to its own steps."""
     return max(1, cluster.apply.max_steps - 2 * len(view.steps))
 
 
@@ -707,10 +711,10 @@ def load_saved(config: TrimtabConfig, cluster: str, saved: CachedSnapshot) -> St
     """Return a saved snapshot; ``None``: it was removed meanwhile, or cannot be read."""
     try:
         system = system_of(config, config.cluster(cluster))
-        found: Storable = system.record.load(saved.path)
+        storable: Storable = system.record.load(saved.path)
     except SnapshotError:
         return None
-    return found
+    return storable
 
 
 def target_ratio(config: TrimtabConfig, cluster: ClusterConfig) -> float:
@@ -756,7 +760,7 @@ def run_collector(
     clusters: Sequence[ClusterConfig],
     every_s: float,
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set, or one of the threads is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
@@ -766,7 +770,7 @@ def run_collector(
     memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
-    report = logs.reporter("collector", config.log_format, tell)
+    report = logs.reporter("collector", config.log_format, print_line)
     loops.run_collector(config, clusters, every_s, stop, report)
 
 
@@ -774,7 +778,7 @@ def run_collector(
 
 
 def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
-    """Return how the worker of ``cluster`` in this state directory is doing.
+    """Return the status of ``cluster``'s worker in this state directory.
 
     Returns:
         The fields of ``connectors.worker.status.WorkerStatus``; empty when none ever ran here.
@@ -797,9 +801,9 @@ def run_worker(
     config: TrimtabConfig,
     clusters: Sequence[ClusterConfig],
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
-    """Carry out what is requested of clusters until ``stop`` is set, or a thread is lost."""
+    """Execute the requests of clusters until ``stop`` is set, or a thread is lost."""
     from connectors import logs, memory  # noqa: PLC0415  # commands must start fast
     from connectors.worker import worker  # noqa: PLC0415  # the same
 
@@ -807,7 +811,9 @@ def run_worker(
     memory.keep_giving_back()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
-    worker.run_worker(config, clusters, stop, logs.reporter("worker", config.log_format, tell))
+    worker.run_worker(
+        config, clusters, stop, logs.reporter("worker", config.log_format, print_line)
+    )
 
 
 def _end_with_threads(stop: threading.Event) -> None:
@@ -825,18 +831,18 @@ def work_on(
     cluster: str,
     run_id: str,
     stop: threading.Event,
-    tell: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
     """Be the worker of a cluster until one run has ended, or ``stop`` is set."""
     from connectors.worker import worker  # noqa: PLC0415  # commands must start fast
 
     worker.work_on(
-        config, config.cluster(cluster), RunId(run_id), stop, lambda event: tell(str(event))
+        config, config.cluster(cluster), RunId(run_id), stop, lambda event: print_line(str(event))
     )
 
 
 def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOptions) -> Rehearsal:
-    """Return what carrying out a plan would do now; the cluster is read, nothing is changed.
+    """Return the result of a dry run of a plan; the cluster is read, nothing is changed.
 
     Raises:
         RemoteError: The cluster or the journal cannot be read.

@@ -56,7 +56,7 @@ def local_identity(*, is_page: bool = False) -> Identity:
 
 
 def command_identity(config: Config) -> Identity:
-    """Return who uses the command line: the person of its API token, or the local user.
+    """Return the user of the command line: the person of its API token, or the local user.
 
     Raises:
         ForbiddenError: The token is not known, was revoked or has expired.
@@ -146,7 +146,7 @@ def visible_to(config: Config, who: Identity) -> Config:
         ForbiddenError: There are none.
     """
     rules = config.access.rules()
-    visible = [one for one in config.clusters if rules.may(who, "viewer", one.name)]
+    visible = [cluster for cluster in config.clusters if rules.may(who, "viewer", cluster.name)]
     if config.clusters and not visible:
         rules.check(who, "viewer", None, "view a cluster")
     return config.model_copy(update={"clusters": visible})
@@ -178,7 +178,7 @@ def _user_file_at(path: Path) -> UserFile:
 
 
 def sessions(config: Config) -> Sessions:
-    """Return who is signed in with a password.
+    """Return the sessions of people who signed in with a password.
 
     Raises:
         ConfigError: The installation's key cannot be used.

@@ -57,7 +57,7 @@ def current(config: Config) -> tuple[list[Alert], list[Silence]]:
     names = {cluster.name for cluster in config.clusters}
     now = services.now()
     alerts, silences = services.journal(config).database.recent("alerts", partial(_read, config))
-    found = [one for one in alerts if one.key.cluster in names]
+    found = [alert for alert in alerts if alert.key.cluster in names]
     in_force = [one for one in silences if now < one.until]
     kept = [one for one in in_force if _fits(one, names) or not _is_hidden(config, one)]
     return sorted(found, key=_place), kept
@@ -120,9 +120,9 @@ def firing(config: Config) -> list[Alert]:
     alerts, silences = current(config)
     now = services.now()
     return [
-        one
-        for one in alerts
-        if one.state == "firing" and not any(quiet.covers(one, now) for quiet in silences)
+        alert
+        for alert in alerts
+        if alert.state == "firing" and not any(quiet.covers(alert, now) for quiet in silences)
     ]
 
 
@@ -171,7 +171,7 @@ def end_silence(config: Config, number: int, by: Identity) -> None:
 
 
 def limits(config: Config) -> Limits:
-    """Return the limits in effect: as configured, with what people changed since.
+    """Return the active limits: as configured, with later changes by people.
 
     Raises:
         RemoteError: The database cannot be read.
@@ -208,7 +208,7 @@ def preview_thresholds(config: Config, values: Mapping[str, float | None]) -> Li
 def change_thresholds(
     config: Config, values: Mapping[str, float | None], by: Identity, reason: str
 ) -> None:
-    """Change thresholds of alerts for every cluster; who did it, when and why is recorded.
+    """Change thresholds of alerts for every cluster; author, time and reason are recorded.
 
     Args:
         config: The configuration.
@@ -257,7 +257,7 @@ def send_test(config: Config, name: str, by: Identity) -> None:
     from connectors.alerts.targets import send  # noqa: PLC0415  # commands must start fast
 
     config.access.rules().check(by, "operator", None, "send test alerts")
-    targets = {one.name: one for one in config.alerts.targets}
+    targets = {target.name: target for target in config.alerts.targets}
     if name not in targets:
         raise UnknownNameError.of("target", name, targets, place="the configuration")
     text = f"Test by {by.name}: this target receives alerts from Trimtab."
@@ -271,7 +271,7 @@ def run_watch(
     from connectors.alerts.watch import watch  # noqa: PLC0415  # commands must start fast
 
     thread = threading.Thread(
-        target=watch, args=(config, _Returned(config), stop, report), name="alerts"
+        target=watch, args=(config, _ReturnCounter(config), stop, report), name="alerts"
     )
     thread.start()
     return thread
@@ -293,7 +293,7 @@ def _flap_count(events: pa.Table) -> int:
     return int(flaps_of(events, NO_MINUTES, FlapsRequest())["flaps"].num_rows)
 
 
-class _Returned:
+class _ReturnCounter:
     """Returns how many moves since a moment went back to a server that was left before.
 
     The events are read again when some came, which is seldom: that is two scans of the history.

@@ -1,4 +1,4 @@
-"""What the pages know of the demo that serves them; see :mod:`dashboard.services`."""
+"""Data about the demo that serves the pages; see :mod:`dashboard.services`."""
 
 from __future__ import annotations
 

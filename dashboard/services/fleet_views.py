@@ -54,7 +54,7 @@ def _store(config: Config) -> FleetViewStore:
 
 
 def _owner(identity: Identity) -> str:
-    """Return whose views an identity has: pages and commands of one local user share them."""
+    """Return the owner of an identity's views: pages and commands of one local user share them."""
     return identity.subject or identity.name.removeprefix("dashboard/")
 
 
@@ -82,9 +82,9 @@ def selected(config: Config, source: str, identity: Identity) -> list[Cluster]:
     else:
         view = FleetView(group=name) if kind == "group" else FleetView(tag=name)
         names = sorted(
-            {one.group for one in config.clusters} - {""}
+            {cluster.group for cluster in config.clusters} - {""}
             if kind == "group"
-            else {tag for one in config.clusters for tag in one.tags}
+            else {tag for cluster in config.clusters for tag in cluster.tags}
         )
         view = view if name in names else None
     if view is None:

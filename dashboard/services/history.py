@@ -56,7 +56,7 @@ def record_stored(config: Config, cluster: Cluster, stored: CachedSnapshot) -> b
 
 
 def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> UpkeepResult:
-    """Put small files of a cluster's history together and drop what is too old or too much.
+    """Compact a cluster's history and delete what is too old or too much.
 
     Raises:
         HistoryError: It cannot be done, or is being done by a collector right now.
@@ -97,5 +97,5 @@ def _store_at(
     )
 
     named = {name: secret.get_secret_value() for name, secret in options}
-    kinds = Kinds(one.system.record for one in connectors) if connectors else KINDS
+    kinds = Kinds(connector.system.record for connector in connectors) if connectors else KINDS
     return HistoryStore(HistoryLocation(uri, named, kinds))

@@ -139,7 +139,7 @@ def drop_job(config: Config, job_id: str, by: Identity) -> None:
 
 
 def _check_job(config: Config, job_id: str, by: Identity, action: str) -> None:
-    """Check that a person may change a job: what its kind needs to be started."""
+    """Check that a person may change a job, by the role that its kind needs."""
     from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
 
     request = _queue(config).find(job_id).request
@@ -181,7 +181,7 @@ def _named(parameters: Mapping[str, Any]) -> list[str]:
 
 def _all(config: Config) -> list[str]:
     """Return all configured clusters, those that the person at the page may not see included."""
-    return [one.name for one in services.whole_config(config).clusters]
+    return [cluster.name for cluster in services.whole_config(config).clusters]
 
 
 def result(found: Job, name: str) -> pa.Table:
@@ -237,7 +237,7 @@ def result_rows(
 
 
 def server_status(config: Config) -> Mapping[str, object]:
-    """Return how the job server of the state directory is doing; empty: none ever ran."""
+    """Return the status of the state directory's job server; empty if none ever ran."""
     from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
     from connectors.worker.status import read_status_file  # noqa: PLC0415  # the same
 
@@ -259,8 +259,8 @@ def serve_jobs(config: Config, stop: threading.Event, report: Callable[[str], No
         report = logging.getLogger("trimtab.jobs").info
     memory.use_few_pools()
     memory.keep_giving_back()
-    session = warm.Warm(lambda: spark.session(config))
-    tools = server.Tools(spark=session, history=lambda: history.history(config))
+    session = warm.WarmSession(lambda: spark.session(config))
+    tools = server.JobResources(spark=session, history=lambda: history.history(config))
     try:
         server.serve(config, catalogue.kinds(), tools, stop, report)
     finally:

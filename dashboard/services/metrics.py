@@ -56,7 +56,7 @@ def metrics_text(config: Config) -> bytes:
 
     What cannot be read is left out, and ``trimtab_source_up`` of it is 0.
     """
-    key = str(config.state_dir), *(one.name for one in config.clusters)
+    key = str(config.state_dir), *(cluster.name for cluster in config.clusters)
     with _lock:
         until, text = _text.get(key, (0.0, b""))
         if until < time.monotonic():
@@ -68,7 +68,7 @@ def metrics_text(config: Config) -> bytes:
 
 
 def readiness(config_of: Callable[[], Config]) -> list[str]:
-    """Return what keeps requests from being served, a sentence each; empty: nothing does.
+    """Return the faults that keep requests from being served, a sentence each; empty if none.
 
     Nobody signs in to ask this, so that no path, host or message of another program is in it; the
     log has these.
@@ -177,9 +177,9 @@ class _Metrics(Collector):
                     {"cluster": name, "table": table},
                     source.coverage_ratio,
                 )
-        for one in self._gauges(cluster, stored):
-            labels = {"cluster": name, **dict(one.labels)}
-            self._add(one.name, one.help, labels, one.value)
+        for gauge in self._gauges(cluster, stored):
+            labels = {"cluster": name, **dict(gauge.labels)}
+            self._add(gauge.name, gauge.help, labels, gauge.value)
         return True
 
     def _gauges(self, cluster: Cluster, stored: CachedSnapshot) -> tuple[Gauge, ...]:
@@ -238,7 +238,7 @@ class _Metrics(Collector):
         if (age_s := services.anchor_age_s(self._config)) is not None:
             self._add("journal_anchor_age_seconds", "Time since the newest anchor.", {}, age_s)
         names = {one.name for one in self._config.clusters}
-        runs = [one for one in services.runs(self._config, limit=_RUNS) if one.cluster in names]
+        runs = [run for run in services.runs(self._config, limit=_RUNS) if run.cluster in names]
         states = Counter((view.cluster, view.state) for view in runs)
         for (name, state), count in sorted(states.items()):
             self._add(

@@ -17,7 +17,7 @@ SANDBOX_NAME: Final = "sandbox-pegasus"
 
 
 class RunningPegasus(Protocol):
-    """What a command needs to know of a running sandbox."""
+    """A running sandbox as commands see it."""
 
     @property
     def meta_servers(self) -> list[str]:

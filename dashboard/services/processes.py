@@ -1,4 +1,4 @@
-"""Which of Trimtab's processes are down; see :mod:`dashboard.services`.
+"""Trimtab's processes that are down; see :mod:`dashboard.services`.
 
 ``trimtab dashboard`` and ``demo`` write how the processes are that they start again. Others, of
 units or machines of their own, are known by what they report in the state directory.
@@ -37,7 +37,7 @@ _TITLES: Final = {"jobs": "The job server"}
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process is.
+    """State of a process.
 
     Attributes:
         name: ``pages``, ``collector``, ``worker``, ``jobs``; ``supervisor``.
@@ -63,7 +63,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What is wrong, for people who are not signed in: no path, host or name."""
+        """The fault for people who are not signed in, one sentence: no path, host or name."""
         end = f" ({self.last_end})" if self.last_end else ""
         restarts = "" if self.restarts is None else f" Restarts: {self.restarts}."
         start = f" Next start at {self.next_start_at:%H:%M:%S}." if self.next_start_at else ""
@@ -72,7 +72,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supervision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a supervisor writes.
+    """Status file of a supervisor.
 
     Attributes:
         pid: Its process id.
@@ -137,7 +137,7 @@ def down(config: Config) -> list[ProcessState]:
 
 
 def _reports(config: Config, now: datetime) -> Iterator[tuple[str, str, str, datetime]]:
-    """Yield name and cluster of each report, why it is out of date (empty: it is not), and when."""
+    """Yield name, cluster and time of each report, and why it is out of date (else empty)."""
     from connectors.jobs.server import server_status_path  # noqa: PLC0415  # commands must start fast
     from connectors.worker.status import read_status_file, status_path  # noqa: PLC0415  # the same
 

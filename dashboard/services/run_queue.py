@@ -1,4 +1,4 @@
-"""Which run another one waits for: a cluster carries out one at a time."""
+"""Order of runs: a cluster executes one at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-def run_ahead(config: Config, view: RunView) -> RunView | None:
+def preceding_run(config: Config, view: RunView) -> RunView | None:
     """Return the open run of the same cluster that a queued one waits for, if there is one.
 
     Raises:

@@ -72,13 +72,13 @@ class RunBook:
         return [view for view in found if view is not None]
 
     def _begin(self) -> int:
-        """Return up to where the stored views are complete; what was before is read run by run."""
+        """Return the first position of the stored views; older runs are read one by one."""
         if self._seen is None:
             self._seen = self._journal.newest()[0]
         return self._seen
 
     def _catch_up(self, seen: int) -> None:
-        """Fold what is new into the stored views; the others are read on request."""
+        """Fold new entries into the stored views; the other runs are read on request."""
         fresh = self._journal.entries(after=seen)
         for entry in fresh:
             view = self._views.get(entry.record.run_id)
@@ -99,7 +99,7 @@ class RunBook:
 
 
 def grown(view: RunView | None, entries: Iterable[Entry]) -> RunView | None:
-    """Fold entries one by one; what cannot be stops it, and the view says so.
+    """Fold entries one by one; an invalid one stops it, and the view reports that.
 
     One damaged run must not take the page of all the others away.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RunningFleet(Protocol):
-    """What a command needs to know of a running sandbox."""
+    """A running sandbox as commands see it."""
 
     @property
     def zookeeper(self) -> str:

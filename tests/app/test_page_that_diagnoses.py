@@ -12,7 +12,7 @@ from snapshot_site import Site, assert_calm, texts
 
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.findings.finding import Fix
-from core.history.analysis.diagnosis import OverTime
+from core.history.analysis.diagnosis import PeriodDiagnosis
 from core.history.analysis.prevention import Prevention, Replay
 from dashboard.app_pages.diagnose import model, over_time
 
@@ -107,7 +107,7 @@ def test_what_would_have_prevented_it_comes_with_its_lines(site, monkeypatch):
         effect=Effect(before=end, after=end),
         fix=Fix(wanted={"minUnloadMessage": 500}, lines=(line,), restart=True),
     )
-    found = OverTime(
+    found = PeriodDiagnosis(
         start=NOW - timedelta(hours=1),
         end=NOW,
         moves=9,

@@ -1,4 +1,4 @@
-"""The Maintenance page of Pegasus clusters: wizards, their checks and steps, a run under way."""
+"""The Maintenance page of Pegasus clusters: operations, their checks and steps, a run under way."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_unhealthy_cluster_and_dead_nodes_are_told(site):
     assert app.button(key="_apply").disabled
 
 
-def test_wizard_of_one_node_keeps_the_first_of_many_chosen_before(site):
+def test_operation_on_one_node_keeps_the_first_of_many_chosen_before(site):
     app = opened(site, pick="Drain", node=list(NODES[:2]))
     app.segmented_control(key="pick").set_value("Migrate primaries").run()
     assert_calm(app)

@@ -150,7 +150,7 @@ def test_a_large_fleet_is_computed_in_the_background(site, snapshot, monkeypatch
     assert not app.dataframe
     stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
-        plain = queries.Candidate(stored=stored, strategy=name)
+        plain = queries.StrategyCandidate(stored=stored, strategy=name)
         assert queries.decided_in_background.wait(plain, WAIT_S)
     with monkeypatch.context() as slow:
         slow.setattr(queries, "previews_in_background", BackgroundResults(lambda _: None))
@@ -239,7 +239,7 @@ def test_simulated_rounds_fill_the_columns_and_are_drawn_side_by_side(site, snap
     app = site.open("rebalance")
     stored = services.snapshot_store(services.load_config(site.config, ())).entries("fleet")[-1]
     for name in MODULAR:
-        queries.simulated.wait(queries.Candidate(stored=stored, strategy=name), WAIT_S)
+        queries.simulated.wait(queries.StrategyCandidate(stored=stored, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
     row = candidate_rows(app)[("ThresholdShedder", "● active")]

@@ -56,7 +56,7 @@ def row(app, name, mark=""):
 
 def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site):
     snapshot, stored = put(site, shedder=AVG, placement=AVG, version="5.0.0")
-    one = queries.Candidate(stored=stored, strategy="ThresholdShedder")
+    one = queries.StrategyCandidate(stored=stored, strategy="ThresholdShedder")
     done = queries.decided(one)
     assert done.first.moves
     effective = {SHEDDER: "ThresholdShedder", "loadBalancerSheddingEnabled": True}
@@ -66,7 +66,7 @@ def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site)
         expected = place_bundle(view, move.bundle, settings)
         assert expected.strategy == LEAST
         assert done.first.destinations[move.bundle] == expected.distribution
-    assert (one.placement, queries.Candidate(stored=stored, strategy=AVG).placement) == (
+    assert (one.placement, queries.StrategyCandidate(stored=stored, strategy=AVG).placement) == (
         LEAST,
         AVG,
     )

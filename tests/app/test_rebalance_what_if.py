@@ -8,7 +8,7 @@ from snapshot_site import Site, assert_calm, now, texts
 
 from dashboard import services
 from dashboard.app_pages.pulsar.rebalance import queries
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, scenarios
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange, scenarios
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"
@@ -85,8 +85,8 @@ def test_a_broker_of_the_address_that_is_not_there_is_told_and_left_out(site):
 
 
 def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
-    fleet = Fleet(failing=(GONE,))
-    one = queries.Candidate(stored=stored(site), strategy="ThresholdShedder", fleet=fleet)
+    fleet = FleetChange(failing=(GONE,))
+    one = queries.StrategyCandidate(stored=stored(site), strategy="ThresholdShedder", fleet=fleet)
     simulated = queries.simulated.wait(one, WAIT_S)
     placed, *shed = simulated.rounds
     assert placed.number == 0
@@ -94,7 +94,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
     others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
     for name in others:
         queries.simulated.wait(
-            queries.Candidate(stored=stored(site), strategy=name, fleet=fleet), WAIT_S
+            queries.StrategyCandidate(stored=stored(site), strategy=name, fleet=fleet), WAIT_S
         )
     app = opened(site, fail=[GONE], play="true")
     table = app.dataframe[0].value.set_index("candidate")
@@ -104,7 +104,7 @@ def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strat
 
 
 def test_a_failure_domain_that_is_not_there_is_named(site):
-    fleet = Fleet(domains=("nowhere",))
+    fleet = FleetChange(domains=("nowhere",))
     found = scenarios((stored(site), fleet))
     assert isinstance(found, str)
     assert "nowhere" in found
@@ -112,11 +112,11 @@ def test_a_failure_domain_that_is_not_there_is_named(site):
 
 def test_names_of_joining_brokers_are_new_ones():
     snapshot = make_snapshot(brokers=3, bundles=30, now=now())
-    added = list(Fleet(joining=3).what_if(snapshot).added)
+    added = list(FleetChange(joining=3).what_if(snapshot).added)
     assert len(set(added)) == 3
     assert not set(added) & set(snapshot.brokers["broker"].to_pylist())
     assert REAL.is_real
-    assert not Fleet(joining=3).is_real
+    assert not FleetChange(joining=3).is_real
 
 
 def test_more_moves_than_one_run_may_have_are_cut_to_the_first_ones(tmp_path, monkeypatch):

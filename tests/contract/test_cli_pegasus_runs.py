@@ -109,7 +109,7 @@ def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
     words = ("level", NAME, "set", "lively", "--plan", str(plan), "--reason", "a test")
     run(["pegasus", *words, "--config", str(config), "--json"])
     assert (
-        f"{node} is drained: at level lively the balancer moves replicas to it"
+        f"At level lively the balancer moves replicas to drained nodes again: {node}."
         in capsys.readouterr().out
     )
 

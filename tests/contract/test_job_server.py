@@ -97,7 +97,7 @@ def nothing() -> None:
     raise AssertionError("this kind needs neither")
 
 
-TOOLS = server.Tools(spark=nothing, history=nothing)
+TOOLS = server.JobResources(spark=nothing, history=nothing)
 
 
 @contextmanager

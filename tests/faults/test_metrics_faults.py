@@ -13,7 +13,7 @@ from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.pulsar.check import check_cluster
 from connectors.pulsar.metrics.capture import Metrics, MetricsReader
 from connectors.pulsar.metrics.found import BrokerNames, found_by_broker
-from connectors.pulsar.metrics.measures import Series, Where
+from connectors.pulsar.metrics.measures import LabelMatcher, Series
 from connectors.pulsar.metrics.scrape import MAX_LINES, exposed
 from connectors.pulsar.metrics.server import quoted, selector
 from core.errors import ConfigError
@@ -289,7 +289,7 @@ def test_thousands_of_topics_are_left_out_and_counted() -> None:
 def test_labels_are_quoted_so_that_they_cannot_be_more_than_a_value() -> None:
     evil = 'x"} or vector(1) or a{b="\\\n'
     assert quoted(evil) == '"x\\"} or vector(1) or a{b=\\"\\\\\\n"'
-    series = Series("m", (Where("gc", "!~", ".*Cycles.*"),))
+    series = Series("m", (LabelMatcher("gc", "!~", ".*Cycles.*"),))
     assert selector(series, {"cluster": "p"}) == 'm{cluster="p",gc!~".*Cycles.*"}'
 
 

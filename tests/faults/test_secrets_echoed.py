@@ -19,7 +19,7 @@ from connectors.config.model import TrimtabConfig
 from connectors.config.private import exposed_secrets, keep_private
 from connectors.transport import redaction
 from connectors.zookeeper.client import _without_secrets, single_answer
-from connectors.zookeeper.multi_read import Answer
+from connectors.zookeeper.multi_read import ReadAnswer
 from core.snapshot.store import SnapshotStore
 from dashboard import services
 from dashboard.cli.main import run
@@ -103,10 +103,11 @@ def test_basic_credentials_with_a_weak_password_are_replaced() -> None:
 def test_znode_with_a_secret_is_clean() -> None:
     redaction.register(PLAIN)
     assert (
-        PLAIN.encode() not in _without_secrets(Answer.without_stat(0, b"x" + PLAIN.encode())).value
+        PLAIN.encode()
+        not in _without_secrets(ReadAnswer.without_stat(0, b"x" + PLAIN.encode())).value
     )
-    assert _without_secrets(Answer.without_stat(0, [PLAIN, "b"])).value == ["[secret]", "b"]
-    plain = Answer.without_stat(0, b"{}")
+    assert _without_secrets(ReadAnswer.without_stat(0, [PLAIN, "b"])).value == ["[secret]", "b"]
+    plain = ReadAnswer.without_stat(0, b"{}")
     assert _without_secrets(plain) is plain
 
 

@@ -29,7 +29,7 @@ from transfer_fleets import (
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.model import Decision
-from core.pulsar.shedding.transfer_shedder import Spread, TransferShedder, TransferState
+from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState, UsageSpread
 from core.pulsar.view import LoadView
 
 pytestmark = pytest.mark.timeout(900)  # the first test may have to fetch the jars
@@ -191,7 +191,7 @@ def test_the_spread_after_a_round_is_equal_to_the_last_digits(asked: list[Asked]
         assert loads is not None
         theirs = float(told["rounds"][-1]["std"])
         # without moves only the order of adding up matters
-        ours = Spread.of(loads.usage).std
+        ours = UsageSpread.of(loads.usage).std
         assert math.isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-9) or math.isnan(theirs)
         compared += 1
     assert compared > len(asked) // 10

@@ -20,7 +20,7 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from core.spark.pulsar.jobs.shed import shed_cluster, shed_tables
-from core.spark.pulsar.large.answers import Spread
+from core.spark.pulsar.large.answers import PartitionedCluster
 from core.spark.pulsar.large.cluster import LargeCluster
 from core.spark.pulsar.large.shed import large_rounds
 
@@ -124,7 +124,7 @@ def test_the_extensible_managers_plan_is_the_one_of_a_process(
 
 def test_result_tables_are_those_of_a_process(cluster, whole):
     question = ShedRequest(strategy=None, rounds=2, settings=EAGER)
-    there = shed_tables(Spread(cluster), question)
+    there = shed_tables(PartitionedCluster(cluster), question)
     assert there == shed_cluster(whole[0], question)
     is_reported = whole[0].bundles["reported_by"].null_count < whole[0].bundles.num_rows
     assert bool(there["moves"].num_rows) == is_reported

@@ -262,7 +262,7 @@ def test_a_rehearsal_of_a_long_run_takes_one_snapshot() -> None:
 def test_the_stage_has_the_whole_world_on_it() -> None:
     world = World()
     world.ask()
-    journal, lease = stage._PaperJournal(3), stage._OwnLease()
+    journal, lease = stage._MemoryJournal(3), stage._OwnLease()
     journal.append(world.entries[0].record)
     assert journal.open_runs("fleet") == [world.view.run_id]
     assert journal.open_runs("other") == []
@@ -270,7 +270,7 @@ def test_the_stage_has_the_whole_world_on_it() -> None:
     assert lease.acquire()
     assert lease.holder() == "rehearsal"
     lease.release()
-    clock = stage._HastyClock(Worker(world, "dry").ports.clock)
+    clock = stage._AcceleratedClock(Worker(world, "dry").ports.clock)
     clock.hold(5.0)
     assert clock.monotonic() == 5.0
     assert world.now_s == 0.0

@@ -12,7 +12,7 @@ from queue_system import QueueCluster, QueueConnector
 from connectors.config.model import TrimtabConfig
 from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.systems import CONNECTORS
-from connectors.worker.limits import Limits
+from connectors.worker.limits import WorkerLimits
 
 TEXT = """
 [[clusters]]
@@ -36,7 +36,7 @@ class Site:
         self.write()
         config = TrimtabConfig.load(self.file, ())
         self.cluster = config.cluster("prod")
-        self.limits = Limits(config, self.cluster, self.said.append)
+        self.limits = WorkerLimits(config, self.cluster, self.said.append)
 
     def write(self, text: str = TEXT, **values: object) -> None:
         chosen = {"read_only": "false", "exclusions": [], "moves": 500, **values}
@@ -89,7 +89,7 @@ def test_the_limits_follow_a_file_that_names_a_cluster_of_another_system(tmp_pat
     site.write(beside)
     connectors = [*CONNECTORS, QueueConnector(QueueCluster(lambda: datetime.now(UTC)))]
     config = TrimtabConfig.load(site.file, connectors)
-    limits = Limits(config, config.cluster("prod"), site.said.append)
+    limits = WorkerLimits(config, config.cluster("prod"), site.said.append)
     site.write(beside, read_only="true")
     assert limits.now().read_only
     assert not site.said
@@ -99,4 +99,4 @@ def test_a_configuration_without_a_file_never_changes(tmp_path: Path) -> None:
     cluster = Site(tmp_path).cluster
     config = TrimtabConfig(clusters=[cluster], state_dir=tmp_path)
     assert config.file is None
-    assert Limits(config, cluster, print).now() is cluster
+    assert WorkerLimits(config, cluster, print).now() is cluster

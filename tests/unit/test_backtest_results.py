@@ -448,7 +448,7 @@ def test_a_setting_that_needs_a_restart_is_no_plan():
     assert not is_plannable(change | {"is_dynamic": False})
 
 
-def test_the_farthest_broker_may_be_below_the_mean():
+def test_the_broker_with_the_max_deviation_may_be_below_the_mean():
     traffic = np.array([[1.0, 9.0, 8.0], [0.0, 0.0, np.nan], [np.nan] * 3, [5.0, np.nan, np.nan]])
     away, who = deviations(traffic)
     assert away[:2].tolist() == [pytest.approx(5 / 6), 0.0]

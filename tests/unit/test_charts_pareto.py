@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from core.history.backtest.pegasus.system import PEGASUS
 from core.history.backtest.pulsar.system import PULSAR
-from dashboard.app_pages.backtest.charts import Point, pareto_chart, readable
+from dashboard.app_pages.backtest.charts import ParetoPoint, pareto_chart, readable
 
 
-def point(mark: str, unloads: float, deviation: float) -> Point:
-    return Point(
+def point(mark: str, unloads: float, deviation: float) -> ParetoPoint:
+    return ParetoPoint(
         name=f"way {mark}",
         mark=mark,
         unloads_per_day=unloads,

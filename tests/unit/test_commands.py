@@ -19,10 +19,10 @@ import pytest
 import typer
 
 from dashboard.cli import progress, signatures, source
-from dashboard.cli.commands import COMMANDS, OTHER_NAMES, Entry, Group
+from dashboard.cli.commands import COMMANDS, OTHER_NAMES, CommandEntry, Group
 from dashboard.cli.each import answer_with
 from dashboard.cli.main import app, run
-from dashboard.cli.output import note, say, table
+from dashboard.cli.output import note, print_line, table
 from dashboard.cli.progress import STATUS
 
 WIDTH = 80
@@ -30,7 +30,7 @@ MAX_SUMMARY = 60
 COMPLETES = "completion"  # its example is a line for the shell
 
 
-def entries(sections: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Entry]]:
+def entries(sections: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, CommandEntry]]:
     for section in sections.values():
         for name, entry in section.items():
             if isinstance(entry, Group):
@@ -316,7 +316,9 @@ def test_a_sentence_is_folded_and_the_command_in_it_is_not(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say("No user can sign in, none is in it: add one with `trimtab users add NAME --group G`.")
+    print_line(
+        "No user can sign in, none is in it: add one with `trimtab users add NAME --group G`."
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "No user can sign in, none is in it: add",
@@ -343,7 +345,7 @@ def test_what_is_kept_for_a_terminal_fits_it(monkeypatch: pytest.MonkeyPatch) ->
 
     def command(_directory: Path, *, as_json: bool) -> int:
         assert not as_json
-        say("Every broker of this cluster is within the target band of twenty percent.")
+        print_line("Every broker of this cluster is within the target band of twenty percent.")
         table(("broker", "deviation"), [("a-broker-with-a-long-name.example.org:8080", "+5%")])
         return 0
 
@@ -373,7 +375,7 @@ def test_the_line_that_says_how_far_a_command_is_comes_back_after_a_note(
         note("1/2 done")
         before = written.getvalue().count("trimtab apply, ")
         drawn(before + 1)
-        say("It is done.")
+        print_line("It is done.")
         after = written.getvalue()
         assert after.endswith("\r\x1b[K")
         assert not STATUS._is_drawn

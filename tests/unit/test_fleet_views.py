@@ -15,7 +15,7 @@ from core.errors import InputError, UnknownNameError
 from core.fleet_views import MAX_VIEWS, FleetView, clusters_of
 from dashboard.app_pages.fleet.model import FleetRow, in_order
 from dashboard.cli.main import run
-from dashboard.presenters.fleet import Acting
+from dashboard.presenters.fleet import ActionStatus
 from dashboard.services import fleet_views
 
 ANN, BEN = (Identity(name=name, source="users") for name in ("ann", "ben"))
@@ -49,7 +49,7 @@ def test_every_filter_of_a_view_counts(config: TrimtabConfig) -> None:
 
 
 def test_unknown_numbers_are_last_in_every_order() -> None:
-    acting = Acting(access="", run="")
+    acting = ActionStatus(access="", run="")
     rows = [
         FleetRow(cluster="b", acting=acting, deviation_ratio=-0.9, group="us"),
         FleetRow(cluster="c", acting=acting),

@@ -12,7 +12,7 @@ from fleet_builder import NOON, make_snapshot
 
 from core.ids import host_of
 from core.plan.options import PlanOptions
-from core.pulsar.anti_affinity import Spread
+from core.pulsar.anti_affinity import GroupSpread
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.policy.build import DesiredPolicy, build_policy_plan
@@ -178,9 +178,9 @@ def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
     astray = set(bare.impact.astray)
     assert astray
     assert not astray & set(bare.impact.unloaded)
-    assert bare.course is not None
+    assert bare.preview is not None
     target = fleet.brokers["broker"][3].as_py()
-    own = [one for one in bare.course.steps if one.step.namespace == space(fleet)]
+    own = [one for one in bare.preview.steps if one.step.namespace == space(fleet)]
     assert own
     assert all(set(one.placement.distribution) == {target} for one in own)
 
@@ -198,7 +198,7 @@ def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
 
 def test_groups_are_crowded_where_a_member_could_be_elsewhere(fleet) -> None:
     view = serving_of(fleet).view
-    spread = Spread(view, effective_settings(fleet), serving_of(fleet))
+    spread = GroupSpread(view, effective_settings(fleet), serving_of(fleet))
     held = {one.namespace: set(one.brokers) for one in spread.members("pair")}
     assert len(held) > 1
     everywhere = set().union(*held.values())

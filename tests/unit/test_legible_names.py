@@ -17,7 +17,7 @@ from core.units import visible
 from dashboard import serve
 from dashboard.charts.heatmap import HeatmapData, broker_heatmap
 from dashboard.charts.readable import readable
-from dashboard.cli.output import print_json, say
+from dashboard.cli.output import print_json, print_line
 from dashboard.components import words
 from dashboard.components.tables import inert
 from dashboard.legible import is_formula, legible, legible_frame, option, original
@@ -74,7 +74,7 @@ def test_markdown_finds_no_link(text: str) -> None:
 
 def test_terminal_and_json_get_no_control_characters(capsys) -> None:
     for name in HOSTILE:
-        say(name)
+        print_line(name)
         print_json({"name": name})
     out = capsys.readouterr().out
     assert visible(out) == out

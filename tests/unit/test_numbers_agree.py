@@ -58,7 +58,7 @@ from dashboard.app_pages.pulsar.brokers import model as brokers
 from dashboard.app_pages.pulsar.bundles import model as bundles
 from dashboard.app_pages.pulsar.ownership import model as ownership
 from dashboard.cli.main import run
-from dashboard.presenters.fleet import Acting
+from dashboard.presenters.fleet import ActionStatus
 from dashboard.presenters.pegasus import cluster as pegasus_page
 from dashboard.presenters.pegasus.fleet import pegasus_summary
 from dashboard.presenters.pulsar.fleet import summary
@@ -216,7 +216,7 @@ class Pulsar(Places):
         one = summary(self.snapshot, self.measures, self.verdict, self.settings)
         return fleet.FleetRow(
             cluster="c",
-            acting=Acting(access="", run=""),
+            acting=ActionStatus(access="", run=""),
             verdict=one.verdict,
             deviation_ratio=one.deviation_ratio,
             target_ratio=one.target_ratio,

@@ -11,18 +11,18 @@ from optimize_fleets import FleetRecipe, fleet
 from core.optimize import OptimizeRequest, optimize
 from core.optimize.balance import Band
 from core.optimize.bounds import Transport, find_bounds
-from core.optimize.fleet import Fleet, lay_out
+from core.optimize.fleet import FleetColumns, lay_out
 from core.optimize.solve import goal_band
 
 WITHIN = 0.25
 
 
-def laid_out(**recipe: object) -> Fleet:
+def laid_out(**recipe: object) -> FleetColumns:
     snapshot, settings = fleet(FleetRecipe(**recipe))
     return lay_out(snapshot, settings, OptimizeRequest(within=WITHIN))
 
 
-def every_assignment(laid: Fleet) -> tuple[np.ndarray, np.ndarray]:
+def every_assignment(laid: FleetColumns) -> tuple[np.ndarray, np.ndarray]:
     """Loads, shape (assignments, brokers), and the traffic that each moves."""
     choices = [
         sorted({int(owner), *np.flatnonzero(laid.where.allowed[kind]).tolist()})

@@ -36,8 +36,13 @@ def copy(node: str, **changes) -> Copy:
 @pytest.mark.parametrize(
     ("alive", "copies", "said", "not_said"),
     [
-        (NODES[:2], None, f"Start {NODES[2]} with its data", "already alive"),
-        ((NODES[0],), (), f"Start {NODES[1]} and {NODES[2]} with their data", "already alive"),
+        (NODES[:2], None, f"Start {NODES[2]} with the existing data", "Already alive"),
+        (
+            (NODES[0],),
+            (),
+            f"Start {NODES[1]} and {NODES[2]} with the existing data",
+            "Already alive",
+        ),
         (NODES, (), "14.3.pegasus.*.err", "Start"),
         (NODES, None, "ddd_diagnose -g 14.3", "Start"),
         (NODES, (copy(NODES[3]),), f"{NODES[3]} has the newest copy", "moved away"),
@@ -64,7 +69,7 @@ def test_each_lost_partition_has_its_own_remedy():
         for one in assess_pegasus(facts)
         if one.code == "partition_lost"
     }
-    assert hints["2.0"].startswith("db1:34801 and db2:34801 are already alive")
+    assert hints["2.0"].startswith("Already alive: db1:34801 and db2:34801.")
     assert hints["2.1"].startswith(f"Start {NODES[2]}")
 
 

@@ -33,7 +33,7 @@ from core.planning.advisors.retention import (
     fate_of_log,
     life_of_message,
 )
-from core.planning.advisors.shares import must_report, share_course, shares, upstream_share
+from core.planning.advisors.shares import must_report, share_timeline, shares, upstream_share
 from core.planning.advisors.split_plan import partitions_needed, plan_cuts
 from core.planning.advisors.stalls import routed_stall, stall_curve
 from core.pulsar.lookup import parse_topic_name
@@ -99,16 +99,16 @@ def test_what_is_reported(use, reported, periods, is_told):
 
 
 def test_a_broker_that_falls_silent_keeps_its_share_for_five_periods():
-    course = share_course(100, [[50, 50], *[[50, 0]] * 7], period_s=60)
-    assert course.reports[:, 1].tolist() == [True, False, False, False, False, True, False, False]
-    assert course.share[0].tolist() == [50.0, 50.0]
-    assert course.share[4, 0] == 50.0
-    assert course.share[-1].tolist() == [100.0, 1.0]
+    timeline = share_timeline(100, [[50, 50], *[[50, 0]] * 7], period_s=60)
+    assert timeline.reports[:, 1].tolist() == [True, False, False, False, False, True, False, False]
+    assert timeline.share[0].tolist() == [50.0, 50.0]
+    assert timeline.share[4, 0] == 50.0
+    assert timeline.share[-1].tolist() == [100.0, 1.0]
 
 
 def test_without_a_limit_nothing_is_held_back():
-    course = share_course(-1, [[1e9, 5], [1e9, 5]], period_s=60)
-    assert not course.held_back.any()
+    timeline = share_timeline(-1, [[1e9, 5], [1e9, 5]], period_s=60)
+    assert not timeline.held_back.any()
 
 
 @pytest.mark.parametrize(

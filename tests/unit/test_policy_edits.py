@@ -103,7 +103,7 @@ def test_what_cannot_be_calculated_is_refused_in_one_sentence(wrong, words):
 
 def _calculate(limit: str, usage: str, steps: str, period: str, tolerance: str) -> None:
     calculator.calculated(limit, usage)
-    calculator.course_data(limit, steps, period=period, tolerance=tolerance)
+    calculator.timeline_data(limit, steps, period=period, tolerance=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_steps_of_demand_are_repeated_and_bounded():
 
 
 def test_a_simulation_tells_what_was_held_back_and_what_got_over():
-    data, course = calculator.course_data("100", "1:0,0; 8:100,100", period="60", tolerance="5")
-    said = calculator.course_answer(data, course)
+    data, timeline = calculator.timeline_data("100", "1:0,0; 8:100,100", period="60", tolerance="5")
+    said = calculator.timeline_answer(data, timeline)
     assert "Throttled" in said
     assert "max 2.0 times" in said
-    assert len(calculator.course_table(data, course)) == 18
-    assert "No demand" in calculator.course_answer(
-        *calculator.course_data("100", "0,0", period="60", tolerance="5")
+    assert len(calculator.timeline_table(data, timeline)) == 18
+    assert "No demand" in calculator.timeline_answer(
+        *calculator.timeline_data("100", "0,0", period="60", tolerance="5")
     )
-    assert "0%" in calculator.course_answer(
-        *calculator.course_data("-1", "5,5", period="60", tolerance="5")
+    assert "0%" in calculator.timeline_answer(
+        *calculator.timeline_data("-1", "5,5", period="60", tolerance="5")
     )

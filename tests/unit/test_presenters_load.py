@@ -194,7 +194,7 @@ def test_past_of_a_broker_has_the_mean_of_all_next_to_it():
 def test_events_of_a_broker_are_its_moves_and_its_restart():
     at = HISTORY[-1][0]
     seen = [
-        moves.Move(seen_at=at, bundle=name, from_broker=source, to_broker=to)
+        moves.ObservedMove(seen_at=at, bundle=name, from_broker=source, to_broker=to)
         for name, source, to in (("a", "x", "y"), ("b", "x", None), ("c", "y", "x"))
     ]
     since = HISTORY[0][0]
@@ -235,7 +235,8 @@ def test_filter_by_part_owner_and_namespace_counts_what_matches():
     namespace = MOVABLE["namespace"][0].as_py()
     owner = MOVABLE["owner"][0].as_py()
     page = bundle_list.bundle_page(
-        MOVABLE, bundle_list.BundleFilter(contains="0X", owner=owner, namespace=namespace, limit=2)
+        MOVABLE,
+        bundle_list.BundleTableFilter(contains="0X", owner=owner, namespace=namespace, limit=2),
     )
     assert len(page.rows) == min(2, page.matching.assigned)
     assert set(page.rows["owner"]) == {owner}
@@ -245,7 +246,7 @@ def test_filter_by_part_owner_and_namespace_counts_what_matches():
 
 @pytest.mark.parametrize("sort", bundle_list.SORTS)
 def test_every_order_of_the_table_works(sort):
-    page = bundle_list.bundle_page(MOVABLE, bundle_list.BundleFilter(sort=sort, limit=50))
+    page = bundle_list.bundle_page(MOVABLE, bundle_list.BundleTableFilter(sort=sort, limit=50))
     column = {"traffic": "throughput", "rate": "msg_rate", "topics": "topics"}.get(sort)
     if column:
         assert page.rows[column].is_monotonic_decreasing
@@ -259,13 +260,15 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
         at("owner_source"), "owner_source", pa.array(["ownership", None], pa.string())
     )
     assert bundles.owner_words(table) == ["unassigned", None]
-    assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="unassigned")).num_rows == 1
+    assert (
+        bundle_list.filtered(table, bundle_list.BundleTableFilter(owner="unassigned")).num_rows == 1
+    )
     load = bundle_list.load_of(table)
     assert load.counts == BundleCounts(assigned=1, unassigned=1, unclear=1)
     assert bundle_list.subtitle(load).startswith("1 bundle, 1 unassigned · ")
-    page = bundle_list.bundle_page(table, bundle_list.BundleFilter())
+    page = bundle_list.bundle_page(table, bundle_list.BundleTableFilter())
     assert page.text == "2 rows · 1 bundle, 1 unassigned in all"
-    page = bundle_list.bundle_page(table, bundle_list.BundleFilter(owner="unassigned"))
+    page = bundle_list.bundle_page(table, bundle_list.BundleTableFilter(owner="unassigned"))
     assert page.text == "1 row · 0 bundles, 1 unassigned match · 1 bundle, 1 unassigned in all"
     groups = bundles.treemap_data(table, "owner").labels
     assert {"unassigned", "owner unknown"} <= set(groups)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from core.pulsar.leader.prediction import RoundPrediction
-from dashboard.app_pages.backtest.model import asked_words
+from dashboard.app_pages.backtest.model import grid_words
 from dashboard.presenters.moments import typed_moment
 from dashboard.presenters.pulsar import leader_round
 
@@ -21,7 +21,7 @@ from dashboard.presenters.pulsar import leader_round
     ],
 )
 def test_the_period_of_a_back_test_is_written_in_minutes(grid: dict[str, str], words: str) -> None:
-    assert words in asked_words({"clusters": ["prod"], **grid})
+    assert words in grid_words({"clusters": ["prod"], **grid})
 
 
 def test_no_next_round_is_announced_while_shedding_is_off() -> None:

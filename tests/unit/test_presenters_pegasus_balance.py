@@ -27,7 +27,7 @@ from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis
+from dashboard.queries.pegasus.balance import BalanceBasis
 
 APP = BalanceOptions()
 
@@ -46,7 +46,7 @@ def ground_of(view, **more):
         "orders": KnownOrders((view.nodes,), 0, is_complete=False, leader=None),
         "target_ratio": 0.07,
     }
-    return Basis(**{**known, **more})
+    return BalanceBasis(**{**known, **more})
 
 
 def test_a_numbering_backwards_and_back_again_is_the_same_state():
@@ -177,7 +177,7 @@ def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
     assert "without replicas: db4:34801" in maintenance.answer(facts, None)
 
 
-def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
+def test_the_command_of_an_operation_names_the_rate_only_where_it_differs():
     offline = maintenance.BY_LABEL["Take offline"]
     usual = maintenance.command(offline, "peg", ["n1:1"], offline.rate_mb_per_s)
     assert usual == "trimtab pegasus offline peg n1:1"

@@ -212,7 +212,7 @@ def test_a_drained_node_is_named_and_not_compared_on_the_fleet_as_on_the_cluster
     refills = [one.sentence for one in plan.diagnostics if one.code == "fills_set_aside"]
     assert len(refills) == 2
     assert (
-        "db4:34801 is drained: at level lively the balancer moves replicas to it again."
+        "At level lively the balancer moves replicas to drained nodes again: db4:34801."
     ) in refills
 
 
@@ -337,7 +337,7 @@ NOTHING = dict.fromkeys(model.TAB_OF, "")
 def test_tab_follows_what_is_named_outside_of_it_and_never_leaves_a_clicked_one(
     at, changed, before, opened
 ):
-    followed = None if before is None else model.DrawnTab(before, NOTHING)
+    followed = None if before is None else model.TabState(before, NOTHING)
     assert model.tab_to_open(at, NOTHING | changed, followed) == opened
 
 

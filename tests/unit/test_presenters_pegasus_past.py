@@ -13,7 +13,12 @@ from core.actions.views import RunView, StepView
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from dashboard.presenters.pegasus.past import Moment, level_changes, newer_sentence, settings_past
+from dashboard.presenters.pegasus.past import (
+    LevelMoment,
+    level_changes,
+    newer_sentence,
+    settings_past,
+)
 
 LEVEL = SetMetaLevel(before="steady", level="lively")
 SETTING = SetServerSetting(key="meta.lb.only_move_primary", before="false", value="true")
@@ -88,7 +93,7 @@ def test_run_before_the_snapshot_or_without_effect_is_no_news():
 
 def seen(*pairs):
     """Leader and stored level, a minute apart."""
-    return [Moment(NOON + timedelta(minutes=at), *pair) for at, pair in enumerate(pairs)]
+    return [LevelMoment(NOON + timedelta(minutes=at), *pair) for at, pair in enumerate(pairs)]
 
 
 def test_level_lost_with_its_leader_is_told_as_such():

@@ -15,7 +15,7 @@ from core.actions.model import RunId
 from core.actions.runs import fold
 from dashboard import services
 from dashboard.presenters.runs import answer
-from dashboard.services.run_queue import run_ahead
+from dashboard.services.run_queue import preceding_run
 
 FIRST, SECOND = RunId("20261121-120000-00000a"), RunId("20261121-120001-00000b")
 SHEDDING = "loadBalancerSheddingEnabled"
@@ -33,19 +33,19 @@ def test_a_run_behind_a_paused_one_says_so(tmp_path: Path) -> None:
         journal.append(record_of(event, run_id=FIRST, actor="w1"))
     journal.append(record_of(requested(), run_id=SECOND))
     first, second = (services.run_view(config, run_id) for run_id in (FIRST, SECOND))
-    ahead = run_ahead(config, second)
+    ahead = preceding_run(config, second)
     assert ahead is not None
     assert waits_for(ahead) == f"Waits for run {FIRST} (paused) on the same cluster."
     told = answer(second, NOON + timedelta(minutes=1), ahead)
     assert told == waits_for(ahead)
-    assert run_ahead(config, first) is None
+    assert preceding_run(config, first) is None
 
 
 def test_the_first_in_line_waits_for_a_worker_only(tmp_path: Path) -> None:
     config = _config(tmp_path)
     services.journal(config).append(record_of(requested(), run_id=FIRST))
     view = services.run_view(config, FIRST)
-    assert run_ahead(config, view) is None
+    assert preceding_run(config, view) is None
     assert "for a worker" in answer(view, NOON)
 
 

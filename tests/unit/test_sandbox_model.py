@@ -9,7 +9,7 @@ from connectors.sandbox.pulsar.bootstrap import persistent_nodes, remember_past,
 from connectors.sandbox.pulsar.documents import load_report
 from connectors.sandbox.pulsar.engine import rows_to_average
 from connectors.sandbox.pulsar.layout import crc32_of, plan_layout
-from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.leader import SandboxLeader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import plan_policies
 from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState
@@ -253,7 +253,7 @@ def test_a_2_9_sandbox_places_and_sheds_by_its_own_rules() -> None:
     for broker in state.brokers:
         broker.version = options.release
     policies = plan_policies(options, state, "127.0.0.1:1")
-    settings = Leader(state, policies, options.seed).settings()
+    settings = SandboxLeader(state, policies, options.seed).settings()
     assert settings.target.name == "2.9.5"
     assert settings.text("loadBalancerLoadSheddingStrategy").endswith(".OverloadShedder")
     assert resource_weights(settings)["memory"] == 1.0

@@ -23,7 +23,7 @@ from connectors.sandbox.past.writer import parts_of, write_past
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pulsar.bootstrap import share_out
 from connectors.sandbox.pulsar.layout import plan_layout
-from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.leader import SandboxLeader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import plan_policies
 from connectors.sandbox.pulsar.state import Broker, FleetState
@@ -67,7 +67,7 @@ def first_snapshot() -> PulsarSnapshot:
         broker.is_registered = True
         state.report(broker.row)
     state.sample()
-    seen = Leader(state, policies, OPTIONS.seed)._snapshot()
+    seen = SandboxLeader(state, policies, OPTIONS.seed)._snapshot()
     rows = {broker.broker_id: broker.row for broker in state.brokers}
     ages = [
         2400 if row == OPTIONS.brokers - 1 else (9 * 86_400 if row < 6 else 54_000 + row * 420)

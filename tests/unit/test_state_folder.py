@@ -25,7 +25,7 @@ from connectors.journal.anchor import add_anchor, read_anchors
 from connectors.journal.engine import Database
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
-from connectors.worker.limits import Limits
+from connectors.worker.limits import WorkerLimits
 from core.errors import OpsError
 from core.history.store.store import HistoryLocation, HistoryStore
 from core.history.store.writer import Recorder
@@ -272,9 +272,9 @@ def test_a_damaged_newest_snapshot_is_named_with_its_file(
 # -- files that are written while they are read ----------------------------------------------------
 
 
-def limits_of(file: Path, said: list[str]) -> Limits:
+def limits_of(file: Path, said: list[str]) -> WorkerLimits:
     config = TrimtabConfig.load(file, ())
-    return Limits(config, config.cluster("c"), said.append)
+    return WorkerLimits(config, config.cluster("c"), said.append)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.8, 0.95])
@@ -320,7 +320,7 @@ def test_a_change_between_the_start_of_a_worker_and_its_first_run_is_followed(
         more.write("[clusters.apply]\nmoves_per_day = 7\n")
     os.utime(file, (2, 2))  # a while ago
     said: list[str] = []
-    limits = Limits(config, config.cluster("c"), said.append)
+    limits = WorkerLimits(config, config.cluster("c"), said.append)
     assert limits.now().apply.moves_per_day == 7, said
 
 

@@ -24,7 +24,7 @@ from core.actions.model import RunOptions
 from core.actions.undo import LEFT, MOVED, MOVES_BACK, not_brought_back
 from core.actions.views import RunView
 from core.errors import PlanConflictError
-from core.pegasus.plan.moves_back import Former, describe_moved, moved_since, next_move
+from core.pegasus.plan.moves_back import FormerPartition, describe_moved, moved_since, next_move
 from core.pegasus.plan.undo import UndoContext
 from core.pegasus.plan.undo import undo_plan as pegasus_undo
 from core.pegasus.steps.base import PegasusStep
@@ -198,13 +198,13 @@ def test_the_next_move_back(primary, members, now, found) -> None:
     config = replace(
         PegasusWorld().configs["2.0"], primary=now[0], secondaries=now[1], max_replica_count=3
     )
-    former = Former("2.0", primary, frozenset(members), has_other_primary=True, joined=0)
+    former = FormerPartition("2.0", primary, frozenset(members), has_other_primary=True, joined=0)
     assert next_move(config, former) == found
 
 
 def test_what_moved_is_counted_in_words() -> None:
-    one = Former("2.0", N1, frozenset({N1}), has_other_primary=True, joined=0)
-    two = Former("2.1", N1, frozenset({N1}), has_other_primary=False, joined=2)
+    one = FormerPartition("2.0", N1, frozenset({N1}), has_other_primary=True, joined=0)
+    two = FormerPartition("2.1", N1, frozenset({N1}), has_other_primary=False, joined=2)
     assert describe_moved([one]) == "1 primary moved"
     assert describe_moved([two]) == "2 replicas copied to other nodes"
     assert describe_moved([two._replace(joined=0)]) == "1 partition lost a replica"

@@ -32,8 +32,8 @@ def test_a_fix_of_direct_memory_keeps_the_other_options() -> None:
 
 
 def test_one_broker_with_the_problem_has_it() -> None:
-    assert same_problem(1, "other broker") == "1 other broker has the same problem"
-    assert same_problem(1_200, "policy") == "1,200 policies have the same problem"
+    assert same_problem(1, "other broker") == "1 other broker with the same problem"
+    assert same_problem(1_200, "policy") == "1,200 policies with the same problem"
 
 
 def test_a_broker_that_only_leads_took_no_bundle() -> None:

@@ -23,7 +23,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard.app_pages.fleet import model
 from dashboard.cli.main import run
-from dashboard.presenters.fleet import Acting
+from dashboard.presenters.fleet import ActionStatus
 
 
 def calm() -> PulsarSnapshot:
@@ -185,7 +185,7 @@ def test_partitions_that_were_not_read_are_named():
 
 def test_a_firing_alert_takes_the_all_clear_from_the_fleet():
     clear = Verdict(findings=(), areas=(Area(name="load"),))
-    calm_row = model.FleetRow(cluster="c", acting=Acting(access="", run=""), verdict=clear)
+    calm_row = model.FleetRow(cluster="c", acting=ActionStatus(access="", run=""), verdict=clear)
     assert calm_row.state == "ok"
     assert replace(calm_row, alerts=1).state == "attention"
     blind = replace(clear, areas=(Area(name="load", unexamined="no report"),))
@@ -206,6 +206,6 @@ def test_no_alert_is_no_all_clear_where_no_collector_evaluates_them(
 ) -> None:
     now = datetime(2026, 11, 28, tzinfo=UTC)
     taken_at = None if age_min is None else now - timedelta(minutes=age_min)
-    row = model.FleetRow(cluster="c", acting=Acting(access="", run=""), taken_at=taken_at)
+    row = model.FleetRow(cluster="c", acting=ActionStatus(access="", run=""), taken_at=taken_at)
     figure = model._alerts({"firing": firing, "silenced": 0}, [row], now)
     assert (figure.value, figure.status, figure.note) == (str(firing), status, note)

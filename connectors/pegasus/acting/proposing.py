@@ -16,8 +16,8 @@ from connectors.pegasus.acting.partition_reader import (
     seen_of,
 )
 from connectors.pegasus.acting.verdict import (
+    ProposalVerdict,
     TargetRoles,
-    Verdict,
     judge,
 )
 from core.actions.model import Observation, Refusal, StepResult
@@ -204,7 +204,7 @@ class PartitionAction(ABC):
 
     # -- how ------------------------------------------------------------------------------------
 
-    def _judged(self, before: Observation) -> Verdict | None:
+    def _judged(self, before: Observation) -> ProposalVerdict | None:
         """Return the verdict, or ``None`` if the partition no longer exists."""
         if self._config is None:
             return None
@@ -213,7 +213,7 @@ class PartitionAction(ABC):
         was = planned.config() if members is None else members.config(planned)
         return judge(self._wanted(was), was, self._config)
 
-    def _observed_result(self, verdict: Verdict, now: Observation) -> StepResult:
+    def _observed_result(self, verdict: ProposalVerdict, now: Observation) -> StepResult:
         if verdict.state == "done":
             return StepResult(state="DONE", code="moved", sentence=self._done(), after=now)
         if verdict.state == "returned":
@@ -234,7 +234,7 @@ class PartitionAction(ABC):
         return now.holder is not None and self._reader.is_lost(planned.gpid, reign)
 
     def _orphaned(
-        self, before: Observation, now: Observation, verdict: Verdict | None
+        self, before: Observation, now: Observation, verdict: ProposalVerdict | None
     ) -> StepResult:
         is_untouched = before.token == now.token
         lost = "It" if is_untouched else "The remaining proposal"

@@ -25,7 +25,7 @@ from core.errors import (
 )
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
-from core.pegasus.server_settings import Changeable, canonical, changeable, desired_value
+from core.pegasus.server_settings import ChangeableSetting, canonical, changeable, desired_value
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.steps.setting import EVERY_NODE, LEADER
 from core.units import is_whole
@@ -118,7 +118,7 @@ class ServerSettings:
 
     # -- the leading meta server ----------------------------------------------------------------
 
-    def _of_leader(self, setting: Changeable) -> str | None:
+    def _of_leader(self, setting: ChangeableSetting) -> str | None:
         if setting.setting.how == "flag":
             with self._http(self._leader()) as http:
                 return http.fetch_flag(setting.key).value
@@ -135,7 +135,7 @@ class ServerSettings:
             tick = http.fetch_flag(_TICK).value
         return float(tick) / 1000 if is_whole(tick) and int(tick) else None
 
-    def _to_leader(self, setting: Changeable, value: str) -> None:
+    def _to_leader(self, setting: ChangeableSetting, value: str) -> None:
         if setting.setting.how == "flag":
             with self._http(self._leader()) as http:
                 http.apply_flag(setting.key, value)
@@ -173,10 +173,10 @@ class ServerSettings:
             )
         return [node]
 
-    def _of_node(self, setting: Changeable, node: NodeEntry) -> str | None:
+    def _of_node(self, setting: ChangeableSetting, node: NodeEntry) -> str | None:
         return read_answer(setting.key, self.request(node, setting.key))
 
-    def _to_node(self, setting: Changeable, node: NodeEntry, value: str) -> None:
+    def _to_node(self, setting: ChangeableSetting, node: NodeEntry, value: str) -> None:
         check_accepted(
             setting.key, value, self.request(node, setting.key, *words_of(setting, value))
         )
@@ -229,7 +229,7 @@ def _meaning(key: str, value: str) -> object:
     return text.lower()
 
 
-def _found(name: str) -> tuple[Changeable, str]:
+def _found(name: str) -> tuple[ChangeableSetting, str]:
     key, _, server = name.partition("@")
     try:
         setting = changeable(key)
@@ -241,7 +241,7 @@ def _found(name: str) -> tuple[Changeable, str]:
     return setting, server
 
 
-def _checked(setting: Changeable, value: str | None) -> str:
+def _checked(setting: ChangeableSetting, value: str | None) -> str:
     """Return the value to send; a value that no server may get is refused here."""
     if value is None or value == DEFAULT:
         takes_word = setting.setting.how == "command" and setting.setting.kind in _NUMBERS
@@ -252,7 +252,7 @@ def _checked(setting: Changeable, value: str | None) -> str:
         raise _refused(setting.key, exc.message, exc.hint) from exc
 
 
-def words_of(setting: Changeable, value: str) -> tuple[str, ...]:
+def words_of(setting: ChangeableSetting, value: str) -> tuple[str, ...]:
     """Return the arguments of the remote command that sets a value."""
     if setting.setting.kind in _LISTS and not value:
         return ("clear",)

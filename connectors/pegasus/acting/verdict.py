@@ -51,7 +51,7 @@ class TargetRoles:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProposalVerdict:
     """Outcome of a proposal.
 
     Attributes:
@@ -65,7 +65,7 @@ class Verdict:
     sentence: str
 
 
-def judge(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> Verdict:
+def judge(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> ProposalVerdict:
     """Return the result of a proposal.
 
     Args:
@@ -75,17 +75,17 @@ def judge(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) ->
     """
     found = reconcile(before, wanted.actions, now)
     if found.state == "done" or (now.ballot > before.ballot and wanted.is_reached(now)):
-        return Verdict("done", found.sentence)
+        return ProposalVerdict("done", found.sentence)
     if found.state in ("not_begun", "under_way"):
-        return Verdict("waiting", found.sentence)
+        return ProposalVerdict("waiting", found.sentence)
     sentence = f"{found.sentence} Before: {membership(before)}."
     if wanted.is_primary and now.primary not in (None, wanted.source, wanted.destination):
-        return Verdict("elsewhere", sentence)
+        return ProposalVerdict("elsewhere", sentence)
     if _has_stepped_back(wanted, before, now):
-        return Verdict("half_done", sentence)
+        return ProposalVerdict("half_done", sentence)
     if _has_returned(wanted, before, now):
-        return Verdict("returned", sentence)
-    return Verdict("waiting", sentence)
+        return ProposalVerdict("returned", sentence)
+    return ProposalVerdict("waiting", sentence)
 
 
 def _has_stepped_back(wanted: TargetRoles, before: PartitionConfig, now: PartitionConfig) -> bool:

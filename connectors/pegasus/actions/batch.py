@@ -20,9 +20,9 @@ from connectors.pegasus.acting.proposing import (
     as_refusal,
 )
 from connectors.pegasus.acting.verdict import (
+    ProposalVerdict,
     State,
     TargetRoles,
-    Verdict,
     judge,
     wanted_of_change,
     wanted_of_move,
@@ -212,31 +212,31 @@ class BatchAction:
             gpid = f"{proposal.app_id}.{proposal.index}"
             self._left[gpid] = f"it was not proposed after {exc.message}"
 
-    def _verdicts(self, before: Observation) -> dict[str, Verdict]:
+    def _verdicts(self, before: Observation) -> dict[str, ProposalVerdict]:
         """Return the verdict of each by gpid; dropped partitions have left the node."""
         was = seen_of(before, [item.partition for item in self._step.items]).items
-        found: dict[str, Verdict] = {}
+        found: dict[str, ProposalVerdict] = {}
         for item in self._step.items:
             planned = item.partition
             now, members = self._configs.get(planned.gpid), was.get(planned.gpid)
             if now is None:
-                found[planned.gpid] = Verdict("done", "it no longer exists")
+                found[planned.gpid] = ProposalVerdict("done", "it no longer exists")
                 continue
             if members is None:
-                found[planned.gpid] = Verdict("half_done", "it did not exist before")
+                found[planned.gpid] = ProposalVerdict("half_done", "it did not exist before")
                 continue
             config = members.config(planned)
             wanted = self._wanted(item, config)
             if self._has_left(config) and self._has_left(now):
                 state: State = "done" if wanted.is_reached(now) else "elsewhere"
-                found[planned.gpid] = Verdict(state, "it had left before")
+                found[planned.gpid] = ProposalVerdict(state, "it had left before")
             else:
                 found[planned.gpid] = judge(wanted, config, now)
         return found
 
     # -- all of them ----------------------------------------------------------------------------
 
-    def _waiting(self, verdicts: dict[str, Verdict]) -> list[str]:
+    def _waiting(self, verdicts: dict[str, ProposalVerdict]) -> list[str]:
         return [
             gpid
             for gpid, verdict in verdicts.items()
@@ -244,7 +244,7 @@ class BatchAction:
         ]
 
     def _result(
-        self, verdicts: dict[str, Verdict], before: Observation, now: Observation
+        self, verdicts: dict[str, ProposalVerdict], before: Observation, now: Observation
     ) -> StepResult:
         has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}
         failed = [gpid for gpid, verdict in verdicts.items() if verdict.state not in has_left]
@@ -271,7 +271,7 @@ class BatchAction:
             after=now,
         )
 
-    def _sum(self, verdicts: dict[str, Verdict]) -> str:
+    def _sum(self, verdicts: dict[str, ProposalVerdict]) -> str:
         states = [verdict.state for verdict in verdicts.values()]
         elsewhere = states.count("elsewhere")
         if self._step.verb != "move_pri":

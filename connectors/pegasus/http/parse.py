@@ -81,7 +81,7 @@ class HttpTables(msgspec.Struct):
     healthy_info: dict[str, TableHealth] = {}
 
 
-class _General(msgspec.Struct):
+class _TableInfo(msgspec.Struct):
     app_name: str
     app_id: int
     partition_count: int
@@ -111,7 +111,7 @@ class HttpPartition(msgspec.Struct):
 class HttpTableDetail(msgspec.Struct):
     """``/meta/app?name=T&detail``."""
 
-    general: _General
+    general: _TableInfo
     replicas: dict[str, HttpPartition] = {}
 
 

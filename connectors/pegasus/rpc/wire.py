@@ -2,7 +2,7 @@
 
 A struct of ours is a class with a ``thrift_spec``, declared with :func:`struct`, which Apache
 Thrift's own library reads and writes. Some base types of Pegasus are declared as structs on the
-wire and carry raw payload instead of fields; they are classes of their own, see :class:`Raw`.
+wire and carry raw payload instead of fields; they are classes of their own, see :class:`RawType`.
 
 What differs from the library's protocol: element types of containers are compared with what is
 declared, lengths never exceed the bytes that are there, and an unknown field that is a struct is an
@@ -149,7 +149,7 @@ def struct(name: str, *fields: Field) -> type[Struct]:
     return type(name, (Struct,), {"thrift_spec": tuple(spec), "absent": absent})
 
 
-class Raw(Protocol):
+class RawType(Protocol):
     """A base type whose payload has no fields."""
 
     def read(self, protocol: Any) -> None:
@@ -292,12 +292,12 @@ def text(number: int, name: str) -> Field:
     return number, TType.STRING, name, "UTF8", None
 
 
-def one(number: int, name: str, kind: type[Struct | Raw]) -> Field:
+def one(number: int, name: str, kind: type[Struct | RawType]) -> Field:
     """Declare a struct or a raw base type."""
     return number, TType.STRUCT, name, [kind, None], None
 
 
-def many(number: int, name: str, kind: type[Struct | Raw]) -> Field:
+def many(number: int, name: str, kind: type[Struct | RawType]) -> Field:
     """Declare a list of structs or raw base types."""
     return number, TType.LIST, name, (TType.STRUCT, [kind, None], False), None
 
@@ -343,7 +343,7 @@ def text_map(number: int, name: str) -> Field:
     return number, TType.MAP, name, (TType.STRING, "UTF8", TType.STRING, "UTF8", False), None
 
 
-def sets_by_number(number: int, name: str, kind: type[Raw]) -> Field:
+def sets_by_number(number: int, name: str, kind: type[RawType]) -> Field:
     """Declare a map of 32-bit numbers to sets of a raw base type."""
     inner = (TType.STRUCT, [kind, None], False)
     return number, TType.MAP, name, (TType.I32, None, TType.SET, inner, False), None

@@ -177,7 +177,7 @@ class ObserverStatus:
 
 
 @dataclass(slots=True)
-class _Awaited:
+class _PendingRound:
     """A round that began and is not judged yet."""
 
     at_s: float
@@ -198,7 +198,7 @@ class RoundJudge:
         self._made: dict[float, RoundPrediction | None] = {}
         self._drawn: RoundPrediction | None = None
         self._expected_s = 0.0
-        self._awaited: deque[_Awaited] = deque()
+        self._awaited: deque[_PendingRound] = deque()
         self._given_up: deque[tuple[float, str]] = deque(maxlen=100_000)
         self._lost_at: deque[float] = deque(maxlen=1_000)
 
@@ -229,7 +229,7 @@ class RoundJudge:
     def began(self, prediction: RoundPrediction) -> None:
         """Note that the round began; what comes next are predictions of the one after."""
         made = {lead_s: one for lead_s, one in self._made.items() if one is not None}
-        self._awaited.append(_Awaited(prediction.at_s, {**made, 0.0: prediction}, self._drawn))
+        self._awaited.append(_PendingRound(prediction.at_s, {**made, 0.0: prediction}, self._drawn))
         self._made, self._drawn = {}, None
 
     def gave_up(self, bundle: str, at_s: float) -> None:

@@ -35,7 +35,7 @@ from connectors.zookeeper.client import LOST, connect, new_client, single_answer
 from connectors.zookeeper.multi_read import (
     GET_DATA,
     NO_NODE,
-    Answer,
+    ReadAnswer,
     ReadOperation,
     request_of,
 )
@@ -84,14 +84,14 @@ class Tree:
         return level if level <= self.depth else None
 
 
-class _Known(msgspec.Struct, frozen=True, gc=False):
+class _ZnodeState(msgspec.Struct, frozen=True, gc=False):
     """Last state of a znode."""
 
     created_id: int
     changed_id: int
 
 
-class _Place(NamedTuple):
+class _WatchedZnode(NamedTuple):
     """A znode that is to be read."""
 
     tree: Tree
@@ -153,7 +153,7 @@ class ZnodeWatcher:
         self._has_multi_read = True
         # (moment, path) of a notification, (moment, state) of the session
         self._notes: queue.SimpleQueue[tuple[float, str, bool]] = queue.SimpleQueue()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ZnodeState] = {}
         self._children: dict[str, tuple[str, ...]] = {}  # a tenth of what sets take
         self._is_begun = self._is_busy = False
         self._counted, self._counted_since = 0, monotonic()
@@ -282,7 +282,7 @@ class ZnodeWatcher:
     def _read_all(self) -> bool:
         sweep = _Sweep(is_first=not self._is_begun, is_full=True)
         places = [
-            _Place(tree, tree.path, 0)
+            _WatchedZnode(tree, tree.path, 0)
             for tree in self._trees
             if sweep.is_first or tree.watch != "none"
         ]
@@ -306,14 +306,14 @@ class ZnodeWatcher:
         self._deliver_found(sweep)
         return is_whole
 
-    def _place(self, path: str) -> _Place | None:
+    def _place(self, path: str) -> _WatchedZnode | None:
         for tree in self._trees:
             level = tree.level(path)
             if level is not None:
-                return _Place(tree, path, level)
+                return _WatchedZnode(tree, path, level)
         return None
 
-    def _swept(self, sweep: _Sweep, places: list[_Place], moments: dict[str, float]) -> bool:
+    def _swept(self, sweep: _Sweep, places: list[_WatchedZnode], moments: dict[str, float]) -> bool:
         """Read the places and what they lead to; return whether all of it could be read."""
         todo = list(places)
         try:
@@ -330,8 +330,8 @@ class ZnodeWatcher:
         return True
 
     def _pass(
-        self, sweep: _Sweep, places: list[_Place], moments: dict[str, float]
-    ) -> Iterator[_Place]:
+        self, sweep: _Sweep, places: list[_WatchedZnode], moments: dict[str, float]
+    ) -> Iterator[_WatchedZnode]:
         folders = [place for place in places if place.is_folder]
         listings = [
             self._client.get_children_async(
@@ -347,7 +347,7 @@ class ZnodeWatcher:
             if names.error == 0:
                 yield from self._compare_children(sweep, place, names.value, moments)
 
-    def _data(self, places: list[_Place]) -> list[Answer]:
+    def _data(self, places: list[_WatchedZnode]) -> list[ReadAnswer]:
         """Read the data of places, and watch those that are to be watched."""
         timeout_s = self._timeouts.zookeeper_s
         client = self._client
@@ -367,7 +367,7 @@ class ZnodeWatcher:
                     self._notes.put((time(), place.path, False))
         return [answers[row] for row in range(len(places))]
 
-    def _unwatched(self, paths: list[str]) -> list[Answer]:
+    def _unwatched(self, paths: list[str]) -> list[ReadAnswer]:
         if not paths:
             return []
         client, timeout_s = self._client, self._timeouts.zookeeper_s
@@ -384,7 +384,9 @@ class ZnodeWatcher:
 
     # -- what is different --------------------------------------------------------------------
 
-    def _compare(self, sweep: _Sweep, place: _Place, answer: Answer, moment: float) -> None:
+    def _compare(
+        self, sweep: _Sweep, place: _WatchedZnode, answer: ReadAnswer, moment: float
+    ) -> None:
         known = self._known.get(place.path)
         if answer.error:
             if known is not None and answer.error == NO_NODE:
@@ -405,7 +407,7 @@ class ZnodeWatcher:
             return
         created, changed = answer.created_id, answer.changed_id
         # most znodes were never changed: one number instead of two equal ones
-        self._known[place.path] = _Known(created, created if changed == created else changed)
+        self._known[place.path] = _ZnodeState(created, created if changed == created else changed)
         kind = "init" if sweep.is_first else "new"
         if known is not None:
             if known.changed_id == answer.changed_id:
@@ -433,8 +435,8 @@ class ZnodeWatcher:
         )
 
     def _compare_children(
-        self, sweep: _Sweep, place: _Place, names: list[str], moments: dict[str, float]
-    ) -> Iterator[_Place]:
+        self, sweep: _Sweep, place: _WatchedZnode, names: list[str], moments: dict[str, float]
+    ) -> Iterator[_WatchedZnode]:
         tree, path, level = place
         now = frozenset(names if tree.keep is None else tree.keep(path, names))
         before = self._children.get(path, ())
@@ -448,7 +450,7 @@ class ZnodeWatcher:
         for name in sorted(now):
             child = f"{path}/{name}"
             if sweep.is_full or is_read_again or child not in self._known:
-                yield _Place(tree, child, level + 1)
+                yield _WatchedZnode(tree, child, level + 1)
 
     def _gone(self, sweep: _Sweep, path: str, moment: float, zxid: int) -> None:
         """Note that a znode was deleted, and before it everything that was below it."""

@@ -37,7 +37,7 @@ HINTS: Final[dict[type[RemoteError], str]] = {
 }
 
 
-class Refusal(msgspec.Struct):
+class MetricsRefusal(msgspec.Struct):
     """The body of an answer that is no success."""
 
     error: str
@@ -65,7 +65,7 @@ def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) 
 def reason(body: bytes) -> str:
     """Return the server's error message, else its proxy's."""
     try:
-        text = msgspec.json.decode(body, type=Refusal).error
+        text = msgspec.json.decode(body, type=MetricsRefusal).error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return reason_of(body)
     return " ".join(text.split())[:300].rstrip(".")

@@ -20,7 +20,7 @@ Operator = Literal["=", "!~"]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class LabelMatcher:
     """A condition on a label, as PromQL writes it; ``!~`` is anchored at both ends."""
 
     label: str
@@ -33,7 +33,7 @@ class Series:
     """A metric and which of its series count."""
 
     metric: str
-    where: tuple[Where, ...] = ()
+    where: tuple[LabelMatcher, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ class Measure:
     is_sum: bool = True
 
 
-_P99: Final = (Where("quantile", "=", "0.99"),)
-_HEAP: Final = (Where("area", "=", "heap"),)
-_PAUSING: Final = (Where("gc", "!~", ".*Cycles.*"),)
+_P99: Final = (LabelMatcher("quantile", "=", "0.99"),)
+_HEAP: Final = (LabelMatcher("area", "=", "heap"),)
+_PAUSING: Final = (LabelMatcher("gc", "!~", ".*Cycles.*"),)
 """ZGC and Shenandoah count their concurrent cycles as collections too: those stop nothing."""
 
 
@@ -66,7 +66,9 @@ def _measure(name: str, *metrics: str, kind: Kind = "gauge", is_sum: bool = True
     )
 
 
-def _where(name: str, where: tuple[Where, ...], *metrics: str, is_sum: bool = True) -> Measure:
+def _where(
+    name: str, where: tuple[LabelMatcher, ...], *metrics: str, is_sum: bool = True
+) -> Measure:
     series = tuple(Series(metric, where) for metric in metrics)
     return Measure(name=name, series=series, is_sum=is_sum)
 

@@ -28,9 +28,9 @@ from connectors.pulsar.metrics.measures import (
     OF_BROKERS,
     OF_BUNDLES,
     WRITES,
+    LabelMatcher,
     Measure,
     Series,
-    Where,
 )
 from connectors.transport.deadline import pause
 from core.errors import ProtocolError
@@ -155,7 +155,7 @@ def _plain_sample(line: str) -> Sample | None:
     return None
 
 
-def _fits(sample: Sample, where: Where) -> bool:
+def _fits(sample: Sample, where: LabelMatcher) -> bool:
     value = sample.labels.get(where.label, "")
     if where.operator == "=":
         return value == where.value

@@ -249,13 +249,13 @@ def _seen_bundles(made: ClusterReadings) -> set[str]:
     seen: set[str] = set(made.readings.owners) | set(made.readings.bundle_data)
     for raw in made.readings.brokers.values():
         if raw:
-            seen.update(msgspec.json.decode(raw, type=_Seen).last_stats)
+            seen.update(msgspec.json.decode(raw, type=_ReportedBundles).last_stats)
     for answer in made.topics:
         seen.update(f"{space}/{one}" for space, ranges in answer.items() for one in ranges)
     return seen
 
 
-class _Seen(msgspec.Struct, rename="camel"):
+class _ReportedBundles(msgspec.Struct, rename="camel"):
     last_stats: dict[str, msgspec.Raw] = {}
 
 

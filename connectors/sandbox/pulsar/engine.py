@@ -24,7 +24,7 @@ from connectors.sandbox.pulsar.bootstrap import (
 )
 from connectors.sandbox.pulsar.faults import UnloadRequest
 from connectors.sandbox.pulsar.layout import plan_layout
-from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.leader import SandboxLeader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies, plan_policies
 from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Rows
@@ -154,7 +154,7 @@ class Engine:
         self.elected_s = 0.0
         # between the write of a report and the sample that follows no round may begin
         self.sampling = asyncio.Lock()
-        self.load_manager = Leader(self.state, self.policies, options.seed)
+        self.load_manager = SandboxLeader(self.state, self.policies, options.seed)
         self.faults = options.faults
         self.unloads: list[UnloadRequest] = []
         self.sessions: list[ZkSession | None] = [None] * len(brokers)

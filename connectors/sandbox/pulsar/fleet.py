@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from connectors.sandbox.pulsar.engine import Engine
 from connectors.sandbox.pulsar.faults import Faults, UnloadRequest, changed
 from connectors.sandbox.pulsar.options import SandboxOptions
-from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.ownership import OwnershipChanges
 from connectors.sandbox.pulsar.shedding import HeldRound, OwnBalancer
 from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Trouble
 from connectors.sandbox.pulsar.web import WebServers, brokers_at, listen
@@ -41,7 +41,7 @@ class _Cluster:
     """Running parts of a sandbox."""
 
     engine: Engine
-    ownership: Ownership
+    ownership: OwnershipChanges
     web: WebServers
     balancer: OwnBalancer
 
@@ -141,7 +141,7 @@ class Sandbox:
     def _prepare(self, zookeeper: str) -> _Cluster:
         self._unserved = listen(self.options.brokers, self.options.web_port)
         engine = Engine(self.options, brokers_at(self._unserved), zookeeper)
-        ownership = Ownership(engine)
+        ownership = OwnershipChanges(engine)
         ownership.kill = self._kill_broker
         engine.prepare()
         balancer = OwnBalancer(engine, ownership)

@@ -42,7 +42,7 @@ _NO_REPORT: Final = WrittenReport(
 )
 
 
-class Leader:
+class SandboxLeader:
     """The leading broker's view of the fleet and its memory between picks.
 
     The view is that of the last change of a load report; what was placed since is remembered apart,

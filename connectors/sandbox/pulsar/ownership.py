@@ -26,7 +26,7 @@ _DYING_S: Final = 0.5
 _GUARD_S: Final = 0.1
 
 
-class Ownership:
+class OwnershipChanges:
     """Takes bundles from brokers and gives them to others.
 
     Args:

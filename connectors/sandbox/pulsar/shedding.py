@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox.pulsar.engine import Engine
-from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.ownership import OwnershipChanges
 from connectors.sandbox.pulsar.state import NO_BROKER
 from core.errors import InputError, RemoteError
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.shedding.unload_checks import UnloadChecks, UnloadOutcome
 
 _LOOK_S: Final = 0.25
 _MAX_ROUNDS: Final = 1_000
@@ -54,7 +54,7 @@ class OwnBalancer:
         Pulsar ``LoadSheddingTask``, ``ModularLoadManagerImpl#doLoadShedding``.
     """
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         self._engine, self._ownership = engine, ownership
         self._rng = np.random.default_rng([engine.options.seed, 5])
         self._strategy: AnyStrategy | None = None
@@ -87,23 +87,23 @@ class OwnBalancer:
         await engine.write_averages_if_due(time())  # the same thread does both, in this order
         async with engine.sampling:
             held = HeldRound(at_s=time(), leader=engine.state.brokers[engine.leader].broker_id)
-            landings = self._decided(settings)
-        held.selected = tuple(landing.move.bundle for landing in landings)
+            unload_outcomes = self._decided(settings)
+        held.selected = tuple(outcome.move.bundle for outcome in unload_outcomes)
         self.rounds.append(held)
         sources: set[str] = set()
-        for landing in landings:
-            ends = list(landing.distribution)
-            if landing.skipped:
+        for outcome in unload_outcomes:
+            ends = list(outcome.distribution)
+            if outcome.skipped:
                 continue
-            chances = np.array(list(landing.distribution.values()))
+            chances = np.array(list(outcome.distribution.values()))
             end = ends[int(self._rng.choice(len(ends), p=chances / chances.sum()))]
-            if end != landing.move.broker:
-                held.unloaded.append(landing.move.bundle)
-                await self._unload(landing.move.bundle, end)
-                engine.shed_counts[engine.leader] += (1, landing.move.broker not in sources)
-                sources.add(landing.move.broker)
+            if end != outcome.move.broker:
+                held.unloaded.append(outcome.move.bundle)
+                await self._unload(outcome.move.bundle, end)
+                engine.shed_counts[engine.leader] += (1, outcome.move.broker not in sources)
+                sources.add(outcome.move.broker)
 
-    def _decided(self, settings: EffectiveSettings) -> list[Landing]:
+    def _decided(self, settings: EffectiveSettings) -> list[UnloadOutcome]:
         """Ask the active strategy, and what the load manager checks before it unloads."""
         strategy = self._active_strategy(settings)
         if strategy is None:
@@ -118,7 +118,7 @@ class OwnBalancer:
         decision, self._state = strategy.decide(
             view, strategy.config(settings), self._state, recent
         )
-        return list(UnloadChecks(view, settings).landings(decision.moves))
+        return list(UnloadChecks(view, settings).unload_outcomes(decision.moves))
 
     def _active_strategy(self, settings: EffectiveSettings) -> AnyStrategy | None:
         try:

@@ -80,7 +80,7 @@ class Broker:
         return f"pulsar/{self.broker_id}/0x00000000_0xffffffff"
 
 
-class Averages:
+class SandboxAverages:
     """Time averages of every bundle, as one broker has them.
 
     Attributes:
@@ -112,7 +112,7 @@ class Averages:
 
     def append(self, count: int) -> None:
         """Make room for more bundles."""
-        more = Averages(count)
+        more = SandboxAverages(count)
         for name in ("short", "long", "short_samples", "long_samples"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(more, name)]))
 
@@ -184,8 +184,8 @@ class FleetState:
         self.served_by: Rows = np.full(count, NO_BROKER, np.int64)
         self.reported_by: Rows = np.full(count, NO_BROKER, np.int64)
         self.reports: dict[int, WrittenReport] = {}
-        self.leading = Averages(count)
-        self.following = Averages(count)
+        self.leading = SandboxAverages(count)
+        self.following = SandboxAverages(count)
         self.rates: Floats = np.zeros((count, 4))
         self.counts: Rows = np.zeros((count, 4), np.int64)
         self.reported: Floats = np.zeros((count, 4))

@@ -24,7 +24,7 @@ from uvicorn.server import ServerState
 
 from connectors.sandbox.pulsar.engine import Engine
 from connectors.sandbox.pulsar.faults import changed
-from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.ownership import OwnershipChanges
 from connectors.sandbox.pulsar.rest.actions import LOSE_ANSWER, ActionRest
 from connectors.sandbox.pulsar.rest.answers import (
     JSON_TYPE,
@@ -130,7 +130,7 @@ class WebServers:
         ownership: What changes owners.
     """
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         parts = (PolicyRest, Reads, MetricsRest, ActionRest, SandboxRest, LimitRest)
         app = Starlette(

@@ -12,9 +12,9 @@ import numpy as np
 from core.diagnosis.model import MIN_GAIN_RATIO, Effect
 from core.diagnosis.pegasus.repair import Repair, unhealthy_rows, without_nodes
 from core.diagnosis.pegasus.trials import (
+    BalancerInput,
     Change,
     Measure,
-    Situation,
     TimeUpError,
     Trial,
     Trials,
@@ -322,30 +322,30 @@ class PegasusDiagnosisContext:
     @cached_property
     def trials(self) -> Trials:
         """Simulations of changes."""
-        situation = Situation(
+        balancer_input = BalancerInput(
             view=self.view,
             options=self.options,
             level=self.level,
             is_ready=not (self.staging_tables or self.view.children or self.is_uninformed),
             closed=frozenset(self.full_nodes),
         )
-        trials = Trials(situation, self.budget_s)
-        opened = self._opened(situation)
+        trials = Trials(balancer_input, self.budget_s)
+        opened = self._opened(balancer_input)
         trials.patient.add(opened.key)
-        if situation.options.policy == "cluster":  # its circles may take all of the time
+        if balancer_input.options.policy == "cluster":  # its circles may take all of the time
             trials.patient.add(opened.with_options(policy="app").key)
         return trials
 
     @cached_property
     def opened(self) -> Change:
         """State in which the balancer runs: level lively, partitions healthy, no table on hold."""
-        return self._opened(self.trials.situation)
+        return self._opened(self.trials.balancer_input)
 
-    def _opened(self, situation: Situation) -> Change:
+    def _opened(self, balancer_input: BalancerInput) -> Change:
         return Change(
             level=FunctionLevel.LIVELY if self.level < FunctionLevel.LIVELY else None,
             repair=self.full_repair if self.unhealthy.size else None,
-            is_ready=not situation.is_ready,
+            is_ready=not balancer_input.is_ready,
         )
 
     @property

@@ -105,7 +105,7 @@ def repaired(view: ClusterView, repair: Repair) -> ClusterView:
     spare = ((0, 0), (0, most - view.members.shape[1]))
     members = np.pad(view.members, spare, constant_values=NO_NODE)
     disks = np.pad(view.member_disks, spare, constant_values=NO_NODE)
-    cures = _Cures.of(view, repair)
+    cures = _CureCounts.of(view, repair)
     for row in rows.tolist():
         table = int(view.table_of_row[row])
         held = cures.cured(row, table, members[row].tolist(), disks[row].tolist())
@@ -116,7 +116,7 @@ def repaired(view: ClusterView, repair: Repair) -> ClusterView:
 
 
 @dataclass
-class _Cures:
+class _CureCounts:
     """Counts that move with every cure."""
 
     view: ClusterView
@@ -126,7 +126,7 @@ class _Cures:
     is_open: Flags
 
     @classmethod
-    def of(cls, view: ClusterView, repair: Repair) -> _Cures:
+    def of(cls, view: ClusterView, repair: Repair) -> _CureCounts:
         is_open = np.array([name not in repair.excluded for name in view.nodes], dtype=np.bool_)
         return cls(view, repair, view.primary_counts.copy(), view.replica_counts.copy(), is_open)
 

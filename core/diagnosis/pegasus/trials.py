@@ -1,9 +1,9 @@
 """Changes, tried on one snapshot: each is simulated with the meta server's own balancer.
 
 How even an outcome is: the number of replicas, and of primaries, on every living node. The
-deviation is the distance of the farthest node from the mean as a share of the mean, of the two
-countings the worse one. Where one table is judged, only its replicas and primaries count; where one
-node is judged, only that node's distance.
+deviation is the max deviation of a node as a share of the mean, of the two countings the worse
+one. Where one table is judged, only its replicas and primaries count; where one node is judged,
+only that node's deviation.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ Measure = Callable[[ClusterView], float | None]
 
 
 @dataclass(frozen=True)
-class Situation:
-    """The current cluster.
+class BalancerInput:
+    """Input of the balancer in the current cluster.
 
     Attributes:
         view: Its state, living nodes only.
@@ -140,13 +140,13 @@ class Trials:
     """Trials on one snapshot, each change tried once.
 
     Attributes:
-        situation: The cluster as it is.
+        balancer_input: The cluster as it is.
         budget_s: Seconds after which no further change is tried.
         patient: Keys of changes that are tried to their end all the same.
         untried: Changes for which there was no time.
     """
 
-    situation: Situation
+    balancer_input: BalancerInput
     budget_s: float
     patient: set[tuple[object, ...]] = field(default_factory=lambda: {Change().key})
     untried: int = 0
@@ -189,11 +189,11 @@ class Trials:
         return time.perf_counter() - self._started > self.budget_s
 
     def _tried(self, change: Change, *, is_patient: bool) -> Trial:
-        situation = self.situation
-        level = situation.level if change.level is None else change.level
+        balancer_input = self.balancer_input
+        level = balancer_input.level if change.level is None else change.level
         view = self._changed(change, level)
         missing = len(unhealthy_rows(view))
-        is_ready = situation.is_ready or change.is_ready
+        is_ready = balancer_input.is_ready or change.is_ready
         if missing or not is_ready or level < FunctionLevel.LIVELY:
             return Trial(
                 start=view,
@@ -206,8 +206,8 @@ class Trials:
                 moved_in=np.zeros(view.partition_count, dtype=np.int32),
             )
         view = replace(view, children=frozenset())  # they have registered by then
-        options = replace(situation.options, **dict(change.options))  # type: ignore[arg-type]
-        closed = frozenset[str]() if change.has_space else situation.closed
+        options = replace(balancer_input.options, **dict(change.options))  # type: ignore[arg-type]
+        closed = frozenset[str]() if change.has_space else balancer_input.closed
         first = self._simulated(view, options, closed, None, is_patient=is_patient)
         if options.policy == "cluster" and first.converges:
             for seed in DRAWS:
@@ -217,7 +217,7 @@ class Trials:
         return first
 
     def _changed(self, change: Change, level: FunctionLevel) -> ClusterView:
-        view = with_nodes(self.situation.view, change.joined)
+        view = with_nodes(self.balancer_input.view, change.joined)
         if change.repair is not None and level >= FunctionLevel.STEADY:
             view = repaired(view, change.repair)
         if change.tables:

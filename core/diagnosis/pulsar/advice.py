@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from core.diagnosis.model import effect_sentence
-from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.draws import SeedTrials
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.errors import InputError, OpsError
 from core.findings.finding import Finding, Fix
@@ -73,14 +73,14 @@ def _draws(
     assumed: Mapping[str, Any] | None,
     release: str | None,
     budget_s: float,
-) -> Draws:
+) -> SeedTrials:
     base = Change(settings=dict(assumed or {}), release=release).also(Change(settings=_ON))
-    return Draws(
+    return SeedTrials(
         judged_trials(Trials(snapshot, budget_s=budget_s, assumed=base, stops_midway=True))
     )
 
 
-def _simulated(draws: Draws, point: TurningPoint) -> TurningPoint:
+def _simulated(draws: SeedTrials, point: TurningPoint) -> TurningPoint:
     if draws.trials.is_over:
         return replace(point, outcome="Not simulated: time limit reached.")
     value = list(point.needed) if isinstance(point.needed, tuple) else point.needed
@@ -88,7 +88,7 @@ def _simulated(draws: Draws, point: TurningPoint) -> TurningPoint:
     return replace(point, outcome=text, is_recommended=is_recommended)
 
 
-def _outcome(draws: Draws, values: Mapping[str, Any]) -> tuple[str, bool | None]:
+def _outcome(draws: SeedTrials, values: Mapping[str, Any]) -> tuple[str, bool | None]:
     """Return the outcome, and whether it is no worse under any random draw."""
     change = Change(settings=dict(values))
     try:
@@ -133,7 +133,7 @@ def change_outcome(snapshot: PulsarSnapshot, values: Mapping[str, Any]) -> tuple
     Returns:
         A sentence, and ``None`` where it cannot be simulated.
     """
-    return _outcome(Draws(judged_trials(Trials(snapshot))), values)
+    return _outcome(SeedTrials(judged_trials(Trials(snapshot))), values)
 
 
 def simulated_findings(
@@ -165,11 +165,11 @@ def simulated_findings(
         trials.baseline  # noqa: B018  # a cluster that cannot be simulated has no advice to check
     except OpsError:
         return found
-    draws = Draws(trials)
+    draws = SeedTrials(trials)
     return tuple(_checked(draws, one) for one in found)
 
 
-def _checked(draws: Draws, finding: Finding) -> Finding:
+def _checked(draws: SeedTrials, finding: Finding) -> Finding:
     values = values_of(finding.fix)
     if not values or draws.trials.is_over:
         return finding

@@ -11,7 +11,7 @@ import numpy as np
 from core.diagnosis.facts import ExplainedFindings, fact_headline, headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, one_per_fix
 from core.diagnosis.pulsar.context import Candidate, DiagnosisContext, Pattern
-from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.draws import SeedTrials
 from core.diagnosis.pulsar.patterns.restless import fitting_placements
 from core.diagnosis.pulsar.patterns.thresholds import code_of
 from core.diagnosis.pulsar.registry import OWNERSHIP, PATTERNS
@@ -88,7 +88,7 @@ EXPLAINED: Final = ExplainedFindings(
 
 
 @dataclass(frozen=True, slots=True)
-class _Proven:
+class _ProvenChange:
     candidate: Candidate
     change: Change
     effect: Effect
@@ -360,17 +360,17 @@ class _Search:
         self._context = context
         self._patterns = patterns
         self._trials = context.trials
-        self._draws = Draws(self._trials)
+        self._draws = SeedTrials(self._trials)
         self._hasty = 0
         self._late: dict[bool, dict[tuple[object, ...], Change]] = {False: {}, True: {}}
-        self._promising: list[_Proven] = []
+        self._promising: list[_ProvenChange] = []
         self._unproven: list[Candidate] = []
         self._turning: dict[tuple[object, ...], tuple[Candidate, Change]] = {}
 
     def _is_resolved(self, effect: Effect) -> bool:
         return _is_resolved(effect, self._context.target_ratio)
 
-    def _merit(self, one: _Proven) -> tuple[Any, ...]:
+    def _merit(self, one: _ProvenChange) -> tuple[Any, ...]:
         return _merit(one, self._context.target_ratio)
 
     @property
@@ -433,7 +433,7 @@ class _Search:
         spoils = end.moves and (end.returned or not end.converges or (end.deviation or 0.0) > now)
         return not (spoils and candidate.code in _RESTLESS)
 
-    def _confirmed(self, ranked: Iterable[_Proven]) -> Iterator[_Proven]:
+    def _confirmed(self, ranked: Iterable[_ProvenChange]) -> Iterator[_ProvenChange]:
         """Yield the best change of each cause; one that depends on the draws hides no other.
 
         A change that is the best of another cause, too, takes no place of its own.
@@ -448,11 +448,11 @@ class _Search:
                 changes.add(one.change.key)
                 yield one
 
-    def _is_confirmed(self, one: _Proven) -> bool:
+    def _is_confirmed(self, one: _ProvenChange) -> bool:
         """Whether its effect is independent of random draws."""
         return self._draws.confirm(one.change)
 
-    def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_Proven]:
+    def _proven(self, candidates: Iterable[Candidate]) -> Iterator[_ProvenChange]:
         for candidate in candidates:
             found = self._best(candidate)
             if found is not None:
@@ -460,9 +460,9 @@ class _Search:
             elif candidate.tier < 0 and not any(map(self._trials.known, candidate.changes)):
                 self._unproven.append(candidate)
 
-    def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _Proven | None:
+    def _best(self, candidate: Candidate, *, is_pair: bool = False) -> _ProvenChange | None:
         """Return the change of a candidate with the best effect; ``None`` if none helps."""
-        found: list[_Proven] = []
+        found: list[_ProvenChange] = []
         for change in candidate.changes:
             is_late = self._trials.is_search_over and not self._trials.is_begun(change)
             effect = None if is_late else self._trials.effect(change)
@@ -482,7 +482,7 @@ class _Search:
             if is_better:
                 # what the time cut short proves nothing else
                 (found if is_finished or is_shown else self._promising).append(
-                    _Proven(candidate, change, effect)
+                    _ProvenChange(candidate, change, effect)
                 )
                 if is_finished:
                     self._trials.leave_time_for(change)
@@ -495,7 +495,7 @@ class _Search:
         trial = None if change is base else self._trials.trial(base)
         return effect if trial is None else Effect(before=trial.outcome, after=effect.after)
 
-    def _singles(self) -> Iterator[_Proven]:
+    def _singles(self) -> Iterator[_ProvenChange]:
         """Try every setting that anything reads here."""
         context = self._context
         own = (*context.strategy.deciding, *context.strategy.adjustable)
@@ -523,7 +523,7 @@ class _Search:
             if found is not None:
                 yield found
 
-    def _pairs(self) -> Iterator[_Proven]:
+    def _pairs(self) -> Iterator[_ProvenChange]:
         """Try a second setting with those that alone change something, and not for the better."""
         context = self._context
         own = context.strategy.deciding
@@ -543,7 +543,7 @@ class _Search:
                     if self._is_resolved(found.effect):
                         break
 
-    def _placed_by_load(self) -> Iterator[_Proven]:
+    def _placed_by_load(self) -> Iterator[_ProvenChange]:
         """Try the placement that fits with changes whose moves end less even than the load is."""
         now = self._trials.pools.deviation(self._context.load) or 0.0
         for candidate, first in list(self._turning.values()):
@@ -575,7 +575,7 @@ class _Search:
             unit=candidate.unit,
         )
 
-    def _cause(self, one: _Proven) -> Cause:
+    def _cause(self, one: _ProvenChange) -> Cause:
         candidate = one.candidate
         base = self._context.base.settings
         is_data = one.change.edit is not None or one.change.release is not None
@@ -595,13 +595,13 @@ class _Search:
             unit=candidate.unit,
         )
 
-    def _keys(self, one: _Proven) -> tuple[str, ...]:
+    def _keys(self, one: _ProvenChange) -> tuple[str, ...]:
         """Return the settings concerned: a later release keeps those it is tried with."""
         if one.candidate.keys or one.change.release is not None:
             return one.candidate.keys
         return tuple(one.change.settings)
 
-    def _summary(self, one: _Proven) -> str:
+    def _summary(self, one: _ProvenChange) -> str:
         present = " and ".join(
             f"{key} is {_text(self._context.settings.value(key))}" for key in one.candidate.keys
         )
@@ -693,7 +693,7 @@ def _is_resolved(effect: Effect, target_ratio: float) -> bool:
     return not effect.after.returned and effect.gain >= _RESOLVED_SHARE * before
 
 
-def _merit(one: _Proven, target_ratio: float) -> tuple[Any, ...]:
+def _merit(one: _ProvenChange, target_ratio: float) -> tuple[Any, ...]:
     """Sort key: what the snapshot itself shows first, then what resolves it, then the effect."""
     after = one.effect.after
     off = max((after.deviation or 0.0) - target_ratio, 0.0)

@@ -29,7 +29,7 @@ _MARGIN: Final = 3.0
 
 
 @dataclass(eq=False)
-class Draws:
+class SeedTrials:
     """Simulations of changes with further seeds.
 
     Attributes:

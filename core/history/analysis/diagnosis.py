@@ -51,7 +51,7 @@ class PastMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverTime:
+class PeriodDiagnosis:
     """Diagnosis of a recorded period.
 
     Attributes:
@@ -117,7 +117,7 @@ def over_time(
     *,
     minute_s: float = 60.0,
     moved: str = "",
-) -> OverTime:
+) -> PeriodDiagnosis:
     """Diagnose the last part of what is recorded of a cluster.
 
     Args:
@@ -162,7 +162,7 @@ def over_time(
         budget_s=max(request.budget_s, MIN_BUDGET_S),
         minute_s=minute_s,
     )
-    return OverTime(
+    return PeriodDiagnosis(
         start=start,
         end=end,
         moves=_count(events),

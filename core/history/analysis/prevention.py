@@ -45,7 +45,7 @@ class Replay:
         label: Of the candidate.
         moves: Unloads, or moves of the balancer.
         returned: Of these, back to a server that was left before.
-        deviation: Of the farthest server from the mean, p95 of the minutes, share of the mean.
+        deviation: Max deviation of a server from the mean, p95 of the minutes, share of the mean.
         rows: Its rows of ``RUNS``.
     """
 

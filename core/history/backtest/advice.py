@@ -41,9 +41,9 @@ def is_plannable(change: Mapping[str, Any]) -> bool:
 def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | None:
     """Return the first candidate of a ranking that is worth a change; ``None`` if there is none.
 
-    It comes before the recorded settings, replayed, by the rule of the ranking, and leaves the
-    farthest server not farther off than they do and than it really was, or meets the target. One
-    that was rejected (:mod:`core.history.backtest.convergence`) is passed over.
+    It comes before the recorded settings, replayed, by the rule of the ranking, and has a max
+    deviation not above theirs and the actual one, or meets the target. One that was rejected
+    (:mod:`core.history.backtest.convergence`) is passed over.
 
     Args:
         rows: Rows of ``CANDIDATES`` of one cluster, best first.

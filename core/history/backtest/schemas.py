@@ -57,7 +57,7 @@ RUNS: Final = pa.schema(
         _field("deviation_mean", pa.float64(), "ratio"),
         _field("deviation_p95", pa.float64(), "ratio"),
         _field("deviation_max", pa.float64(), "ratio"),
-        _field("minutes_over", pa.int64(), "min"),  # farthest node more than 20% off the mean
+        _field("minutes_over", pa.int64(), "min"),  # max deviation of a node above 20%
         _field("minutes_over_ratio", pa.float64(), "ratio"),
         _field("rounds", pa.int64()),  # in which something was unloaded
         _field("unloads", pa.int64()),
@@ -116,7 +116,7 @@ TIMELINE: Final = pa.schema(
         *_UNIT,
         _field("taken_at", pa.int64(), "ms", nullable=False),
         _field("deviation", pa.float64(), "ratio"),
-        _field("farthest", pa.string()),  # the node it is of
+        _field("farthest", pa.string()),  # node of the deviation
         _field("nodes", pa.int64(), nullable=False),
         _field("unloads", pa.int64(), nullable=False),
         _field("moved_bytes_per_s", pa.float64(), "bytes/s"),

@@ -48,7 +48,7 @@ What = Literal["missing", "size", "changed", "unreadable", "unnamed", "log", "ta
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class IntegrityProblem:
     """Something of a history that is not as it was written.
 
     Attributes:
@@ -100,7 +100,7 @@ def problems(
     days: tuple[str | None, str | None] = (None, None),
     *,
     is_deep: bool = True,
-) -> list[Problem]:
+) -> list[IntegrityProblem]:
     """Return the damage of a history; empty if it cannot be checked from here.
 
     Args:
@@ -113,7 +113,7 @@ def problems(
     root = local_folder(tables.uri)
     if root is None or not root.is_dir():
         return []
-    found: list[Problem] = []
+    found: list[IntegrityProblem] = []
     for name in tables.kinds.names if kinds is None else kinds:
         found += _of_kind(
             tables, root, tables.kinds.of(name), _Scope(cluster, *days), is_deep=is_deep
@@ -140,17 +140,25 @@ _ALL: Final = _Scope(None, None, None)
 
 def _of_kind(
     tables: Tables, root: Path, kind: Kind, scope: _Scope, *, is_deep: bool
-) -> list[Problem]:
+) -> list[IntegrityProblem]:
     folder = root / kind.name
     if _unfinished(root, kind).is_file():
-        return [Problem(kind.name, "log", kind.name, detail=": an earlier repair did not finish")]
+        return [
+            IntegrityProblem(
+                kind.name, "log", kind.name, detail=": an earlier repair did not finish"
+            )
+        ]
     if not (folder / _LOG).is_dir():
         was_there = (root / SUMS / kind.name).is_dir() or any(_files(folder, _ALL))
-        return [Problem(kind.name, "table", kind.name)] if was_there else []
+        return [IntegrityProblem(kind.name, "table", kind.name)] if was_there else []
     try:
         named = _named(tables, kind)
     except HistoryError as exc:
-        return [Problem(kind.name, "log", f"{kind.name}/{_LOG}", detail=f": {exc.message[-120:]}")]
+        return [
+            IntegrityProblem(
+                kind.name, "log", f"{kind.name}/{_LOG}", detail=f": {exc.message[-120:]}"
+            )
+        ]
     found = [
         problem
         for row in named.to_pylist()
@@ -185,25 +193,27 @@ def _named(tables: Tables, kind: Kind) -> pa.Table:
     return pa.table(columns)
 
 
-def _file_problem(root: Path, kind: str, row: dict[str, Any], *, is_deep: bool) -> Problem | None:
+def _file_problem(
+    root: Path, kind: str, row: dict[str, Any], *, is_deep: bool
+) -> IntegrityProblem | None:
     file = root / kind / row["path"]
     facts = (f"{kind}/{row['path']}", row["rows"], row["first"], row["last"])
     try:
         size = file.stat().st_size
     except OSError:
-        return Problem(kind, "missing", *facts)
+        return IntegrityProblem(kind, "missing", *facts)
     if size != row["bytes"]:
         detail = f" ({size:,} bytes instead of {row['bytes']:,})"
-        return Problem(kind, "size", *facts, detail=detail)
+        return IntegrityProblem(kind, "size", *facts, detail=detail)
     if not is_deep:
         return None
     expected = sum_file(root, kind, file.name)
     try:
         if expected.is_file() and expected.read_text().strip() != checksum(file):
-            return Problem(kind, "changed", *facts)
+            return IntegrityProblem(kind, "changed", *facts)
         pq.read_metadata(file)
     except (OSError, ValueError) as exc:
-        return Problem(kind, "unreadable", *facts, detail=f": {str(exc)[:80]}")
+        return IntegrityProblem(kind, "unreadable", *facts, detail=f": {str(exc)[:80]}")
     return None
 
 
@@ -241,7 +251,7 @@ def _removed(folder: Path) -> set[str]:
     return gone
 
 
-def _stray(tables: Tables, root: Path, kind: Kind, file: Path) -> Problem | None:
+def _stray(tables: Tables, root: Path, kind: Kind, file: Path) -> IntegrityProblem | None:
     """Return a file that no log names where it has rows that the history should have.
 
     What a killed writer or a lost race left is no damage: its rows belong to no minute, or are
@@ -257,7 +267,7 @@ def _stray(tables: Tables, root: Path, kind: Kind, file: Path) -> Problem | None
     lost = _lost_minutes(tables, kind, cluster, rows)
     if not lost:
         return None
-    return Problem(kind.name, "unnamed", name, rows.num_rows, min(lost), max(lost))
+    return IntegrityProblem(kind.name, "unnamed", name, rows.num_rows, min(lost), max(lost))
 
 
 def _lost_minutes(tables: Tables, kind: Kind, cluster: str, rows: pa.Table) -> set[int]:
@@ -305,7 +315,7 @@ class Repair:
         lost: Rows that are lost; ``None`` if unknown.
     """
 
-    problem: Problem
+    problem: IntegrityProblem
     action: Literal["isolate", "restore", "rebuild"]
     lost: int | None
 
@@ -319,12 +329,12 @@ class Repair:
         return f"{self.problem} It {then[self.action]}."
 
 
-def planned(found: Sequence[Problem]) -> list[Repair]:
+def planned(found: Sequence[IntegrityProblem]) -> list[Repair]:
     """Return the repair action of each problem."""
     return [_repair_of(problem) for problem in found]
 
 
-def _repair_of(problem: Problem) -> Repair:
+def _repair_of(problem: IntegrityProblem) -> Repair:
     if problem.what == "unnamed":
         return Repair(problem, "restore", 0)
     if problem.what in ("log", "table"):
@@ -332,7 +342,7 @@ def _repair_of(problem: Problem) -> Repair:
     return Repair(problem, "isolate", problem.rows)
 
 
-def repair(tables: Tables, found: Sequence[Problem], now: datetime) -> list[Repair]:
+def repair(tables: Tables, found: Sequence[IntegrityProblem], now: datetime) -> list[Repair]:
     """Set damaged files aside, and put back what can be: see :class:`Repair`.
 
     What is set aside goes to ``quarantine/<kind>/`` in the history, with a line in

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.history.store import integrity, reading, retention
-from core.history.store.integrity import Problem, Repair
+from core.history.store.integrity import IntegrityProblem, Repair
 from core.history.store.layout import HistoryError, Kinds
 from core.history.store.retention import CompactionResult, KindSize
 from core.history.store.tables import Tables, booked
@@ -184,7 +184,7 @@ class HistoryStore:
         end: datetime | None = None,
         *,
         is_deep: bool = True,
-    ) -> list[Problem]:
+    ) -> list[IntegrityProblem]:
         """Return the damage of a history; see :func:`core.history.store.integrity.problems`."""
         days = [
             None if one is None else one.astimezone(UTC).strftime("%Y-%m-%d")
@@ -196,7 +196,7 @@ class HistoryStore:
         """Return the data set aside by earlier repairs, oldest first."""
         return integrity.isolated(self.tables)
 
-    def repair(self, found: Sequence[Problem], now: datetime) -> list[Repair]:
+    def repair(self, found: Sequence[IntegrityProblem], now: datetime) -> list[Repair]:
         """Set damaged files aside; see :func:`core.history.store.integrity.repair`."""
         return integrity.repair(self.tables, found, now)
 

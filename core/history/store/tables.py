@@ -73,7 +73,7 @@ class ConflictingCommitError(HistoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedTable:
     """A table that one caller follows alone.
 
     Attributes:
@@ -106,7 +106,7 @@ class Tables:
         self.uri = uri.rstrip("/")
         self.kinds = kinds
         self._options = dict(options)
-        self._open: dict[str, Followed] = {}
+        self._open: dict[str, FollowedTable] = {}
         self._lock = threading.Lock()
 
     def table(self, kind: str) -> DeltaTable | None:
@@ -133,7 +133,7 @@ class Tables:
         with translated(self.address(kind.name)):
             return DeltaTable(self.address(kind.name), storage_options=self._options)
 
-    def followed(self, kind: Kind, own: Followed | None) -> Followed:
+    def followed(self, kind: Kind, own: FollowedTable | None) -> FollowedTable:
         """Return :meth:`fresh`, or what an earlier call returned, brought to the newest version.
 
         To open a table reads up to 60 commits of its log; to follow it reads the newest ones.
@@ -146,7 +146,7 @@ class Tables:
                 own.table.update_incremental()
                 return own
         table = self.fresh(kind)
-        return Followed(table, table.version())
+        return FollowedTable(table, table.version())
 
     def _is_newest(self, kind: str, version: int) -> bool:
         """Return whether a local table has no later commit; its log, which is long, is not listed.
@@ -349,7 +349,7 @@ class Tables:
                 f"reads {SCHEMA_VERSION}.",
                 hint="Read it with the version of Trimtab that wrote it.",
             )
-        self._open[kind] = Followed(table, table.version())
+        self._open[kind] = FollowedTable(table, table.version())
         return table
 
     def _created(self, kind: Kind) -> DeltaTable:

@@ -22,7 +22,7 @@ from core.history.store.layout import (
 )
 from core.history.store.lease import Lease
 from core.history.store.reading import TimeRange, last_minute, rebuilt, where
-from core.history.store.tables import ConflictingCommitError, Followed, booked, translated
+from core.history.store.tables import ConflictingCommitError, FollowedTable, booked, translated
 from core.snapshot.record import SEGMENT, TAKEN_AT
 from core.snapshot.store import Storable
 from core.units import datetime_to_ms
@@ -102,7 +102,7 @@ class Recorder:
         self._seen: Storable | None = None  # what the next one is compared with for events
         self._is_started = False
         self._last_number = 0
-        self._minutes: Followed | None = None
+        self._minutes: FollowedTable | None = None
 
     def record(self, snapshot: Storable) -> RecordResult:
         """Record a snapshot; once this returns, the minute is there for good.

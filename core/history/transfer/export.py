@@ -187,7 +187,7 @@ def _committed(tables: Tables, kind: Kind, predicate: str, minutes: pa.Table) ->
             yield committed.drop_columns([CLUSTER, DAY])
 
 
-class _Hashed(io.RawIOBase):
+class _HashedMember(io.RawIOBase):
     """A member that is written: what goes through it is hashed."""
 
     def __init__(self, member: IO[bytes]) -> None:
@@ -222,7 +222,7 @@ def write_member(
         return None
     name, rows = f"{kind.name}/{hour}.parquet", 0
     with archive.open(name, "w", force_zip64=True) as raw:
-        hashed = _Hashed(raw)
+        hashed = _HashedMember(raw)
         with pq.ParquetWriter(hashed, first.schema, compression="zstd") as writer:
             for group in itertools.chain([first], groups):
                 rows += group.num_rows

@@ -47,7 +47,7 @@ LANDING: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FailureEvent:
     """Something that happens after the broker died.
 
     Attributes:
@@ -86,7 +86,7 @@ class BrokerFailure:
     landing: pa.Table
     session_s: float
     session_key: str
-    moments: tuple[Moment, ...]
+    moments: tuple[FailureEvent, ...]
     sentence: str
 
 
@@ -161,10 +161,10 @@ def _moments(
     failure: dict[str, Any],
     session_s: float,
     key: str,
-) -> Iterator[Moment]:
+) -> Iterator[FailureEvent]:
     bundles = pluralize(failure["bundles"], "bundle")
     clients = pluralize(failure["clients"], "client")
-    yield Moment(
+    yield FailureEvent(
         0,
         0,
         "The broker fails",
@@ -177,16 +177,16 @@ def _moments(
         often = (
             " The sendTimeout of producers (default 30 s) expires in that time: their sends fail."
         )
-    yield Moment(
+    yield FailureEvent(
         0,
         session_s,
         "Its session is still valid",
         f"{bundles} stay owned for {session_s:g} s ({key}): lookups return the "
         f"dead broker, and clients retry with increasing backoff.{often}",
     )
-    yield Moment(session_s, session_s, "The session ends", _at_the_end(snapshot, failure))
+    yield FailureEvent(session_s, session_s, "The session ends", _at_the_end(snapshot, failure))
     if snapshot.manifest.leader == failure["failure"]:
-        yield Moment(
+        yield FailureEvent(
             session_s,
             session_s + 1,
             "Another leader is elected",
@@ -195,7 +195,7 @@ def _moments(
         )
     yield _taken_over(snapshot, settings, failure, session_s)
     report_s = settings.number(_REPORT_KEY) / 1000.0
-    yield Moment(
+    yield FailureEvent(
         session_s + report_s,
         session_s + 60.0 * settings.number(_ROUND_KEY) + 60,
         "The other brokers report and shed",
@@ -221,11 +221,11 @@ def _taken_over(
     settings: EffectiveSettings,
     failure: dict[str, Any],
     session_s: float,
-) -> Moment:
+) -> FailureEvent:
     unassigned = failure["unassigned"]
     lost = f" {pluralize(unassigned, 'bundle')} stay unassigned." if unassigned else ""
     if snapshot.manifest.load_manager == "extensible":
-        return Moment(
+        return FailureEvent(
             session_s,
             session_s + 10,
             "The leader reassigns its bundles",
@@ -233,7 +233,7 @@ def _taken_over(
             f"{failure['bundles']:,} bundles.{lost}",
         )
     placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
-    return Moment(
+    return FailureEvent(
         session_s,
         session_s + 60,
         "Lookups reassign its bundles",

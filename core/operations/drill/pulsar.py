@@ -218,7 +218,7 @@ def simulate_losses(
 
 
 @dataclass(frozen=True, eq=False)
-class _After:
+class _FleetAfterLoss:
     """The fleet after one loss; a place a broker row, NaN where unknown or lost."""
 
     usage_before: Floats
@@ -248,7 +248,7 @@ class _Fleet:
     rows: Ints
     carried: TransferredLoad
 
-    def after(self, loss: Loss, landed: FailoverPlacement) -> _After:
+    def after(self, loss: Loss, landed: FailoverPlacement) -> _FleetAfterLoss:
         """Return loads after one loss."""
         size = len(self.view.brokers)
         amounts = self.carried.amounts[np.searchsorted(self.rows, landed.bundles)]
@@ -270,7 +270,7 @@ class _Fleet:
         nothing = np.zeros(size)
         before = self._usage(dict.fromkeys(WEIGHED, nothing))
         usage = self._usage({name: arriving(f"{name}_usage") for name in WEIGHED})
-        return _After(
+        return _FleetAfterLoss(
             usage_before=before,
             usage=np.where(is_left, usage, np.nan),
             traffic=np.where(is_left, reported + gained, np.nan),
@@ -303,7 +303,7 @@ def _known(value: float) -> float | None:
 def _failure(
     view: LoadView,
     loss: Loss,
-    after: _After,
+    after: _FleetAfterLoss,
     groups: Sequence[dict[str, object]],
     threshold: float,
 ) -> dict[str, object]:
@@ -337,7 +337,9 @@ def _failure(
     }
 
 
-def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[dict[str, object]]:
+def _hot(
+    view: LoadView, loss: Loss, after: _FleetAfterLoss, threshold: float
+) -> list[dict[str, object]]:
     return [
         {
             "failure": loss.name,
@@ -352,7 +354,7 @@ def _hot(view: LoadView, loss: Loss, after: _After, threshold: float) -> list[di
 
 
 def _groups(
-    view: LoadView, loss: Loss, landed: FailoverPlacement, after: _After, threshold: float
+    view: LoadView, loss: Loss, landed: FailoverPlacement, after: _FleetAfterLoss, threshold: float
 ) -> Iterator[dict[str, object]]:
     """Yield the effect on each affected isolation group."""
     count = len(view.policies)

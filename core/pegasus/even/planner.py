@@ -69,7 +69,7 @@ class EvenPlan:
         steps: In the order in which they help most; each for another partition.
         before: Load of every node, shape ``(n_nodes,)``.
         after: The same when all steps are done.
-        deviation_before: Of the farthest node, share of the mean.
+        deviation_before: Max deviation of a node, share of the mean.
         deviation_after: The same when all steps are done.
         cost: Of the copies.
         bound: What no plan that reaches the goal undercuts.

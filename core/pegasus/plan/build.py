@@ -215,7 +215,7 @@ def setting_plan(
 
 
 def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
-    if wanted > FunctionLevel.FREEZED and draft.course.level is FunctionLevel.FREEZED:
+    if wanted > FunctionLevel.FREEZED and draft.state.level is FunctionLevel.FREEZED:
         draft.note(
             "warning",
             "stays_freezed",
@@ -227,7 +227,7 @@ def _note_frozen(draft: Draft, wanted: FunctionLevel) -> None:
 
 
 def _note_effect(draft: Draft, wanted: FunctionLevel) -> None:
-    unhealthy = draft.course.unhealthy
+    unhealthy = draft.state.unhealthy
     if clears_proposals(wanted):
         now = (
             f"; {pluralize(len(unhealthy), 'partition')} without the configured number of replicas"
@@ -275,7 +275,7 @@ def _note_lively(draft: Draft) -> None:
 
 
 def _note_unhealthy(draft: Draft, requested: set[str]) -> None:
-    unhealthy = [config.gpid for config in draft.course.unhealthy if config.gpid not in requested]
+    unhealthy = [config.gpid for config in draft.state.unhealthy if config.gpid not in requested]
     if unhealthy:
         number = pluralize(len(unhealthy), "other partition")
         sentence = (

@@ -76,14 +76,14 @@ class Draft:
         snapshot: The cluster.
         terms: When, why and how long.
     Attributes:
-        course: The cluster as the steps so far leave it.
+        state: The cluster as the steps so far leave it.
         steps: So far.
     """
 
     def __init__(self, snapshot: PegasusSnapshot, terms: PlanOptions) -> None:
         self.facts = PegasusFacts(snapshot)
         self.terms = terms
-        self.course = Course(self.facts)
+        self.state = DraftedCluster(self.facts)
         self.steps: list[Step] = []
         self._found: list[Diagnostic] = []
         self._set: dict[tuple[str, str], str] = {}
@@ -144,7 +144,7 @@ class Draft:
             )
             return
         before, self._stored = self._stored, level
-        self.course.level = self.course.level_after(level)
+        self.state.level = self.state.level_after(level)
         self.steps.append(
             SetMetaLevel(
                 before=before.word,
@@ -161,7 +161,7 @@ class Draft:
 
     def check_level(self) -> None:
         """Refuse what needs proposals while none would be executed; warn at lively."""
-        level = self.course.level
+        level = self.state.level
         if level is None:
             sentence = "The effective level is unknown: a proposal might stay pending unnoticed."
             hint = (
@@ -211,7 +211,7 @@ class Draft:
                 )
             place = LEADER
         else:
-            place = EVERY_NODE if server is None else self.course.node(server).name
+            place = EVERY_NODE if server is None else self.state.node(server).name
         before = self._set.get((one.key, place), value_before(one, self.facts, server))
         is_limited = self._set.get((FLOW_CONTROL, LEADER)) == "true"
         for danger in dangers(one, wanted, self.facts):
@@ -237,15 +237,15 @@ class Draft:
         try:
             config = self._whole(gpid)
             proposal = propose_move(
-                self.course.proposal_context(), config, MOVE_KINDS[move], source, target
+                self.state.proposal_context(), config, MOVE_KINDS[move], source, target
             )
         except OpsError as exc:
             self.refuse(exc, gpid)
             return
-        size_mb = 0.0 if move == "move_pri" else self.course.size_mb(config)
+        size_mb = 0.0 if move == "move_pri" else self.state.size_mb(config)
         self.steps.append(
             MoveReplica(
-                partition=self.course.partition(config),
+                partition=self.state.partition(config),
                 move=move,
                 source=source,
                 target=target,
@@ -253,7 +253,7 @@ class Draft:
                 reason=self.terms.reason,
             )
         )
-        self.course.advance(config, proposal.actions)
+        self.state.advance(config, proposal.actions)
 
     def change(self, gpid: str, change: Change, node: str) -> None:
         """Add a single change of a partition; one that is refused is reported instead."""
@@ -265,13 +265,13 @@ class Draft:
             return
         self.steps.append(
             ChangeReplica(
-                partition=self.course.partition(config),
+                partition=self.state.partition(config),
                 change=change,
                 node=node,
                 reason=self.terms.reason,
             )
         )
-        self.course.advance(config, proposal.actions)
+        self.state.advance(config, proposal.actions)
 
     def changed(self, config: PartitionConfig, change: Change, node: str) -> Proposal:
         """Return the proposal of a single change.
@@ -279,7 +279,7 @@ class Draft:
         Raises:
             GuardRefusedError: It is not safe.
         """
-        return propose_change(self.course.proposal_context(), config, ConfigType[change], node)
+        return propose_change(self.state.proposal_context(), config, ConfigType[change], node)
 
     def check_table(self, config: PartitionConfig) -> None:
         """Keep to what the configuration excludes.
@@ -287,7 +287,7 @@ class Draft:
         Raises:
             GuardRefusedError: The partition's table is excluded.
         """
-        table = self.course.table(config)
+        table = self.state.table(config)
         if any(fnmatchcase(table, pattern) for pattern in self.terms.exclusions):
             raise GuardRefusedError(
                 f"Table {table} is excluded from every plan by Trimtab's configuration.",
@@ -320,7 +320,7 @@ class Draft:
                 ),
                 steps=tuple(self.steps),
                 expected=Expected(
-                    nodes=self.course.expected_nodes(), copied_mb=self.course.copied_mb
+                    nodes=self.state.expected_nodes(), copied_mb=self.state.copied_mb
                 ),
                 diagnostics=diagnostics,
                 reason=self.terms.reason,
@@ -333,7 +333,7 @@ class Draft:
         )
 
     def _whole(self, gpid: str) -> PartitionConfig:
-        config = self.course.config(gpid)
+        config = self.state.config(gpid)
         self.check_table(config)
         return config
 
@@ -353,13 +353,13 @@ def _check_room(draft: Draft) -> None:
     A copy is made before the old replica goes, and the old one is deleted only at lively and much
     later; so nothing that leaves a node counts as free space.
     """
-    course = draft.course
-    if not course.received_mb:
+    state = draft.state
+    if not state.received_mb:
         return
     disks: dict[str, list[tuple[int, int]]] = {}
     for row in draft.facts.rows("disks"):
         disks.setdefault(row["node"], []).append((row["available_mb"], row["capacity_mb"]))
-    for node, received_mb in sorted(course.received_mb.items()):
+    for node, received_mb in sorted(state.received_mb.items()):
         _check_node(draft, node, received_mb, disks.get(node))
     _check_single(draft, {node: max(one[0] for one in listed) for node, listed in disks.items()})
     _note_time(draft, min(map(len, disks.values()), default=1))
@@ -408,9 +408,9 @@ def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
 
 
 def _note_time(draft: Draft, disks: int) -> None:
-    known = [size for size in draft.course.received_mb.values() if size is not None]
-    total_mb, nodes = sum(known), pluralize(len(draft.course.received_mb), "node")
-    unknown = len(draft.course.received_mb) - len(known)
+    known = [size for size in draft.state.received_mb.values() if size is not None]
+    total_mb, nodes = sum(known), pluralize(len(draft.state.received_mb), "node")
+    unknown = len(draft.state.received_mb) - len(known)
     about = f"{format_mb(total_mb)}{' or more' if unknown else ''} is copied onto {nodes}"
     rate = slower(draft.terms.copy_rate, _slowest_rate(draft))
     if rate is None:
@@ -447,8 +447,8 @@ def _slowest_rate(draft: Draft) -> float | None:
     return min(rates) if rates and all(rates) else None
 
 
-class Course:
-    """The cluster after the steps so far.
+class DraftedCluster:
+    """The cluster after the steps of the draft.
 
     Args:
         facts: The cluster as it was read.

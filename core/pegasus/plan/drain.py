@@ -30,8 +30,8 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
     Returns:
         The partitions that are moved, in gpid order.
     """
-    course = draft.course
-    led = course.led_by(node)
+    state = draft.state
+    led = state.led_by(node)
     of_table = _table_leads(draft, led)
     refused: list[tuple[str, OpsError]] = []
     items: dict[str, PartitionProposal] = {}
@@ -42,17 +42,17 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
             if not able:
                 raise _no_heir(draft, config, node)
             target = min(
-                able, key=lambda name: (course.primaries[name], of_table[config.app_id, name])
+                able, key=lambda name: (state.primaries[name], of_table[config.app_id, name])
             )
             found = propose_move(
-                course.proposal_context(), config, PlanKind.MOVE_PRIMARY, node, target
+                state.proposal_context(), config, PlanKind.MOVE_PRIMARY, node, target
             )
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items[config.gpid] = PartitionProposal(partition=course.partition(config), target=target)
+        items[config.gpid] = PartitionProposal(partition=state.partition(config), target=target)
         of_table[config.app_id, target] += 1
-        course.advance(config, found.actions)
+        state.advance(config, found.actions)
     draft.note_refused(sorted(refused, key=lambda one: _place(one[0])))
     ordered = [config.gpid for config in led if config.gpid in items]
     if ordered:
@@ -80,18 +80,18 @@ def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[st
     Returns:
         The partitions that it leaves, batch by batch, in gpid order.
     """
-    course = draft.course
+    state = draft.state
     refused: list[tuple[str, OpsError]] = []
     items: list[PartitionProposal] = []
-    for config in course.followed_by(node):
+    for config in state.followed_by(node):
         try:
             draft.check_table(config)
             found = draft.changed(config, "DOWNGRADE_TO_INACTIVE", node)
         except OpsError as exc:
             refused.append((config.gpid, exc))
             continue
-        items.append(PartitionProposal(partition=course.partition(config)))
-        course.advance(config, found.actions)
+        items.append(PartitionProposal(partition=state.partition(config)))
+        state.advance(config, found.actions)
     draft.note_refused(refused)
     size = batch or max(len(items), 1)
     batches = [items[start : start + size] for start in range(0, len(items), size)]
@@ -119,13 +119,13 @@ def _able(draft: Draft, config: PartitionConfig, leaving: Collection[str]) -> li
     One that leaves later is better than none: by then the guardian has filled up the partition.
     Where the guardian has put a replica is only a guess, and nothing is moved on a guess.
     """
-    course, suspected = draft.course, draft.facts.columns.nodes_with("not answering")
+    state, suspected = draft.state, draft.facts.columns.nodes_with("not answering")
     sure = [
         name
-        for name in course.alive
+        for name in state.alive
         if name in config.secondaries
         and name not in suspected
-        and (config.gpid, name) not in course.predicted
+        and (config.gpid, name) not in state.predicted
     ]
     return [name for name in sure if name not in leaving] or sure
 
@@ -136,13 +136,13 @@ def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tupl
         (one.app_id, now.primary)
         for app_id in ids
         for one in draft.facts.partitions[app_id]
-        for now in [draft.course.config(one.gpid)]
+        for now in [draft.state.config(one.gpid)]
         if now.primary is not None
     )
 
 
 def _no_heir(draft: Draft, config: PartitionConfig, node: str) -> GuardRefusedError:
-    if any((config.gpid, name) in draft.course.predicted for name in config.secondaries):
+    if any((config.gpid, name) in draft.state.predicted for name in config.secondaries):
         return GuardRefusedError(
             f"The primary of {config.gpid} after {node} is the guardian's choice: all of "
             "its replicas are on nodes that leave.",

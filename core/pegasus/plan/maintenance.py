@@ -110,7 +110,7 @@ def drain_plan(
     check_left(draft, leaving)
     was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
     _begin(draft)
-    if not any(draft.course.replicas[node] for node in leaving):
+    if not any(draft.state.replicas[node] for node in leaving):
         draft.note("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas.")
         return _nothing(draft)
     _keep_out(draft, leaving)
@@ -185,7 +185,7 @@ def rolling_update_plan(
         UnknownNameError: There is no such node; the hint has near ones.
     """
     draft = Draft(snapshot, terms)
-    wanted = _named(draft, nodes or draft.course.alive)
+    wanted = _named(draft, nodes or draft.state.alive)
     _begin(draft)
     warn_of_freezing(draft)
     draft.set_setting(ASSIGN_DELAY, str(_LONG_DELAY_MS), is_restored=True)
@@ -198,7 +198,7 @@ def rolling_update_plan(
         _await(draft, "restarted", node, reason=reason)
         draft.set_setting(ADD_LIMIT, str(_ADDS_AGAIN), is_restored=True)
         for gpid in dropped:
-            draft.course.come_back(draft.course.config(gpid), node)
+            draft.state.come_back(draft.state.config(gpid), node)
         _await(draft, "healthy")
     waits = f"The run waits for {pluralize(len(wanted), 'restart')} by the operator."
     draft.note("info", "operator_acts", waits, hint="The operator restarts the processes.")
@@ -229,7 +229,7 @@ def rebalance_plan(
         InputError: No such rate.
     """
     draft = Draft(snapshot, terms)
-    if draft.facts.stored_level is None or draft.course.level is None:
+    if draft.facts.stored_level is None or draft.state.level is None:
         draft.check_level()
     check_policy(draft)
     _warn_of_exclusions(draft)
@@ -238,11 +238,11 @@ def rebalance_plan(
     _set_rates(draft, rate_mb_per_s)
     # also where it is stored already: after a new leader took over the run sets it again
     draft.set_level(FunctionLevel.LIVELY, is_restored=True)
-    if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
+    if draft.state.level is not None and draft.state.level < FunctionLevel.STEADY:
         draft.check_level()
     note_balance_waits(draft)
     note_refill(draft)
-    if draft.course.unhealthy:
+    if draft.state.unhealthy:
         _await(draft, "healthy")
     _await(draft, "balanced")
     draft.note(
@@ -261,12 +261,12 @@ def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
     """Return registered names of living nodes in the order given."""
     if not nodes:
         raise InputError("No node is specified.", hint="Specify one as host:port.")
-    names = [draft.course.node(name).name for name in nodes]
+    names = [draft.state.node(name).name for name in nodes]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise InputError(f"{min(twice)} is specified twice.", hint="Specify each node once.")
     for name in names:
-        if not draft.course.nodes[name].is_alive:
+        if not draft.state.nodes[name].is_alive:
             sentence = f"{name} is not alive: the guardian is already replacing its replicas."
             hint = "Wait until every partition is healthy; nothing can be moved off the node."
             draft.note("error", "node_down", sentence, subject=name, hint=hint)
@@ -386,7 +386,7 @@ def _note_batches(draft: Draft, max_under_replicated: int) -> None:
 
 def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> None:
     unassigned = [
-        gpid for gpid in dropped if draft.course.refill(draft.course.config(gpid), leaving) is None
+        gpid for gpid in dropped if draft.state.refill(draft.state.config(gpid), leaving) is None
     ]
     if unassigned:
         draft.note(
@@ -401,7 +401,7 @@ def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> Non
 def _keep_out(draft: Draft, leaving: Sequence[str]) -> None:
     """Add nodes to the black list."""
     listed = draft.facts.snapshot.settings.get("assign_secondary_black_list") or ""
-    names = [name for name in listed.split(",") if name in draft.course.nodes]
+    names = [name for name in listed.split(",") if name in draft.state.nodes]
     draft.set_setting(BLACK_LIST, ",".join(dict.fromkeys([*names, *leaving])), is_restored=True)
 
 

@@ -38,7 +38,7 @@ class _Rule:
 def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
     """Keep the effective level while nodes leave: a node that went stays in the share's total."""
     rule, known = _Rule.of(draft), len(draft.facts.nodes)
-    left = len([name for name in draft.course.alive if name not in leaving])
+    left = len([name for name in draft.state.alive if name not in leaving])
     if not rule.freezes(left, known):
         return
     is_known = rule.live_percentage is not None  # else it could not be restored
@@ -56,7 +56,7 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
 
 def warn_of_freezing(draft: Draft) -> None:
     """Report when one node less would freeze the effective level."""
-    rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.course.alive)
+    rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.state.alive)
     if alive - 1 < rule.least_nodes or rule.freezes(alive - 1, known):
         draft.note(
             "warning",
@@ -68,7 +68,7 @@ def warn_of_freezing(draft: Draft) -> None:
 
 def check_left(draft: Draft, leaving: Sequence[str]) -> None:
     """Refuse to leave fewer nodes than replicas, or than keep the effective level."""
-    left = [name for name in draft.course.alive if name not in leaving]
+    left = [name for name in draft.state.alive if name not in leaving]
     most = max((one.max_replica_count for one in draft.facts.tables.values()), default=1)
     if len(left) < most:
         tables = [one for one in draft.facts.tables.values() if one.max_replica_count == most]
@@ -104,8 +104,8 @@ def check_whole(draft: Draft) -> None:
 def note_balance_waits(draft: Draft) -> None:
     """Warn of what the meta server finishes before it balances."""
     for number, noun, what in (
-        (len(draft.course.children), "child partition", "a partition split is over"),
-        (len(draft.course.unhealthy), "partition", "every partition is healthy"),
+        (len(draft.state.children), "child partition", "a partition split is over"),
+        (len(draft.state.unhealthy), "partition", "every partition is healthy"),
     ):
         if number:
             sentence = f"Balancing waits until {what}: {pluralize(number, noun)} remaining."
@@ -121,9 +121,8 @@ def note_refill(draft: Draft) -> None:
             draft.note(
                 "warning",
                 "fills_set_aside",
-                f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {status}: at level "
-                f"lively the balancer moves replicas to {'it' if len(names) == 1 else 'them'} "
-                "again.",
+                f"At level lively the balancer moves replicas to {status} nodes again: "
+                f"{', '.join(names)}.",
                 subject=names[0],
                 hint="Leave the level at steady to keep nodes empty, or decommission them first.",
             )
@@ -131,7 +130,7 @@ def note_refill(draft: Draft) -> None:
 
 def refuse_split(draft: Draft) -> bool:
     """Refuse to change members during a partition split, which would restart it."""
-    children = draft.course.children
+    children = draft.state.children
     if not children:
         return False
     names = sorted({draft.facts.tables[one.app_id].name for one in children})
@@ -151,7 +150,7 @@ def refuse_split(draft: Draft) -> bool:
 def check_healthy(draft: Draft) -> None:
     """Refuse to take replicas away while others are missing, or while a table is split."""
     refuse_split(draft)
-    unhealthy = draft.course.unhealthy
+    unhealthy = draft.state.unhealthy
     if unhealthy:
         names = ", ".join(config.gpid for config in unhealthy[:3])
         draft.note(

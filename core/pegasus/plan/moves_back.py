@@ -21,7 +21,7 @@ _MAX_MOVES_OF_ONE = 16
 """More moves of one partition than any number of replicas needs."""
 
 
-class Former(NamedTuple):
+class FormerPartition(NamedTuple):
     """A partition with other members than when a run began.
 
     Attributes:
@@ -39,7 +39,9 @@ class Former(NamedTuple):
     joined: int
 
 
-def moved_since(view: RunView, start: PegasusSnapshot, now: PegasusSnapshot) -> list[Former]:
+def moved_since(
+    view: RunView, start: PegasusSnapshot, now: PegasusSnapshot
+) -> list[FormerPartition]:
     """Return the partitions with other members, or another primary, than when a run began.
 
     Args:
@@ -52,7 +54,7 @@ def moved_since(view: RunView, start: PegasusSnapshot, now: PegasusSnapshot) -> 
     for row in changed_partitions(start, now).to_pylist():  # only what changed: few
         before = frozenset({row["was_primary"], *row["was_secondaries"]} - {None})
         after = frozenset({row["primary"], *row["secondaries"]} - {None})
-        former = Former(
+        former = FormerPartition(
             gpid=gpid_text(row["app_id"], row["index"]),
             primary=row["was_primary"],
             members=before,
@@ -64,7 +66,7 @@ def moved_since(view: RunView, start: PegasusSnapshot, now: PegasusSnapshot) -> 
     return found
 
 
-def describe_moved(moved: Sequence[Former]) -> str:
+def describe_moved(moved: Sequence[FormerPartition]) -> str:
     """Return ``12 primaries moved and 41 replicas copied to other nodes``."""
     primaries = sum(one.has_other_primary for one in moved)
     replicas = sum(one.joined for one in moved)
@@ -77,7 +79,11 @@ def describe_moved(moved: Sequence[Former]) -> str:
 
 
 def add_moves_back(
-    draft: Draft, view: RunView, moved: Sequence[Former], start: PegasusSnapshot, max_moves: int
+    draft: Draft,
+    view: RunView,
+    moved: Sequence[FormerPartition],
+    start: PegasusSnapshot,
+    max_moves: int,
 ) -> list[Diagnostic]:
     """Add the moves that bring replicas back, and return what stays.
 
@@ -108,14 +114,14 @@ def add_moves_back(
     ]
 
 
-def _bring_back(draft: Draft, former: Former, max_steps: int) -> bool:
+def _bring_back(draft: Draft, former: FormerPartition, max_steps: int) -> bool:
     """Add the moves of one partition; return whether the plan had room for all of them.
 
     Raises:
         OpsError: One of them is refused; those before it are in the plan.
     """
     for _ in range(_MAX_MOVES_OF_ONE):
-        config = draft.course.config(former.gpid)
+        config = draft.state.config(former.gpid)
         found = next_move(config, former)
         if found is None:
             break
@@ -123,12 +129,12 @@ def _bring_back(draft: Draft, former: Former, max_steps: int) -> bool:
             return False
         move, source, target = found
         draft.check_table(config)
-        propose_move(draft.course.proposal_context(), config, MOVE_KINDS[move], source, target)
+        propose_move(draft.state.proposal_context(), config, MOVE_KINDS[move], source, target)
         draft.move(former.gpid, move, source, target)
     return True
 
 
-def next_move(config: PartitionConfig, former: Former) -> tuple[Move, str, str] | None:
+def next_move(config: PartitionConfig, former: FormerPartition) -> tuple[Move, str, str] | None:
     """Return the move that brings a partition nearer to its former members; ``None`` if none does.
 
     A replica goes from a node that has joined to one that has left; the former primary leads again

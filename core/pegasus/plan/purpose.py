@@ -220,7 +220,7 @@ def _misplaced(snapshot: PegasusSnapshot, roles: Mapping[str, Role]) -> list[str
     holders = [config.primary] if roles[gpid].is_primary else list(config.secondaries)
     word = "primary" if roles[gpid].is_primary else "secondaries"
     names = ", ".join(filter(None, holders)) or "no node"
-    return [f"the {word} of {gpid} {'is' if word == 'primary' else 'are'} on {names}"]
+    return [f"{gpid} has its {word} on {names}"]
 
 
 def _named(gpids: list[str]) -> str:

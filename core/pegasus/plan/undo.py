@@ -22,7 +22,7 @@ from core.actions.undo import (
 from core.actions.views import RunView, StepView
 from core.errors import InvariantError, OpsError, PlanConflictError
 from core.pegasus.plan.draft import Draft
-from core.pegasus.plan.moves_back import Former, add_moves_back, moved_since
+from core.pegasus.plan.moves_back import FormerPartition, add_moves_back, moved_since
 from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Plan, sealed
 from core.plan.options import PlanOptions
@@ -93,7 +93,7 @@ class _Undo:
     def add_moves_back(self) -> None:
         """Add what was asked for of the moves back, and report what the undo leaves behind."""
         view, start, draft = self._view, self._context.start, self._draft
-        moved: Sequence[Former] = ()
+        moved: Sequence[FormerPartition] = ()
         if start is None:
             found = list(left_unknown(view))
         else:

@@ -42,7 +42,7 @@ def recheck(
     pending = [
         (index, step) for index, step in enumerate(plan.steps) if steps is None or index in steps
     ]
-    ahead = _Ahead(snapshot, [step for _, step in pending])
+    ahead = _StepVerifier(snapshot, [step for _, step in pending])
     found: dict[int, Diagnostic] = {}
     for index, step in pending:
         if step.wait is not None:
@@ -53,7 +53,7 @@ def recheck(
     return found
 
 
-class _Ahead:
+class _StepVerifier:
     """The current cluster, and its state after the preceding pending steps."""
 
     def __init__(self, snapshot: PegasusSnapshot, steps: Sequence[Step]) -> None:

@@ -183,7 +183,6 @@ def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
     columns = context.facts.columns
     number = int((columns.membership.replica_counts > columns.part_wanted).sum())
     if number:
-        have = "has" if number == 1 else "have"
         yield Finding(
             code="surplus_replicas",
             title="Partitions have surplus replicas",
@@ -192,7 +191,7 @@ def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
             severity="info",
             subject_kind="cluster",
             subject="",
-            sentence=f"{pluralize(number, 'partition')} {have} more replicas than configured.",
+            sentence=f"Partitions with more replicas than configured: {number:,}.",
             evidence={"partitions": number},
             hint="The guardian removes the surplus; balancing is blocked until then.",
         )

@@ -53,7 +53,7 @@ class ProjectedState(Protocol):
         ...
 
 
-class PlanCourse(Protocol):
+class DraftState(Protocol):
     """The cluster as the steps of a plan so far leave it."""
 
     def config(self, gpid: str) -> PartitionConfig:
@@ -82,7 +82,7 @@ class PlanBuilder(Protocol):
         ...
 
     @property
-    def course(self) -> PlanCourse:
+    def state(self) -> DraftState:
         """The cluster as the steps so far leave it."""
         ...
 

@@ -195,7 +195,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         for item in reversed(self.items):
             gpid = item.partition.gpid
             try:
-                config = plan.course.config(gpid)
+                config = plan.state.config(gpid)
             except UnknownNameError as exc:
                 yield stays("undo_gone", gpid, exc.message, exc.hint)
             else:
@@ -216,9 +216,9 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         self, plan: PlanBuilder, item: PartitionProposal
     ) -> PartitionProposal | Inverse | None:
         """Return the inverse of one move, and take it for done; or why there is none."""
-        course, gpid, target, node = plan.course, item.partition.gpid, item.target, self.node
+        state, gpid, target, node = plan.state, item.partition.gpid, item.target, self.node
         try:
-            config = course.config(gpid)
+            config = state.config(gpid)
         except UnknownNameError as exc:
             return stays("undo_gone", gpid, exc.message, exc.hint)
         if target is None:
@@ -228,10 +228,10 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         try:
             plan.check_table(config)
             found = propose_move(
-                course.proposal_context(), config, PlanKind.MOVE_PRIMARY, target, node
+                state.proposal_context(), config, PlanKind.MOVE_PRIMARY, target, node
             )
         except OpsError as exc:
             return stays("undo_refused", gpid, exc.message, exc.hint)
-        back = PartitionProposal(partition=course.partition(config), target=node)
-        course.advance(config, found.actions)
+        back = PartitionProposal(partition=state.partition(config), target=node)
+        state.advance(config, found.actions)
         return back

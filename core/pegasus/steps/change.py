@@ -149,7 +149,7 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         del done
         gpid, node = self.partition.gpid, self.node
         try:
-            config = plan.course.config(gpid)
+            config = plan.state.config(gpid)
         except UnknownNameError as exc:
             yield stays("undo_gone", gpid, exc.message, exc.hint)
             return
@@ -197,6 +197,6 @@ def _refusal(
 ) -> Inverse | None:
     def propose() -> None:
         plan.check_table(config)
-        propose_change(plan.course.proposal_context(), config, change, node)
+        propose_change(plan.state.proposal_context(), config, change, node)
 
     return refusal_of(config.gpid, propose)

@@ -140,7 +140,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         del done
         gpid, source, target = self.partition.gpid, self.source, self.target
         try:
-            config = plan.course.config(gpid)
+            config = plan.state.config(gpid)
         except UnknownNameError as exc:
             yield stays("undo_gone", gpid, exc.message, exc.hint)
             return
@@ -152,7 +152,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         def propose() -> None:
             plan.check_table(config)
             propose_move(
-                plan.course.proposal_context(), config, MOVE_KINDS[self.move], target, source
+                plan.state.proposal_context(), config, MOVE_KINDS[self.move], target, source
             )
 
         yield refusal_of(gpid, propose) or Inverse(

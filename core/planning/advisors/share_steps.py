@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from core.errors import InputError
-from core.planning.advisors.shares import ShareCourse, share_course
+from core.planning.advisors.shares import ShareTimeline, share_timeline
 from core.units import is_whole
 
 MAX_PERIODS: Final = 500
@@ -69,8 +69,8 @@ def demand_steps(text: str) -> list[list[float]]:
 
 def simulated_steps(
     limit: float, steps: str, *, period_s: float, tolerance_percent: float
-) -> tuple[ShareCourse, int]:
-    """Simulate steps of demand, and return the course with the limit as brokers hold it.
+) -> tuple[ShareTimeline, int]:
+    """Simulate steps of demand, and return the timeline and the limit as brokers store it.
 
     Args:
         limit: Of the group, a second.
@@ -95,8 +95,10 @@ def simulated_steps(
             "The usage of a period exceeds the range of a broker's counter.",
             hint=f"The maximum is {_LONG_MAX:,}.",
         )
-    course = share_course(whole, rows, period_s=int(period_s), tolerance_percent=tolerance_percent)
-    return course, whole
+    timeline = share_timeline(
+        whole, rows, period_s=int(period_s), tolerance_percent=tolerance_percent
+    )
+    return timeline, whole
 
 
 def whole_limit(limit: float) -> int:

@@ -141,7 +141,7 @@ def must_report(
 
 
 @dataclass(frozen=True, eq=False)
-class ShareCourse:
+class ShareTimeline:
     """Shares over time; rows are periods, columns brokers.
 
     Attributes:
@@ -162,13 +162,13 @@ class ShareCourse:
         return self.wanted - self.used
 
 
-def share_course(
+def share_timeline(
     limit: int,
     wanted: Iterable[Sequence[float]],
     *,
     period_s: int,
     tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
-) -> ShareCourse:
+) -> ShareTimeline:
     """Simulate periods of demand: brokers limit, report and share out again.
 
     A report counts for all brokers in the next period, and what a broker reported last stays known
@@ -192,26 +192,26 @@ def share_course(
         )
     rows = np.array(demand, np.float64)
     _refuse_negative(rows.ravel().tolist())
-    course = ShareCourse(
+    timeline = ShareTimeline(
         rows, np.zeros(rows.shape), np.zeros(rows.shape), np.zeros(rows.shape, np.bool_)
     )
     share = np.full(rows.shape[1], float(limit) if limit >= 0 else np.inf)
     reported, age = np.zeros(rows.shape[1]), np.full(rows.shape[1], MIN_REPORT_PERIODS)
     for number, row in enumerate(rows):
-        course.used[number] = np.minimum(row, share)
-        use = np.floor(course.used[number] * period_s)
+        timeline.used[number] = np.minimum(row, share)
+        use = np.floor(timeline.used[number] * period_s)
         is_reported = [
             must_report(*each, tolerance_percent)
             for each in zip(use, reported, age.tolist(), strict=True)
         ]
-        course.reports[number] = is_reported
+        timeline.reports[number] = is_reported
         reported = np.where(is_reported, use, reported)
         age = np.where(is_reported, 1, age + 1)
         total = int(reported.sum())
         given = [upstream_share(limit, int(mine), total) for mine in reported]
         share = np.where(np.array(given) < 0, np.inf, np.array(given, np.float64))
-        course.share[number] = share
-    return course
+        timeline.share[number] = share
+    return timeline
 
 
 def _refuse_negative(values: Iterable[float]) -> None:

@@ -21,7 +21,7 @@ PERIOD: Final = "resourceUsageTransportPublishIntervalInSecs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
+class LimitedQuantity:
     """One of the four limits of a resource group.
 
     Attributes:
@@ -41,10 +41,10 @@ class Quantity:
     is_enforced: bool
 
 
-QUANTITIES: Final[Mapping[str, Quantity]] = {
+QUANTITIES: Final[Mapping[str, LimitedQuantity]] = {
     one.name: one
     for one in (
-        Quantity(
+        LimitedQuantity(
             name="publish_msgs",
             title="publish messages",
             field="publishRateInMsgs",
@@ -52,7 +52,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
             unit="msg/s",
             is_enforced=True,
         ),
-        Quantity(
+        LimitedQuantity(
             name="publish_bytes",
             title="publish bytes",
             field="publishRateInBytes",
@@ -60,7 +60,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
             unit="bytes/s",
             is_enforced=True,
         ),
-        Quantity(
+        LimitedQuantity(
             name="dispatch_msgs",
             title="dispatch messages",
             field="dispatchRateInMsgs",
@@ -68,7 +68,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
             unit="msg/s",
             is_enforced=False,
         ),
-        Quantity(
+        LimitedQuantity(
             name="dispatch_bytes",
             title="dispatch bytes",
             field="dispatchRateInBytes",
@@ -172,7 +172,7 @@ class SharedLimit:
         published: The same by the published design.
     """
 
-    quantity: Quantity
+    quantity: LimitedQuantity
     limit: int
     brokers: tuple[str, ...]
     used: Floats

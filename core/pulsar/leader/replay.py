@@ -116,7 +116,7 @@ class _SavedForm(msgspec.Struct):
     format: int
 
 
-class _Saved(_SavedForm):
+class _ReplayState(_SavedForm):
     """All of a replay that is no array of bundles."""
 
     names: list[str]
@@ -831,7 +831,7 @@ class LeaderReplay:
         domains: dict[str, dict[str, bytes]] = {}
         for (cluster, name), body in self._domains.items():
             domains.setdefault(cluster, {})[name] = body
-        saved = _Saved(
+        saved = _ReplayState(
             format=_SAVE_FORMAT,
             names=self.averages.names,
             codes=self._codes,
@@ -883,7 +883,7 @@ class LeaderReplay:
                 hint="Remove it: the observer then starts again.",
             ) from exc
 
-    def _restore(self, saved: _Saved, arrays: Mapping[str, Any]) -> None:
+    def _restore(self, saved: _ReplayState, arrays: Mapping[str, Any]) -> None:
         self._codes, self._brokers = saved.codes, saved.brokers
         self.averages = BundleAverages.of_arrays(saved.names, arrays, self._broker_order)
         self.averages.quotas = saved.quotas
@@ -1002,7 +1002,7 @@ class LeaderReplay:
         return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _decode_saved(raw: bytes) -> _Saved:
+def _decode_saved(raw: bytes) -> _ReplayState:
     """Return the saved state.
 
     Raises:
@@ -1011,7 +1011,7 @@ def _decode_saved(raw: bytes) -> _Saved:
     """
     if msgspec.json.decode(raw, type=_SavedForm).format != _SAVE_FORMAT:
         raise ValueError("another version of Trimtab wrote it")
-    return msgspec.json.decode(raw, type=_Saved)
+    return msgspec.json.decode(raw, type=_ReplayState)
 
 
 def _with_shares(

@@ -65,7 +65,7 @@ class TransferredLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class Shift:
+class LoadChange:
     """Load changes of the touched brokers, in every scenario.
 
     Attributes:
@@ -128,7 +128,7 @@ def shift_of(
     scenarios: Sequence[Scenario],
     chances: Sequence[Mapping[str, float]],
     broker_names: Sequence[str],
-) -> Shift:
+) -> LoadChange:
     """Return the load changes of the touched brokers, in every scenario.
 
     Args:
@@ -170,7 +170,7 @@ def shift_of(
     departures = np.zeros(touched.size)
     owners = carried.owned_at[carried.owned_at >= 0]
     np.add.at(departures, np.searchsorted(touched, owners), 1.0)
-    shift = Shift(
+    shift = LoadChange(
         touched=touched,
         delta=delta,
         probability=np.array([scenario.probability for scenario in scenarios]),
@@ -183,7 +183,9 @@ def shift_of(
     return shift
 
 
-def resource_usage_after(brokers: pa.Table, settings: EffectiveSettings, shift: Shift) -> Floats:
+def resource_usage_after(
+    brokers: pa.Table, settings: EffectiveSettings, shift: LoadChange
+) -> Floats:
     """Return the touched brokers' weighted usage after each scenario.
 
     Returns:
@@ -291,7 +293,7 @@ def _leave(leaving: Floats, touched: Ints, rows: Ints, amounts: Floats) -> None:
     np.subtract.at(leaving, np.searchsorted(touched, rows[here]), amounts[here])
 
 
-def _check_conserved(carried: TransferredLoad, shift: Shift) -> None:
+def _check_conserved(carried: TransferredLoad, shift: LoadChange) -> None:
     """Check that all load that left arrived or is unplaced, per scenario and component."""
     count_at = CARRIED.index("bundle_count")
     from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)

@@ -21,7 +21,7 @@ from core.pulsar.plan.checks import OVERLOADED
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.load_transfer import (
     CARRIED,
-    Shift,
+    LoadChange,
     carried_by,
     resource_usage_after,
     shift_of,
@@ -361,7 +361,9 @@ def _web_urls(snapshot: PulsarSnapshot) -> dict[str, str]:
     return {name: url for name, url in found.items() if url}
 
 
-def _before_after(snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: Shift) -> pa.Table:
+def _before_after(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: LoadChange
+) -> pa.Table:
     brokers = snapshot.brokers
     count = brokers.num_rows
     is_touched = np.zeros(count, np.bool_)
@@ -391,7 +393,7 @@ def _before_after(snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: 
 
 
 def _quantity(
-    name: str, before: Floats, shift: Shift, outcomes: Floats, expected: Floats
+    name: str, before: Floats, shift: LoadChange, outcomes: Floats, expected: Floats
 ) -> dict[str, pa.Array]:
     """Before, expected after, lowest and highest after; ``outcomes``: scenarios x touched."""
     after, low, high = before.copy(), before.copy(), before.copy()
@@ -412,7 +414,7 @@ def _spread_out(count: int, touched: NDArray[np.int64], values: Floats) -> Float
     return whole
 
 
-def _check_counts(before: PulsarSnapshot, after: PulsarSnapshot, shift: Shift) -> None:
+def _check_counts(before: PulsarSnapshot, after: PulsarSnapshot, shift: LoadChange) -> None:
     """Recount by ownership what the arithmetic moved: two methods must give the same."""
     recounted = owned_bundle_counts(after)[shift.touched]
     moved = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.pulsar.plan.load_transfer import CARRIED, RESOURCES, Shift, carried_by, shift_of
+from core.pulsar.plan.load_transfer import CARRIED, RESOURCES, LoadChange, carried_by, shift_of
 from core.pulsar.plan.outcomes import Scenario
 from core.snapshot import PulsarSnapshot
 
@@ -64,7 +64,7 @@ def _with_owners(
     return bundles
 
 
-def _with_load(brokers: pa.Table, shift: Shift) -> pa.Table:
+def _with_load(brokers: pa.Table, shift: LoadChange) -> pa.Table:
     """Add the first scenario's deltas to the touched brokers; unknown stays unknown."""
     for column, name in enumerate(CARRIED):
         values = np.array(brokers[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
@@ -78,7 +78,7 @@ def _with_load(brokers: pa.Table, shift: Shift) -> pa.Table:
     return brokers
 
 
-def _with_ratio(brokers: pa.Table, resource: str, usage: Floats, shift: Shift) -> pa.Table:
+def _with_ratio(brokers: pa.Table, resource: str, usage: Floats, shift: LoadChange) -> pa.Table:
     limit = np.array(brokers[f"{resource}_limit"].to_numpy(), dtype=np.float64)
     ratio = np.array(brokers[f"{resource}_ratio"].to_numpy(), dtype=np.float64)
     rows = shift.touched

@@ -102,7 +102,7 @@ def undo_plan(
 
 
 def _move_others(
-    back: _Back, basis: Basis, view: RunView, start: PulsarSnapshot | None, max_moves: int
+    back: _RevertedState, basis: Basis, view: RunView, start: PulsarSnapshot | None, max_moves: int
 ) -> list[Diagnostic]:
     """Add the moves back of what no step of the run moved, and return what stays of it."""
     if start is None:
@@ -122,7 +122,7 @@ def _move_others(
 
 
 def _placed_by_brokers(count: int) -> list[Diagnostic]:
-    """Return the finding about bundles that need no move back: brokers place them again."""
+    """Return the finding about bundles that need no move back: brokers reassign them."""
     if not count:
         return []
     what = "1 moved bundle" if count == 1 else f"{count:,} of the moved bundles"
@@ -130,14 +130,13 @@ def _placed_by_brokers(count: int) -> list[Diagnostic]:
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"When the policy is reverted, brokers unload {what} and place "
-            f"{'it' if count == 1 else 'them'} again.",
+            sentence=f"When the policy is reverted, brokers unload and reassign {what}.",
         )
     ]
 
 
 @dataclass
-class _Back:
+class _RevertedState:
     """Reverted state: owners of bundles, values of settings, policies.
 
     ``others``: bundles that no step of the run moved; they go last.
@@ -153,9 +152,9 @@ class _Back:
         return not (self.bundles or self.values or self.policies or self.others)
 
 
-def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
+def _sorted_out(basis: Basis, view: RunView) -> tuple[_RevertedState, list[Diagnostic]]:
     """Return the reverted steps, and the rest."""
-    back = _Back()
+    back = _RevertedState()
     found: list[Diagnostic] = []
     fresh = SnapshotChecks(basis)
     placed = SnapshotChecks(_with_policies_back(basis, view, fresh))
@@ -184,7 +183,7 @@ def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> B
     return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
 
 
-def _plan_of(back: _Back, context: PlanContext, view: RunView, reason: str) -> Plan:
+def _plan_of(back: _RevertedState, context: PlanContext, view: RunView, reason: str) -> Plan:
     """The last thing done is undone first, so bundles go back under what they left under.
 
     Unloads that followed policies come after these, all others before.
@@ -272,7 +271,7 @@ def left_to_brokers(
         Diagnostic(
             severity="info",
             code="undo_by_brokers",
-            sentence=f"When the policy is reverted, brokers unload {bundle} and place it again.",
+            sentence=f"When the policy is reverted, brokers unload and reassign {bundle}.",
             subject=bundle,
         )
         for bundle in back

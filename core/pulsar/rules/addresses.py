@@ -340,8 +340,8 @@ def lacking_addresses(context: HealthContext) -> Iterator[Finding]:
             subject=missing[0],
             servers=missing,
             keys=(key,),
-            sentence=f"{_some(missing)} {'has' if len(missing) == 1 else 'have'} no {kind} "
-            f"address; {pluralize(len(brokers), 'broker')} of {len(known)} with one.",
+            sentence=f"No {kind} address: {_some(missing)}; with one: "
+            f"{pluralize(len(brokers), 'broker')} of {len(known)}.",
             consequence="Clients that use it get no address for the bundles there, and fail.",
             hint=f"Set {key} on every broker, and restart those without it.",
             fix=Fix(lines=(f"{key}=<as on the other brokers>",), restart=True),

@@ -193,10 +193,9 @@ def _intruders(foreign_bundles: ForeignBundles, reserved: Mapping[str, str]) -> 
         subject=policies[0],
         sentence=(
             f"{pluralize(bundles, 'bundle')} of {pluralize(len(spaces), 'namespace')} without a "
-            f"policy ({_named(spaces)}) {'is' if bundles == 1 else 'are'} on "
-            f"{pluralize(len(owners), 'broker')} that "
-            f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
-            f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
+            f"policy ({_named(spaces)}) on {pluralize(len(owners), 'broker')} with the primary "
+            f"role in isolation {'policy' if len(policies) == 1 else 'policies'} "
+            f"{_named(policies)}."
         ),
         evidence={"rows": foreign_bundles.rows.to_pylist()},
         hint="Unload them without a destination: placement excludes these brokers.",
@@ -231,9 +230,8 @@ def _outside(brokers: Sequence[str]) -> Finding:
         subject_kind="cluster",
         subject="",
         sentence=(
-            f"{pluralize(len(brokers), 'broker')} ({_named(brokers)}) "
-            f"{'is' if len(brokers) == 1 else 'are'} in no failure domain: "
-            'anti-affinity treats them as one domain named "default".'
+            f"Brokers without a failure domain: {len(brokers):,} ({_named(brokers)}). "
+            'Anti-affinity treats all of them as one domain named "default".'
         ),
         evidence={"rows": [{"broker": name} for name in brokers[:_SHOWN]]},
         hint="Assign every broker to the domain that it fails with.",

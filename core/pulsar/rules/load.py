@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.arrays import column_values
-from core.findings.engine import Unlisted
+from core.findings.engine import UnlistedFindings
 from core.findings.finding import Finding, Fix
 from core.findings.measures import Spread
 from core.findings.quantity import Quantity
@@ -235,7 +235,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def hot_bundles(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Bundles that are too big for any broker: moving one only moves the hot spot."""
     mean = _mean_traffic(context)
     if not mean:
@@ -271,7 +271,7 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
             hint=hint,
         )
     if hot.unlisted:
-        yield Unlisted("hot_bundle", hot.unlisted)
+        yield UnlistedFindings("hot_bundle", hot.unlisted)
 
 
 def _mean_traffic(context: HealthContext) -> float | None:
@@ -281,7 +281,7 @@ def _mean_traffic(context: HealthContext) -> float | None:
     return traffic.mean if 2 * traffic.known_count >= alive else None
 
 
-def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
     mean = _mean_traffic(context)
     if not mean:
@@ -309,7 +309,7 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlis
             hint="Split the bundle, so that its topics can be spread.",
         )
     if alone.unlisted:
-        yield Unlisted("single_bundle_namespace", alone.unlisted)
+        yield UnlistedFindings("single_bundle_namespace", alone.unlisted)
 
 
 _TITLES: Final = {"bandwidth_in": "NIC in", "bandwidth_out": "NIC out", "memory": "Heap"}

@@ -120,7 +120,7 @@ def impossible_memory(context: HealthContext) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _BrokerCpu:
     """CPU and traffic of brokers, all ``(n_brokers,)``, NaN where unknown.
 
     Attributes:
@@ -136,7 +136,7 @@ class _Work:
     rate: Floats
 
     @classmethod
-    def of(cls, context: HealthContext) -> _Work:
+    def of(cls, context: HealthContext) -> _BrokerCpu:
         """Take brokers whose CPU may be true and that are warm."""
         brokers = plausible_brokers(context.snapshot.brokers)
         started = column_values(brokers, "started_at")
@@ -182,7 +182,7 @@ def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
     A broker is compared with the median of the others, by bytes and by messages at once, so that
     large messages next to small ones are no difference.
     """
-    work = _Work.of(context)
+    work = _BrokerCpu.of(context)
     over, under = np.zeros_like(work.known), np.zeros_like(work.known)
     for row in np.flatnonzero(work.known).tolist():
         others = work.others(row)
@@ -209,7 +209,7 @@ def off_traffic(context: HealthContext) -> tuple[Bools, Bools]:
 
 def cpu_off_traffic(context: HealthContext) -> Iterator[Finding]:
     """Brokers whose CPU does not follow their messages, in either direction."""
-    names, work = context.measures.brokers, _Work.of(context)
+    names, work = context.measures.brokers, _BrokerCpu.of(context)
     over, under = off_traffic(context)
     for row in np.flatnonzero(over | under).tolist():
         others = work.others(row)
@@ -255,7 +255,7 @@ def cpu_off_traffic(context: HealthContext) -> Iterator[Finding]:
     yield from _uncounted(context, work, over | under)
 
 
-def _uncounted(context: HealthContext, work: _Work, named: Bools) -> Iterator[Finding]:
+def _uncounted(context: HealthContext, work: _BrokerCpu, named: Bools) -> Iterator[Finding]:
     """Brokers that carry more than their CPU could, whatever the others do."""
     names = context.measures.brokers
     with np.errstate(invalid="ignore"):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.findings.engine import Unlisted
+from core.findings.engine import UnlistedFindings
 from core.findings.finding import Finding
 from core.findings.quantity import Quantity
 from core.pulsar.isolation import (
@@ -56,7 +56,7 @@ def isolation_traps(context: HealthContext) -> Iterator[Finding]:
             yield _misleading_view(policy.name, differing)
 
 
-def isolation_violations(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def isolation_violations(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Namespaces with bundles on brokers where their isolation policy does not allow them."""
     policies, _ = parse_isolation_policies(context.snapshot.policies)
     if not policies:
@@ -79,7 +79,7 @@ def isolation_violations(context: HealthContext) -> Iterator[Finding | Unlisted]
     ):
         yield _violated(namespace, governed[namespace], list(rows))
     if found.unlisted:
-        yield Unlisted("isolation_violated", found.unlisted)
+        yield UnlistedFindings("isolation_violated", found.unlisted)
 
 
 def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Finding:

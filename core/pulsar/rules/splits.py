@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.arrays import column_values
-from core.findings.engine import MAX_OF_ONE_CODE, Unlisted
+from core.findings.engine import MAX_OF_ONE_CODE, UnlistedFindings
 from core.findings.finding import Finding, Fix, Severity
 from core.findings.quantity import Quantity
 from core.pulsar.load import weighted_max_usage
@@ -38,7 +38,7 @@ _WARNING: Final[Severity] = "warning"
 _INFO: Final[Severity] = "info"
 
 
-def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Namespaces with nearly as many bundles as automatic splitting allows, and what is due.
 
     A note where nothing is due, or what is due does not make its broker carry more than others.
@@ -62,7 +62,7 @@ def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlist
             hurts = any(one["owner"] in busy for one in mine)
             yield _crowded(row, limits, (code, _WARNING if hurts else severity, title), mine)
         if found.unlisted:
-            yield Unlisted(code, found.unlisted)
+            yield UnlistedFindings(code, found.unlisted)
 
 
 def _busy_brokers(context: HealthContext) -> set[str]:
@@ -152,7 +152,7 @@ def _excess(row: Mapping[str, Any], limits: SplitLimits) -> str:
     return f"{name} has more sessions than the split threshold of {limits.sessions:,}"
 
 
-def split_storms(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def split_storms(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Namespaces cut into empty halves around one bundle that no cut relieves."""
     limits = SplitLimits.of(context.settings)
     found = context.bundles.storms()
@@ -193,7 +193,7 @@ def split_storms(context: HealthContext) -> Iterator[Finding | Unlisted]:
             },
         )
     if found.unlisted:
-        yield Unlisted("split_storm", found.unlisted)
+        yield UnlistedFindings("split_storm", found.unlisted)
 
 
 def _raised(row: Mapping[str, Any], limits: SplitLimits) -> dict[str, int]:
@@ -212,7 +212,7 @@ def _round(value: float) -> int:
     return int(np.ceil(value / step) * step)
 
 
-def topic_carries_bundle(context: HealthContext) -> Iterator[Finding | Unlisted]:
+def topic_carries_bundle(context: HealthContext) -> Iterator[Finding | UnlistedFindings]:
     """Bundles above a limit of splits for one topic, which no split divides."""
     settings = context.settings
     limits = SplitLimits.of(settings)
@@ -225,7 +225,7 @@ def topic_carries_bundle(context: HealthContext) -> Iterator[Finding | Unlisted]
         if row["bundle"] not in storms:
             yield _carried(row, limits, "", is_vain=is_endless)
     if found.unlisted:
-        yield Unlisted("topic_carries_bundle", found.unlisted)
+        yield UnlistedFindings("topic_carries_bundle", found.unlisted)
     for name, topic, share in _dominant(context):
         over = context.bundles.over(
             limits, topics=(2, _ANY_TOPICS), namespaces=[name.rpartition("/")[0]]

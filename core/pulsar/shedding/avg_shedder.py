@@ -20,7 +20,7 @@ from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
 from core.pulsar.shedding.model import USAGE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
-from core.pulsar.shedding.picking import Turn, without_traffic
+from core.pulsar.shedding.picking import BundleRank, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import LoadManager
@@ -216,7 +216,7 @@ class _Trial:
         if not unit:
             return None
         rows, keys = self.candidates(int(pairs[0]), unit)
-        turn = Turn.of(self.basis, row, (rows, keys), unit)
+        turn = BundleRank.of(self.basis, row, (rows, keys), unit)
         if turn is None:
             return without_traffic(unit)
         return turn.within(amount, lambda left, key: left - key, limit=rows.size, slack=0.0)

@@ -22,7 +22,7 @@ _NAME: Final = "picked"
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class BundleRank:
     """Rank of one bundle among those of its broker.
 
     Attributes:
@@ -38,7 +38,7 @@ class Turn:
     @classmethod
     def of(
         cls, basis: SheddingBasis, row: int, keyed: tuple[Ints, Floats], unit: str
-    ) -> Turn | None:
+    ) -> BundleRank | None:
         """Return its rank, or ``None`` if it is not a candidate.
 
         Args:
@@ -119,7 +119,7 @@ def biggest_gate(
     """Return whether the largest bundles that make up an amount include one of them."""
     view = basis.view
     rows = candidates_of(basis, int(view.reporter[row]), recent)
-    turn = Turn.of(basis, row, (rows, view.bundle_short_throughput[rows]), "bytes/s")
+    turn = BundleRank.of(basis, row, (rows, view.bundle_short_throughput[rows]), "bytes/s")
     return None if turn is None else turn.until(needed)
 
 

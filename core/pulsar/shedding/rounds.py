@@ -166,13 +166,13 @@ def _placed(view: LoadView, settings: EffectiveSettings, decision: Decision) -> 
 
 
 def _checked(checks: UnloadChecks, decision: Decision) -> Round:
-    landings = list(checks.landings(decision.moves))
-    passed = [landing for landing in landings if not landing.skipped]
+    unload_outcomes = list(checks.unload_outcomes(decision.moves))
+    passed = [outcome for outcome in unload_outcomes if not outcome.skipped]
     if passed and not checks.settings.rules.names_destination:
         decision = replace(decision, notes=(*decision.notes, _BY_LOOKUP))
     return Round(
         decision=decision,
-        moves=tuple(landing.move for landing in passed),
-        destinations={landing.move.bundle: landing.distribution for landing in passed},
-        skipped={item.move.bundle: item.skipped for item in landings if item.skipped},
+        moves=tuple(outcome.move for outcome in passed),
+        destinations={outcome.move.bundle: outcome.distribution for outcome in passed},
+        skipped={item.move.bundle: item.skipped for item in unload_outcomes if item.skipped},
     )

@@ -94,7 +94,7 @@ class TransferConfig:
 
 
 @dataclass(slots=True)
-class Spread:
+class UsageSpread:
     """Mean and standard deviation of usage, updated while load is moved.
 
     Source:
@@ -107,7 +107,7 @@ class Spread:
     std: float
 
     @classmethod
-    def of(cls, usage: np.ndarray) -> Spread:
+    def of(cls, usage: np.ndarray) -> UsageSpread:
         """Add up from left to right, as Java does."""
         total = float(np.cumsum(usage)[-1])
         squares = float(np.cumsum(usage * usage)[-1])
@@ -188,7 +188,7 @@ class Cycle:
     config: TransferConfig
     recent: AbstractSet[str]
     order: list[int]
-    spread: Spread
+    spread: UsageSpread
     moves: list[Move] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     handled: list[BrokerOutcome] = field(default_factory=list)
@@ -449,7 +449,7 @@ class TransferState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fresh:
+class _UsableBrokers:
     """Rows with usable records in the leader's order, or why the round ends here."""
 
     rows: np.ndarray
@@ -545,7 +545,7 @@ class TransferShedder(RelativeLoadStrategy):
             config=config,
             recent=recently_unloaded,
             order=fresh.ordered.tolist(),
-            spread=Spread.of(loads.usage[fresh.rows]),
+            spread=UsageSpread.of(loads.usage[fresh.rows]),
         )
         gates = _cluster_gates(cycle)
         is_uneven = cycle.reason() is not None
@@ -600,7 +600,7 @@ def _skipped(reason: Reason, why: str, trace: tuple[BrokerTrace, ...] = ()) -> D
 
 def _fresh(
     view: LoadView, loads: ExtensibleLoads, config: TransferConfig, state: TransferState
-) -> _Fresh:
+) -> _UsableBrokers:
     """Take the records that count.
 
     Source:
@@ -623,9 +623,11 @@ def _fresh(
                 f"{name} shed bundles {elapsed_ms / 1000:.0f} s before its last record; "
                 f"the whole cluster waits for {config.delay_s} s."
             )
-            return _Fresh(rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why))
+            return _UsableBrokers(
+                rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why)
+            )
         rested.pop(name)
-    return _Fresh(
+    return _UsableBrokers(
         rows, ordered, replace(state, gave_at_ms=rested), _lack(view, loads, is_old, rows.size)
     )
 

@@ -18,7 +18,7 @@ from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
 from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
-from core.pulsar.shedding.picking import Turn
+from core.pulsar.shedding.picking import BundleRank
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import LoadManager
@@ -267,7 +267,7 @@ class _Trial:
             return None
         rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
         keyed = (rows, self.keys(by, rows))
-        turn = Turn.of(self.basis, self.basis.view.bundle_row(bundle), keyed, by.unit)
+        turn = BundleRank.of(self.basis, self.basis.view.bundle_row(bundle), keyed, by.unit)
         cap = self.config.most_bundles
         limit = rows.size if cap == _UNLIMITED else max(cap, 0)
         room, slack = float(self.amount(by)), self.config.slack(by.unit)

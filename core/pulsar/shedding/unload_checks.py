@@ -33,7 +33,7 @@ _FEW_NAMESPACES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class UnloadOutcome:
     """Outcome of one selected bundle.
 
     Attributes:
@@ -49,7 +49,7 @@ class Landing:
     skipped: str = ""
 
 
-class _Picked(NamedTuple):
+class _SelectedMove(NamedTuple):
     """One move with what decides about it: the row of its namespace, and its kind of topics."""
 
     move: Move
@@ -58,7 +58,7 @@ class _Picked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _NamespaceDestinations:
     """Destinations of a namespace's bundles: see :class:`core.pulsar.placement.Placement`."""
 
     distribution: dict[str, float]
@@ -103,11 +103,11 @@ class UnloadChecks:
         return {}
 
     @cached_property
-    def _placed(self) -> dict[tuple[int, bool], _Placed]:
+    def _placed(self) -> dict[tuple[int, bool], _NamespaceDestinations]:
         """Placements so far, by namespace and by whether topics are non-persistent."""
         return {}
 
-    def landings(self, moves: Sequence[Move]) -> Iterator[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Iterator[UnloadOutcome]:
         """Yield the outcome of each move, in order.
 
         Source:
@@ -125,24 +125,24 @@ class UnloadChecks:
             if refused is None:
                 refused = self._refused[key] = self._refusal_in(one)
             if refused:
-                yield Landing(move, {}, refused)
+                yield UnloadOutcome(move, {}, refused)
                 continue
             found, why = self._distribution(one, many=many)
             if not found:
-                yield Landing(move, {}, f"no destination: {why}")
+                yield UnloadOutcome(move, {}, f"no destination: {why}")
             elif found.get(move.broker) == 1.0 and self.settings.rules.names_destination:
                 stays = "placement would return it to its current broker"
-                yield Landing(move, {}, stays)
+                yield UnloadOutcome(move, {}, stays)
             else:
-                yield Landing(move, found)
+                yield UnloadOutcome(move, found)
 
-    def _picked(self, moves: Sequence[Move]) -> list[_Picked]:
+    def _picked(self, moves: Sequence[Move]) -> list[_SelectedMove]:
         view = self.view
         rows = [view.bundle_row(move.bundle) for move in moves]
         namespaces, kinds = view.bundle_namespace[rows], view.is_non_persistent[rows]
-        return list(map(_Picked, moves, namespaces.tolist(), kinds.tolist()))
+        return list(map(_SelectedMove, moves, namespaces.tolist(), kinds.tolist()))
 
-    def _refusal_in(self, one: _Picked) -> str:
+    def _refusal_in(self, one: _SelectedMove) -> str:
         view, namespace, move = self.view, one.namespace, one.move
         if namespace in self._context.excluded_namespaces:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
@@ -185,7 +185,7 @@ class UnloadChecks:
             f"already has {pluralize(least, 'namespace')} of it"
         )
 
-    def _distribution(self, one: _Picked, *, many: bool) -> tuple[dict[str, float], str]:
+    def _distribution(self, one: _SelectedMove, *, many: bool) -> tuple[dict[str, float], str]:
         if one.move.destination is not None and self._is_paired:
             return self._planned(one, one.move.destination)
         table, key = self._tables.get(one.namespace), (one.namespace, one.is_non_persistent)
@@ -205,21 +205,21 @@ class UnloadChecks:
             table = place_namespaces(self.view, self.settings, rows, self.view.bound_namespaces)
             self._tables.update(dict.fromkeys(new, table))
 
-    def _in_namespace(self, one: _Picked) -> _Placed:
+    def _in_namespace(self, one: _SelectedMove) -> _NamespaceDestinations:
         """Return the placement of a bundle: its namespace and its kind of topics matter."""
         key = one.namespace, one.is_non_persistent
         if key not in self._placed:
             found = chances_of(self.view, one.move.bundle, self.settings)
             if found is None:
                 placed = place_bundle(self.view, one.move.bundle, self.settings)
-                self._placed[key] = _Placed(
+                self._placed[key] = _NamespaceDestinations(
                     dict(placed.distribution), placed.candidates, placed.why
                 )
             else:
-                self._placed[key] = _Placed(*found)
+                self._placed[key] = _NamespaceDestinations(*found)
         return self._placed[key]
 
-    def _planned(self, one: _Picked, planned: str) -> tuple[dict[str, float], str]:
+    def _planned(self, one: _SelectedMove, planned: str) -> tuple[dict[str, float], str]:
         """Return the destination that the shedding strategy planned for a bundle."""
         is_sure = self.settings.release < "5.0"  # from 5.0 on an overloaded one is passed over
         if is_sure and planned in self._in_namespace(one).candidates:

@@ -97,7 +97,7 @@ class SettingPair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _TurningValue:
     """A setting, its present value, the value that turns a verdict, what to, and in which round."""
 
     setting: Setting
@@ -166,7 +166,9 @@ class WhatIf:
         moves = [move for move in decision.moves if concerns(move)]
         if not moves or not self.is_checked or self.strategy.checks_itself:
             return bool(moves)
-        return any(not one.skipped for one in UnloadChecks(self.view, settings).landings(moves))
+        return any(
+            not one.skipped for one in UnloadChecks(self.view, settings).unload_outcomes(moves)
+        )
 
     def _rounds_until(self, assumed: Mapping[str, object], concerns: Concern) -> int | None:
         """Return the first round of the same load in which it moves, or ``None``."""
@@ -268,7 +270,7 @@ class WhatIf:
             return SettingPair(settings=both, sentence=sentence)
         return None
 
-    def _turned(self, concerns: Concern) -> Iterator[_Turn]:
+    def _turned(self, concerns: Concern) -> Iterator[_TurningValue]:
         """Yield the single settings that turn the verdict on a broker or a bundle."""
         now = self._any_goes({}, concerns)
         is_patient = (
@@ -285,7 +287,7 @@ class WhatIf:
             more = {setting.key: _typed(setting.key, needed)}
             rounds = self._rounds_until(more, concerns) if is_patient else 1
             if rounds is not None:
-                yield _Turn(setting, present, needed, not now, rounds)
+                yield _TurningValue(setting, present, needed, not now, rounds)
 
     def _searched(self, verdict: Verdict, *, now: bool) -> Iterator[tuple[Setting, float, float]]:
         """Yield the setting, its present value and the value that turns the verdict."""

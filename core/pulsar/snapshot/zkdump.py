@@ -75,7 +75,7 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     """
     problems = ProblemLog()
     readings = Readings()
-    taken = _Taken(readings)
+    taken = _ZnodeSorter(readings)
     line_count = 0
     try:
         with path.open("rb") as lines:
@@ -122,7 +122,7 @@ def take_dump(path: Path, body: bytes, readings: Readings, problems: ProblemLog)
     Raises:
         InputError: It holds no znode of Pulsar at all.
     """
-    taken = _Taken(readings)
+    taken = _ZnodeSorter(readings)
     lines = [line for line in body.splitlines() if line.strip()]
     for number, line in enumerate(lines, 1):
         _read_line(taken, line, f"{path.name} line {number}", problems)
@@ -143,7 +143,9 @@ def _nothing_taken(path: Path, line_count: int, problems: ProblemLog) -> str:
     return f"{path} has no znode of Pulsar's load balancing."
 
 
-def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
+def _snapshot(
+    taken: _ZnodeSorter, cluster: str, now: datetime, problems: ProblemLog
+) -> PulsarSnapshot:
     readings = taken.readings
     made = assemble(readings, problems)
     # a cluster has at least its own tenant's policies: none means that the dump is of a part
@@ -178,7 +180,7 @@ def _moment(brokers: pa.Table, newest_mtime: int, now: datetime) -> datetime:
     return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now
 
 
-class _Taken:
+class _ZnodeSorter:
     """Sorts znodes into readings by their path."""
 
     def __init__(self, readings: Readings) -> None:
@@ -276,7 +278,7 @@ class _Taken:
         self.readings.failure_domains = self.domains.get(own or "", {})
 
 
-def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> None:
+def _read_line(taken: _ZnodeSorter, line: bytes, place: str, problems: ProblemLog) -> None:
     try:
         entry = msgspec.json.decode(checked_json(line), type=_Line)
         raw = bytes(entry.value)

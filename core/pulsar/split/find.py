@@ -98,7 +98,7 @@ def find_bundles_to_split(
 def _modular(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> tuple[SplitChoice, ...]:
     limits = SplitLimits.of(settings)
     columns = _columns(snapshot, limits, "reported_by")
-    room = _Room(snapshot, limits)
+    room = _BundleBudget(snapshot, limits)
     rows = np.flatnonzero(columns.has_topics & columns.over.any(axis=0))
     chosen = [row for row in rows.tolist() if room.take(columns.spaces[row])]
     # one that is too narrow is chosen and counted, and dropped only when its turn comes
@@ -117,7 +117,7 @@ def _extensible(
     calm = {columns.names[row] for row in np.flatnonzero(looked_at & ~is_over)}
     present = set(columns.names) - calm
     hits = {name: count for name, count in state.hits.items() if name in present}
-    rooms: dict[str, _Room] = {}
+    rooms: dict[str, _BundleBudget] = {}
     chosen: dict[str, list[SplitChoice]] = {}
     for row in np.flatnonzero(is_over).tolist():
         name, broker, space = columns.names[row], columns.brokers[row], columns.spaces[row]
@@ -125,7 +125,7 @@ def _extensible(
         if 0 < limit <= len(mine):
             continue
         hits[name] = hits.get(name, 0) + 1
-        room = rooms.setdefault(broker, _Room(snapshot, limits))
+        room = rooms.setdefault(broker, _BundleBudget(snapshot, limits))
         may = hits[name] > threshold and room.has(space) and not _is_blocked(name, space, busy)
         if may and _has_one_boundary(snapshot, settings, name, limits):
             mine.append(_choice(columns, row))
@@ -156,7 +156,7 @@ def _has_one_boundary(
     return len(where.values) == 1
 
 
-class _Room:
+class _BundleBudget:
     """Remaining number of bundles per namespace."""
 
     def __init__(self, snapshot: PulsarSnapshot, limits: SplitLimits) -> None:

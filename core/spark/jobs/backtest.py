@@ -73,11 +73,11 @@ class _Task:
 
     def _load(self, unit: Unit) -> Any:
         key = (self.records.location.uri, unit.minute_s, *window_key(unit))
-        return _loaded(_Wanted((*key, self.records.ends[unit.cluster]), self.records, unit))
+        return _loaded(_WindowRecord((*key, self.records.ends[unit.cluster]), self.records, unit))
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _WindowRecord:
     """A window's record; equal ones are the same record, whichever unit needs it.
 
     Attributes:
@@ -92,7 +92,7 @@ class _Wanted:
 
 
 @lru_cache(maxsize=1)
-def _loaded(wanted: _Wanted) -> Any:
+def _loaded(wanted: _WindowRecord) -> Any:
     """Keep the last window in the worker: most of its tasks simulate the same one."""
     return wanted.records.load(wanted.unit)
 

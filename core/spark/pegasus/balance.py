@@ -45,7 +45,7 @@ _ANSWER: Final = pa.schema(
 
 
 @dataclass(frozen=True)
-class _Work:
+class _TableTask:
     """Work of one job per table: only primaries, only secondaries, or both (a check)."""
 
     options: BalanceOptions
@@ -105,15 +105,15 @@ class SparkRounds:
             return []
         words = f"balancing tables, round {number:,}"
         if options.is_check:
-            both = _Work(options, has_secondaries=not options.only_primary_balancer)
+            both = _TableTask(options, has_secondaries=not options.only_primary_balancer)
             return self._job(view, both, words)
-        plans = self._job(view, _Work(options), words)
+        plans = self._job(view, _TableTask(options), words)
         if not plans and not options.only_primary_balancer:
-            second = _Work(options, has_primaries=False, has_secondaries=True)
+            second = _TableTask(options, has_primaries=False, has_secondaries=True)
             plans = self._job(view, second, words)
         return _first_table(view, plans) if options.balancer_in_turn else plans
 
-    def _job(self, view: ClusterView, work: _Work, words: str) -> list[BalancePlan]:
+    def _job(self, view: ClusterView, work: _TableTask, words: str) -> list[BalancePlan]:
         rows = arrow_rows(self.spark, _rows_of(view))
         with followed(self.spark, self.progress, words):
             answer = lift(rows, ["group"], _kernel(view, work), _ANSWER).toArrow()
@@ -146,7 +146,7 @@ def _lists(values: Ints) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))
 
 
-def _kernel(view: ClusterView, work: _Work) -> Kernel:
+def _kernel(view: ClusterView, work: _TableTask) -> Kernel:
     """Return the kernel of a group of tables, with only the shared input."""
     frame = replace(
         view,
@@ -194,7 +194,7 @@ def _part_of(frame: ClusterView, group: pa.Table) -> tuple[ClusterView, Ints]:
     return part, rows
 
 
-def _plans_of(view: ClusterView, work: _Work) -> list[BalancePlan]:
+def _plans_of(view: ClusterView, work: _TableTask) -> list[BalancePlan]:
     options, imbalance = work.options, Imbalance.of(view)
     considered = view.is_balanceable & ~np.isin(view.app_ids, list(options.ignored_app_ids))
     plans: list[BalancePlan] = []

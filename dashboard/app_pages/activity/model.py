@@ -27,7 +27,7 @@ KINDS: Final = describe.KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
-    """Which entries of the journal; empty matches everything.
+    """Filter of the journal's entries; empty matches everything.
 
     Attributes:
         cluster: Name.
@@ -48,16 +48,16 @@ class JournalFilter:
     until: datetime | None = None
 
 
-def matching_runs(views: Sequence[RunView], wanted: JournalFilter) -> list[RunView]:
+def matching_runs(views: Sequence[RunView], journal_filter: JournalFilter) -> list[RunView]:
     """Return the runs that match, the newest first."""
-    text = wanted.text.casefold()
+    text = journal_filter.text.casefold()
     found = [
         view
         for view in views
-        if wanted.cluster in ("", view.cluster)
-        and wanted.person in ("", view.requested_by)
-        and wanted.state in ("", view.state.lower())
-        and _is_within(view.requested_at, wanted)
+        if journal_filter.cluster in ("", view.cluster)
+        and journal_filter.person in ("", view.requested_by)
+        and journal_filter.state in ("", view.state.lower())
+        and _is_within(view.requested_at, journal_filter)
         and (not text or text in _run_text(view))
     ]
     return sorted(found, key=lambda view: (view.requested_at, view.run_id), reverse=True)
@@ -69,33 +69,39 @@ def _run_text(view: RunView) -> str:
     return searchable(text).casefold()
 
 
-def matching_rows(frame: pd.DataFrame, wanted: JournalFilter) -> pd.DataFrame:
+def matching_rows(frame: pd.DataFrame, journal_filter: JournalFilter) -> pd.DataFrame:
     """Return the rows of :func:`entries_frame` that match, the newest first."""
     keep = pd.Series(data=True, index=frame.index)
-    equals = (("cluster", wanted.cluster), ("who", wanted.person), ("kind", wanted.kind))
+    equals = (
+        ("cluster", journal_filter.cluster),
+        ("who", journal_filter.person),
+        ("kind", journal_filter.kind),
+    )
     for column, value in equals:
         if value:
             keep &= frame[column] == value
-    if wanted.since is not None:
-        keep &= frame["at"] >= wanted.since
-    if wanted.until is not None:
-        keep &= frame["at"] <= wanted.until
-    if wanted.text:
+    if journal_filter.since is not None:
+        keep &= frame["at"] >= journal_filter.since
+    if journal_filter.until is not None:
+        keep &= frame["at"] <= journal_filter.until
+    if journal_filter.text:
         some = pd.Series(data=False, index=frame.index)
         for column in ("run", "what", "why", "before", "after"):
-            some |= frame[column].str.contains(wanted.text, case=False, regex=False, na=False)
+            some |= frame[column].str.contains(
+                journal_filter.text, case=False, regex=False, na=False
+            )
         keep &= some
     return frame[keep].sort_values("seq", ascending=False)
 
 
-def _is_within(moment: datetime, wanted: JournalFilter) -> bool:
-    if wanted.since is not None and moment < wanted.since:
+def _is_within(moment: datetime, journal_filter: JournalFilter) -> bool:
+    if journal_filter.since is not None and moment < journal_filter.since:
         return False
-    return wanted.until is None or moment <= wanted.until
+    return journal_filter.until is None or moment <= journal_filter.until
 
 
 def key_figures(views: Sequence[RunView], now: datetime) -> list[KeyFigure]:
-    """Return what was done in the last 24 hours, and what is in progress."""
+    """Return the figures of the last 24 hours and of the runs in progress."""
     day = [view for view in views if (now - view.requested_at).total_seconds() < _DAY_S]
     going = [view for view in views if not view.is_ended]
     steps = [step.step for view in day for step in view.steps if step.state == "DONE"]

@@ -37,7 +37,7 @@ DATES: Final = "custom"
 
 
 def _pick(label: str, options: Sequence[str], key: str, width: int) -> str:
-    """Draw a filter whose first choice is everything; return the choice, empty: everything."""
+    """Draw a filter with "all" as first choice; return the choice, empty for all."""
     every = f"every {label.lower()}"
     named = state.text(key)
     more = [named] if named and named not in (every, *options) else []  # so that it is not lost
@@ -70,10 +70,10 @@ def _pick_span() -> tuple[datetime | None, datetime | None]:
 
 def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
     """Show the runs that match the filters, the newest first."""
-    wanted = _filters(views, entries, is_journal=False)
-    found = model.matching_runs(views, wanted)
-    rows = runs_frame(found, services.now())
-    _tell_count(len(rows), len(views), runs.MAX_RUNS, "runs")
+    filters = _filters(views, entries, is_journal=False)
+    matching_runs = model.matching_runs(views, filters)
+    rows = runs_frame(matching_runs, services.now())
+    _draw_count(len(rows), len(views), runs.MAX_RUNS, "runs")
     columns = {
         "run": tables.opener("Run", "_activity_run", run_link),
         "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
@@ -101,13 +101,13 @@ def runs_tab(views: Sequence[RunView], entries: pd.DataFrame) -> None:
         alt="Matching runs",
         height=min(_TABLE_PX, tables.height_of(min(len(rows), MAX_ROWS))),
     )
-    tables.downloads(rows, cluster=wanted.cluster or "all", what="runs", moment=services.now())
+    tables.downloads(rows, cluster=filters.cluster or "all", what="runs", moment=services.now())
 
 
 def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame) -> None:
     """Show the entries that match the filters, the newest first, and the verdict on the chain."""
-    wanted = _filters(views, entries, is_journal=True)
-    rows = model.matching_rows(entries, wanted)
+    filters = _filters(views, entries, is_journal=True)
+    rows = model.matching_rows(entries, filters)
     with st.container(horizontal=True, vertical_alignment="center"):
         is_requested = st.button(
             "Verify chain",
@@ -116,9 +116,9 @@ def journal_tab(config: Config, views: Sequence[RunView], entries: pd.DataFrame)
             help="Recomputes the hash of every entry, like `trimtab runs --verify`.",
         )
         _draw_chain(config, is_requested=is_requested)
-        _tell_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
+        _draw_count(len(rows), len(entries), runs.MAX_ENTRIES, "entries")
     journal_table(rows.head(MAX_ROWS), key="activity_entries")
-    tables.downloads(rows, cluster=wanted.cluster or "all", what="entries", moment=services.now())
+    tables.downloads(rows, cluster=filters.cluster or "all", what="entries", moment=services.now())
 
 
 def _draw_chain(config: Config, *, is_requested: bool) -> None:
@@ -135,7 +135,7 @@ def _draw_chain(config: Config, *, is_requested: bool) -> None:
         )
 
 
-def _tell_count(matching: int, total: int, limit: int, what: str) -> None:
+def _draw_count(matching: int, total: int, limit: int, what: str) -> None:
     cut = f", newest {MAX_ROWS:,} shown" if matching > MAX_ROWS else ""
     older = f" For older {what}, use `trimtab runs`." if total >= limit else ""
     if matching != total or cut or older:
@@ -145,7 +145,7 @@ def _tell_count(matching: int, total: int, limit: int, what: str) -> None:
 def _filters(
     views: Sequence[RunView], entries: pd.DataFrame, *, is_journal: bool
 ) -> model.JournalFilter:
-    """Draw the filters of a tab, and return what they ask for."""
+    """Draw the filters of a tab, and return the filter."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         cluster = _pick("Cluster", sorted({view.cluster for view in views}), state.OF, 150)
         who = _pick("User", sorted(set(entries["who"])), state.WHO, 180)
@@ -153,7 +153,7 @@ def _filters(
         if is_journal:
             kind = _pick("Kind", list(model.KINDS.values()), state.KIND, 150)
         else:
-            status = _pick("State", [one.lower() for one in RUN_WORDS], state.STATE, 130)
+            status = _pick("State", [word.lower() for word in RUN_WORDS], state.STATE, 130)
         text = st.text_input(
             "Contains",
             live=tables.TYPING_PAUSE,

@@ -51,7 +51,7 @@ _STATUS: Final[Mapping[Severity, Status]] = {
 
 def state_of(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
     """Return ``firing``, ``silenced``, ``pending`` or ``resolved``."""
-    is_quiet = alert.state == "firing" and any(one.covers(alert, now) for one in silences)
+    is_quiet = alert.state == "firing" and any(silence.covers(alert, now) for silence in silences)
     return "silenced" if is_quiet else alert.state
 
 
@@ -64,17 +64,19 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
     """Return a row for each alert."""
     rows = [
         {
-            "severity": [SEVERITIES[one.severity]],
-            "title": title_of(one),
-            "object": " · ".join(filter(None, (one.key.cluster, _subject_of(one)))),
-            "since": format_age((now - one.since).total_seconds()),
-            "measured": one.measured,
-            "limit": one.limit,
-            "sent": format_ago((now - one.sent_at).total_seconds()) if one.sent_at else "not sent",
-            "state": [STATES[state_of(one, silences, now)]],
-            "ended": format_ago((now - one.ended_at).total_seconds()) if one.ended_at else "",
+            "severity": [SEVERITIES[alert.severity]],
+            "title": title_of(alert),
+            "object": " · ".join(filter(None, (alert.key.cluster, _subject_of(alert)))),
+            "since": format_age((now - alert.since).total_seconds()),
+            "measured": alert.measured,
+            "limit": alert.limit,
+            "sent": format_ago((now - alert.sent_at).total_seconds())
+            if alert.sent_at
+            else "not sent",
+            "state": [STATES[state_of(alert, silences, now)]],
+            "ended": format_ago((now - alert.ended_at).total_seconds()) if alert.ended_at else "",
         }
-        for one in alerts
+        for alert in alerts
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -86,7 +88,7 @@ def _subject_of(alert: Alert) -> str:
 
 
 def title_of(alert: Alert) -> str:
-    """Return what an alert is called; one of a rule that is gone keeps its code."""
+    """Return the title of an alert, or its code if the rule no longer exists."""
     rule = RULE_BY_CODE.get(alert.key.rule)
     return rule.title if rule is not None else alert.key.rule
 
@@ -113,7 +115,7 @@ def link_of(alert: Alert) -> tuple[str, dict[str, str]] | None:
 def thresholds_table(
     limits: Limits, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
 ) -> pd.DataFrame:
-    """Return a row for each rule: what it compares with which limit, for how long, and its count.
+    """Return a row per rule: its measure, its threshold, its duration, and its count.
 
     Args:
         limits: Effective ones.
@@ -121,7 +123,7 @@ def thresholds_table(
         silences: Active ones.
         now: Aware UTC.
     """
-    firing = Counter(one.key.rule for one in alerts if is_open(one, silences, now))
+    firing = Counter(alert.key.rule for alert in alerts if is_open(alert, silences, now))
     fires_above = {
         "uneven": describe(limits, "deviation_ratio"),
         "unhealthy": "0 partitions",
@@ -147,9 +149,9 @@ def thresholds_table(
 def key_figures(
     alerts: Sequence[Alert], silences: Sequence[Silence], targets: int, now: datetime
 ) -> list[KeyFigure]:
-    """Return how many alerts are in each state, and how many targets are told."""
-    states = Counter(state_of(one, silences, now) for one in alerts)
-    firing = Counter(one.severity for one in alerts if is_open(one, silences, now))
+    """Return the number of alerts in each state and the number of notification targets."""
+    states = Counter(state_of(alert, silences, now) for alert in alerts)
+    firing = Counter(alert.severity for alert in alerts if is_open(alert, silences, now))
     worst = next((one for one in _STATUS if firing[one]), None)
     counted = ", ".join(f"{firing[one]:,} {one}" for one in _STATUS if firing[one])
     return [
@@ -172,7 +174,7 @@ def key_figures(
 
 
 def silence_words(silence: Silence) -> str:
-    """Return what a silence covers, until when, and who made it why."""
+    """Return the scope, end, author and reason of a silence."""
     covered = RULE_BY_CODE[silence.rule].title if silence.rule in RULE_BY_CODE else silence.rule
     parts = (
         "All alerts" if silence.rule == "*" else covered,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.alerts.rules import RULE_BY_CODE
-from core.alerts.thresholds import ADJUSTABLE, Adjustable, differences, fields_of, requested
+from core.alerts.thresholds import ADJUSTABLE, AdjustableFields, differences, fields_of, requested
 from core.errors import OpsError
 from dashboard.components import words
 from dashboard.queries import access
@@ -80,12 +80,12 @@ def _form(config: Config) -> None:
     )
 
 
-def _shown(one: Adjustable, limits: Limits) -> float | None:
+def _shown(fields: AdjustableFields, limits: Limits) -> float | None:
     """Return a threshold in the unit of its field; ``None``: the target of the cluster."""
-    value = getattr(limits, one.threshold)
+    value = getattr(limits, fields.threshold)
     if value is None:
         return None
-    return float(value) * (100 if one.unit == "%" else 1)
+    return float(value) * (100 if fields.unit == "%" else 1)
 
 
 def _apply(config: Config, values: dict[str, float | None], reason: str) -> None:

@@ -72,7 +72,7 @@ def draw_others(
 
 
 def draw_thresholds(rows: pd.DataFrame) -> None:
-    """Draw what each rule compares with which limit, and how many alerts of it fire.
+    """Draw the condition of each rule and the number of its firing alerts.
 
     Args:
         rows: Of :func:`model.thresholds_table`.
@@ -101,7 +101,7 @@ def _table(
     height: int,
 ) -> None:
     """Draw alerts, and the selected one in full at their side."""
-    selected = tables.selected(f"alerts_{key}", (one.key for one in alerts))
+    selected = tables.selected(f"alerts_{key}", (alert.key for alert in alerts))
     left, right = (st.container(), None)
     if selected is not None:
         left, right = frame.columns([0.66, 0.34], key=f"alerts_{key}")
@@ -121,7 +121,7 @@ def _table(
 
 
 def _in_full(config: Config, alert: Alert, key: str) -> None:
-    """Draw what was measured, what to do, and the times of one alert."""
+    """Draw the measurement, the hint and the times of one alert."""
     of = " · ".join(part for part in (alert.severity, *alert.key[1:]) if part)
     st.markdown(f"**{words.plain(model.title_of(alert))}**")
     st.caption(words.plain(of))
@@ -153,7 +153,7 @@ def _in_full(config: Config, alert: Alert, key: str) -> None:
 
 
 def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
-    """Draw what may be done: silence, end a silence, test a target."""
+    """Draw the actions: silence, end a silence, test a target."""
     why_not = access.refusal(config, "operator", None, "silence alerts")
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(
@@ -177,32 +177,34 @@ def draw_actions(config: Config, silences: Sequence[Silence]) -> None:
         st.error(words.plain(failed), icon=":material/error:")
     if done:
         st.success(words.plain(done), icon=":material/check:")
-    for one in silences:
+    for silence in silences:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
-                f":material/notifications_off: {words.plain(model.silence_words(one))}",
+                f":material/notifications_off: {words.plain(model.silence_words(silence))}",
                 width="content",
             )
             st.button(
                 "End silence",
-                key=f"_end_silence_{one.number}",
+                key=f"_end_silence_{silence.number}",
                 type="tertiary",
                 disabled=why_not is not None,
                 on_click=_end,
-                args=(config, one.number),
+                args=(config, silence.number),
             )
 
 
-def _silence_form(config: Config, one: AlertKey | None = None, name: str = "_silence") -> None:
+def _silence_form(
+    config: Config, alert_key: AlertKey | None = None, name: str = "_silence"
+) -> None:
     """Draw the form of a silence.
 
     Args:
         config: The configuration.
-        one: The alert that it covers; ``None``: rule and cluster are chosen.
+        alert_key: The alert that it covers; ``None``: rule and cluster are chosen.
         name: Of the form, unique on the page.
     """
     with st.form(name, border=False, clear_on_submit=True):
-        if one is None:
+        if alert_key is None:
             rules = {"*": "all alerts", **{rule.code: rule.title for rule in RULES}}
             st.selectbox("Alert", list(rules), format_func=rules.__getitem__, key=f"{name}_rule")
             names = [_ANY, *(cluster.name for cluster in config.clusters)]
@@ -210,29 +212,29 @@ def _silence_form(config: Config, one: AlertKey | None = None, name: str = "_sil
         st.selectbox("For", list(model.SPANS), index=1, key=f"{name}_span")
         st.text_input("Reason (recorded)", key=f"{name}_reason", max_chars=500)
         st.form_submit_button(
-            "Silence", type="primary", on_click=_silence, args=(config, one, name)
+            "Silence", type="primary", on_click=_silence, args=(config, alert_key, name)
         )
 
 
-def _silence(config: Config, one: AlertKey | None, name: str) -> None:
-    held = st.session_state
-    if one is None:
-        cluster = str(held[f"{name}_cluster"])
-        key = AlertKey(str(held[f"{name}_rule"]), "*" if cluster == _ANY else cluster, "*")
+def _silence(config: Config, alert_key: AlertKey | None, name: str) -> None:
+    session_state = st.session_state
+    if alert_key is None:
+        cluster = str(session_state[f"{name}_cluster"])
+        key = AlertKey(str(session_state[f"{name}_rule"]), "*" if cluster == _ANY else cluster, "*")
     else:
-        key = AlertKey(*(glob.escape(part) for part in one))
+        key = AlertKey(*(glob.escape(part) for part in alert_key))
     try:
         number = alerts.silence(
             config,
             *key,
-            model.SPANS[str(held[f"{name}_span"])],
+            model.SPANS[str(session_state[f"{name}_span"])],
             access.person(config),
-            str(held[f"{name}_reason"] or ""),
+            str(session_state[f"{name}_reason"] or ""),
         )
     except OpsError as error:
-        held[_FAILED] = f"{error.message} {error.hint}".strip()
+        session_state[_FAILED] = f"{error.message} {error.hint}".strip()
     else:
-        held[_DONE] = f"Silence {number} is active."
+        session_state[_DONE] = f"Silence {number} is active."
 
 
 def _end(config: Config, number: int) -> None:
@@ -244,7 +246,7 @@ def _end(config: Config, number: int) -> None:
 
 def _test_form(config: Config) -> None:
     with st.form("_test_target", border=False):
-        names = [one.name for one in config.alerts.targets]
+        names = [target.name for target in config.alerts.targets]
         st.selectbox("Target", names, key="_test_name")
         st.form_submit_button("Send", type="primary", on_click=_test, args=(config,))
 

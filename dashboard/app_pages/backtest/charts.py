@@ -1,4 +1,4 @@
-"""Figures of the back-test page: candidates by evenness and moves, and their course in time."""
+"""Figures of the back-test page: candidates by evenness and moves, and their series over time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEAR_Y: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ParetoPoint:
     """One candidate.
 
     Attributes:
@@ -54,36 +54,39 @@ class Point:
     is_enough: bool = False
 
 
-def readable(points: Sequence[Point]) -> list[Point]:
-    """Return the points, those whose labels would print over each other with one, ``1, 3``."""
+def readable(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
+    """Return the points; those with overlapping labels share one, ``1, 3``."""
     width = max((one.unloads_per_day for one in points), default=0.0) * _NEAR_X or 1.0
     height = max((one.deviation for one in points), default=0.0) * _NEAR_Y or 1.0
-    heads: list[tuple[Point, list[str]]] = []
-    found: list[Point] = []
+    heads: list[tuple[ParetoPoint, list[str]]] = []
+    pareto_points: list[ParetoPoint] = []
     for point in points:
         if not point.mark:
-            found.append(point)
+            pareto_points.append(point)
             continue
         for head, marks in heads:
             beside = abs(head.unloads_per_day - point.unloads_per_day) < width
             if beside and abs(head.deviation - point.deviation) < height:
                 marks.append(point.mark)
-                found.append(replace(point, mark=""))
+                pareto_points.append(replace(point, mark=""))
                 break
         else:
             heads.append((point, [point.mark]))
-            found.append(point)
+            pareto_points.append(point)
     marks_of = {id(head): ", ".join(marks) for head, marks in heads}
-    return [replace(one, mark=marks_of[id(one)]) if id(one) in marks_of else one for one in found]
+    return [
+        replace(one, mark=marks_of[id(one)]) if id(one) in marks_of else one
+        for one in pareto_points
+    ]
 
 
 def pareto_chart(
-    points: Sequence[Point],
+    points: Sequence[ParetoPoint],
     *,
     target: tuple[float, float] | None = None,
     nouns: Wording,
 ) -> go.Figure:
-    """Return the candidates, the front, what happened and the target.
+    """Return the candidates, the front, the actual run and the target.
 
     Args:
         points: At least one.
@@ -105,7 +108,7 @@ def pareto_chart(
             showlegend=True,
         )
     front = sorted(
-        (one for one in points if one.is_pareto and not one.is_record),
+        (point for point in points if point.is_pareto and not point.is_record),
         key=lambda one: one.unloads_per_day,
     )
     figure.add_trace(
@@ -119,10 +122,12 @@ def pareto_chart(
         )
     )
     points = readable(points)
-    front = [one for one in points if one.is_pareto and not one.is_record]
-    record = [one for one in points if one.is_record]
-    again = [one for one in points if one.is_replay and not one.is_pareto]
-    plain = [one for one in points if not (one.is_pareto or one.is_record or one.is_replay)]
+    front = [point for point in points if point.is_pareto and not point.is_record]
+    record = [point for point in points if point.is_record]
+    again = [point for point in points if point.is_replay and not point.is_pareto]
+    plain = [
+        point for point in points if not (point.is_pareto or point.is_record or point.is_replay)
+    ]
     _add(figure, plain, "tried", {"symbol": "circle", "size": 8, "color": NEUTRAL}, nouns)
     mark: dict[str, object] = {"symbol": "diamond", "size": 11, "color": ACCENT}
     _add(figure, front, "Pareto-optimal", mark, nouns)
@@ -141,7 +146,7 @@ def pareto_chart(
 
 def _add(
     figure: go.Figure,
-    points: Sequence[Point],
+    points: Sequence[ParetoPoint],
     name: str,
     marker: dict[str, object],
     nouns: Wording,
@@ -150,21 +155,27 @@ def _add(
         return
     figure.add_trace(
         go.Scatter(
-            x=[one.unloads_per_day for one in points],
-            y=[one.deviation * 100 for one in points],
+            x=[point.unloads_per_day for point in points],
+            y=[point.deviation * 100 for point in points],
             mode="markers+text",
             name=name,
             marker=marker,
-            text=[one.mark for one in points],
+            text=[point.mark for point in points],
             textposition="top right",
             textfont={"size": 14, "weight": 700},
             error_x=_bars(
-                [one.unloads_per_day for one in points], [one.unloads_range for one in points], 1
+                [point.unloads_per_day for point in points],
+                [point.unloads_range for point in points],
+                1,
             ),
             error_y=_bars(
-                [one.deviation for one in points], [one.deviation_range for one in points], 100
+                [point.deviation for point in points],
+                [point.deviation_range for point in points],
+                100,
             ),
-            customdata=[(one.name, "meets the target" if one.is_enough else "") for one in points],
+            customdata=[
+                (point.name, "meets the target" if point.is_enough else "") for point in points
+            ],
             hovertemplate="%{customdata[0]}<br><b>%{y:.1f}%</b> deviation, "
             f"<b>%{{x:,.1f}}</b> {nouns.moves} a day<br>"
             "%{customdata[1]}<extra></extra>",
@@ -185,19 +196,19 @@ def _bars(middles: Sequence[float], ranges: Sequence[Range], factor: float) -> d
     }
 
 
-# -- their course in time --------------------------------------------------------------------------
+# -- their series over time ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """One candidate.
+class CandidateSeries:
+    """Lines of one candidate in the charts.
 
     Attributes:
         name: Its label.
         times: Aware UTC, ascending.
-        deviation: Shape ``(n,)``: farthest server from the mean, share of it; NaN unknown.
+        deviation: Shape ``(n,)``: largest deviation of a server, share of the mean; NaN unknown.
         unloads: Shape ``(n,)``: unloads so far.
-        farthest: The server that is farthest, by time.
+        max_deviation_servers: The server with the largest deviation, by time.
         is_record: What really happened.
     """
 
@@ -205,12 +216,12 @@ class Line:
     times: Sequence[datetime]
     deviation: NDArray[np.float64]
     unloads: NDArray[np.float64]
-    farthest: Sequence[str]
+    max_deviation_servers: Sequence[str]
     is_record: bool = False
 
 
 def timeline_chart(
-    lines: Sequence[Line], *, target: float | None = None, nouns: Wording
+    lines: Sequence[CandidateSeries], *, target: float | None = None, nouns: Wording
 ) -> go.Figure:
     """Return deviation above and moves so far below, on one time axis.
 
@@ -238,7 +249,7 @@ def timeline_chart(
                 name=line.name[:60],
                 legendgroup=line.name,
                 line=style,
-                customdata=list(line.farthest),
+                customdata=list(line.max_deviation_servers),
                 hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:.1f}%</b> %{customdata}",
             ),
             row=1,

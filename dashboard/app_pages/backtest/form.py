@@ -17,7 +17,7 @@ from dashboard.components import choice, jobs, misnamed, words
 
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
-    from dashboard.app_pages.backtest.system import BacktestPages, GridSystem, Preset
+    from dashboard.app_pages.backtest.system import BacktestPages, GridPreset, GridSystem
     from dashboard.components.frame import FleetContext
     from dashboard.services.jobs import Job
 
@@ -45,8 +45,8 @@ CLUSTER_TARGET: Final = "cluster"
 
 
 @dataclass(frozen=True, eq=False)
-class Editing:
-    """What the form is about.
+class FormContext:
+    """Context of the form.
 
     Attributes:
         page: The page.
@@ -65,9 +65,9 @@ class Editing:
 
 def editing(
     page: FleetContext, system: BacktestPages, span: Span, earlier: Sequence[Job]
-) -> Editing:
-    """Return what the form is about, for the cluster that the header shows."""
-    return Editing(
+) -> FormContext:
+    """Return the context of the form for the cluster in the header."""
+    return FormContext(
         page=page,
         span=span,
         system=system,
@@ -76,8 +76,8 @@ def editing(
     )
 
 
-def draw(about: Editing) -> None:
-    """Draw the form, how much it makes, and the button that starts it."""
+def draw(about: FormContext) -> None:
+    """Draw the form, the size of the grid, and the start button."""
     _presets(about)
     first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
     with first:
@@ -105,8 +105,8 @@ def draw(about: Editing) -> None:
     _start(about, form, advanced.engine, problems)
 
 
-def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
-    """Say how much the grid is, and offer to start it."""
+def _start(about: FormContext, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
+    """Render the size of the grid and the start button."""
     refusal, work = "", None
     try:
         form.grid()
@@ -134,12 +134,12 @@ def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence
     jobs.draw_refusal()
 
 
-def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
+def _ask(about: FormContext, form: model.GridForm, engine: str) -> None:
     body = queries.body_of(form.parameters(), engine)
     jobs.start(about.page.config, queries.KIND, body, "backtest")
 
 
-def _presets(about: Editing) -> None:
+def _presets(about: FormContext) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Presets:", width="content")
         for preset in about.system.presets(about.page.page):
@@ -153,7 +153,7 @@ def _presets(about: Editing) -> None:
             )
 
 
-def _take(about: Editing, preset: Preset) -> None:
+def _take(about: FormContext, preset: GridPreset) -> None:
     """Fill the form with a preset; for callbacks."""
     st.session_state[SHEDDING] = list(preset.shedding)
     if about.system.grid.placement:
@@ -197,8 +197,8 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Advanced:
-    """What few need: how often and where it is replayed.
+class _AdvancedOptions:
+    """Advanced options of the replay.
 
     Attributes:
         seeds: Replays of each candidate.
@@ -213,7 +213,7 @@ class _Advanced:
     engine: str
 
 
-def _advanced(about: Editing) -> _Advanced:
+def _advanced(about: FormContext) -> _AdvancedOptions:
     with st.expander("Advanced", icon=":material/tune:"):
         first, second, third, fourth = st.columns(4, gap="medium")
         seeds = first.number_input(
@@ -251,10 +251,10 @@ def _advanced(about: Editing) -> _Advanced:
                 list(model.ENGINES),
                 default=model.LOCAL,
                 key=ENGINE,
-                say=lambda one: model.ENGINES.get(one, one),
+                format_func=lambda one: model.ENGINES.get(one, one),
                 has_label=True,
             )
-    return _Advanced(
+    return _AdvancedOptions(
         seeds=int(seeds or 3),
         window_minutes=int(window or 360),
         minute_s=float(minute_s or about.minute_s),
@@ -263,13 +263,13 @@ def _advanced(about: Editing) -> _Advanced:
 
 
 def begin_with(key: str, values: Sequence[str]) -> None:
-    """Give a list that presets fill, too, its first values; those of the address win."""
+    """Set the initial values of a list that presets fill, too; those of the address win."""
     if key not in st.session_state and key not in st.query_params:
         st.session_state[key] = list(values)
 
 
-def _target(about: Editing) -> tuple[float, float]:
-    """Draw what is good enough: the cluster's target, or another for this back-test."""
+def _target(about: FormContext) -> tuple[float, float]:
+    """Draw the target: the cluster's own, or another for this back-test."""
     system, page = about.system, about.page
     preset, noun = system.grid.system.target, system.grid.system.nouns.moves
     own = services.target_ratio(page.config, page.choice.cluster)
@@ -278,7 +278,7 @@ def _target(about: Editing) -> tuple[float, float]:
         "Target",
         [CLUSTER_TARGET, OWN_TARGET],
         key=TARGET,
-        say=lambda one: words if one == CLUSTER_TARGET else "Custom",
+        format_func=lambda one: words if one == CLUSTER_TARGET else "Custom",
         has_label=True,
     )
     st.caption(system.target_caption)
@@ -304,8 +304,8 @@ def _target(about: Editing) -> tuple[float, float]:
     return float(deviation or 0.0), float(unloads or 0.0)
 
 
-def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Draw the settings that are tried; return their values, and what is wrong with them."""
+def _values(about: FormContext) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Draw the settings to try; return their values, and the problems."""
     grid = about.system.grid
     tried = st.multiselect(
         about.system.values_label,
@@ -333,7 +333,7 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     return values, problems
 
 
-def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
+def _values_of(about: FormContext, key: str, meaning: str) -> tuple[str, ...]:
     suggested = list(about.system.suggestions(about.page.page, key))
     begin_with(value_key(key), suggested)
     remaining = (
@@ -383,7 +383,7 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
     if before is None and any(key in st.query_params for key in _WIDGETS):
         return
     try:
-        form = GridForm.of(queries.asked_grid(job), system)
+        form = GridForm.of(queries.grid_parameters(job), system)
     except (OpsError, ValueError, TypeError, KeyError, AttributeError):
         return  # requested by other means, in a form that this one does not have
     if form is None or form.cluster != cluster:

@@ -25,7 +25,7 @@ from core.history.backtest.model import (
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.schemas import RECOMMENDED
 from core.units import format_age, format_ratio, pluralize
-from dashboard.app_pages.backtest.charts import Line, Point
+from dashboard.app_pages.backtest.charts import CandidateSeries, ParetoPoint
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.jobs import moment
 from dashboard.presenters.moments import span_words, stamp
@@ -60,7 +60,7 @@ class ResultTables:
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """What the ranking may be of: one cluster, or all together first."""
+        """The choices of the ranking's scope: one cluster, or all together first."""
         named = sorted(self.candidates["cluster"].dropna().unique())
         has_all = bool(self.candidates["cluster"].isna().any())
         if len(named) == 1:
@@ -132,7 +132,7 @@ def verdict_words(changes: pd.DataFrame) -> str:
 
 
 def cautions(ranking: pd.DataFrame) -> list[str]:
-    """Return what the last recorded minute does not bear."""
+    """Return the rejected candidates with the reason for each."""
     if "is_rejected" not in ranking:  # of a release before
         return []
     rejected = ranking[ranking["is_rejected"].eq(other=True)]
@@ -152,7 +152,7 @@ def span_note(ranking: pd.DataFrame, moves: str) -> str:
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
-    """Return what there is to know of a candidate in a few words, each with a sign."""
+    """Return the marks of a candidate, each with a sign."""
     found = []
     if row["is_record"]:
         found.append("● actual")
@@ -209,7 +209,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def points_of(ranking: pd.DataFrame, advised: str) -> list[Point]:
+def points_of(ranking: pd.DataFrame, advised: str) -> list[ParetoPoint]:
     """Return the candidates that could be simulated, for the Pareto chart.
 
     Args:
@@ -218,7 +218,7 @@ def points_of(ranking: pd.DataFrame, advised: str) -> list[Point]:
     """
     rows = ranking[ranking["deviation_p95"].notna() & ranking["unloads_per_day"].notna()]
     return [
-        Point(
+        ParetoPoint(
             name=row["candidate"],
             mark=f"{row['rank']:.0f}" if row["rank"] == 1 or row["candidate"] == advised else "",
             unloads_per_day=row["unloads_per_day"],
@@ -241,7 +241,7 @@ def _range_of(row: Mapping[Hashable, Any], name: str) -> tuple[float, float]:
 
 
 def default_pick(ranking: pd.DataFrame) -> list[str]:
-    """Return whose time lines are shown first: what happened, and the best."""
+    """Return the candidates whose time lines are shown first: the actual run, and the best."""
     best = ranking[ranking["rank"].notna()].sort_values("rank")["candidate"].head(1)
     record = ranking[ranking["is_record"]]["candidate"].head(1)
     return [*record, *best]
@@ -258,7 +258,7 @@ def plannable(ranking: pd.DataFrame) -> list[str]:
     return list(ranks.sort_values("rank")["candidate"])
 
 
-def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
+def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[CandidateSeries]:
     """Return the time lines of candidates, thinned to what a screen shows, with its peaks.
 
     Args:
@@ -277,7 +277,7 @@ def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
     return found
 
 
-def _line(name: str, rows: pd.DataFrame) -> Line:
+def _line(name: str, rows: pd.DataFrame) -> CandidateSeries:
     """Thin a line: of each stretch the minute with the greatest deviation."""
     deviation = rows["deviation"].to_numpy(dtype=np.float64)
     picks = np.arange(len(rows))
@@ -288,12 +288,12 @@ def _line(name: str, rows: pd.DataFrame) -> Line:
             [start + int(filled[start:end].argmax()) for start, end in pairwise(edges)]
         )
     times = pd.to_datetime(rows["taken_at"].to_numpy(), unit="ms", utc=True)
-    return Line(
+    return CandidateSeries(
         name=name,
         times=[moment.to_pydatetime() for moment in times[picks]],
         deviation=deviation[picks],
         unloads=rows["unloads"].to_numpy(dtype=np.float64).cumsum()[picks],
-        farthest=[str(one or "") for one in rows["farthest"].to_numpy()[picks]],
+        max_deviation_servers=[str(server or "") for server in rows["farthest"].to_numpy()[picks]],
         is_record=name == AS_RECORDED,
     )
 
@@ -310,7 +310,7 @@ def moves_frame(moves: pa.Table, seed: int) -> pd.DataFrame:
 
 
 def diff_text(changes: pd.DataFrame) -> str:
-    """Return the settings to change as a diff: what was recorded, and what is better."""
+    """Return the settings to change as a diff: recorded value, better value."""
     lines = []
     for row in changes.to_dict("records"):
         if isinstance(row["old"], str):
@@ -320,12 +320,12 @@ def diff_text(changes: pd.DataFrame) -> str:
 
 
 def change_notes(changes: pd.DataFrame) -> list[str]:
-    """Return why."""
+    """Return the distinct reasons for the changes."""
     return list(dict.fromkeys(str(why) for why in changes["why"]))
 
 
 def restart_note(changes: pd.DataFrame) -> str:
-    """Return which of the settings a plan cannot set, and what that means; empty: it sets all."""
+    """Return a note about settings that a plan cannot set; empty if it can set all."""
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
     if not fixed:
         return ""
@@ -386,7 +386,7 @@ def record_figures(span: tuple[datetime, datetime] | None, every: Sequence[Job])
 
 
 def result_figures(shown: BacktestView) -> list[KeyFigure]:
-    """Return the first candidate against the recorded settings, what happened and the target."""
+    """Return the first candidate against the recorded settings, the actual run and the target."""
     ranking, target = shown.ranking, shown.target
     best = _row(ranking[ranking["rank"].notna()].sort_values("rank"))
     record = record_of(ranking)
@@ -430,7 +430,7 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
 
 
 def record_of(ranking: pd.DataFrame) -> Mapping[Hashable, Any]:
-    """Return the row of what happened; empty: there is none."""
+    """Return the row of the actual run; empty if there is none."""
     return _row(ranking[ranking["is_record"].eq(other=True)])
 
 
@@ -483,16 +483,16 @@ def headline(sentence: str) -> tuple[str, str]:
 
 
 def subtitle(job: Job, now: datetime) -> str:
-    """Return the parameters of a back-test, and how long ago it was requested."""
+    """Return the parameters of a back-test, and the age of its request."""
     grid = job.request.parameters.get("grid") if job.request else None
-    parts = [asked_words(grid if isinstance(grid, dict) else {})]
+    parts = [grid_words(grid if isinstance(grid, dict) else {})]
     asked_at = moment(job.request.requested_at) if job.request else None
     if asked_at is not None:
         parts.append(f"{format_age((now - asked_at).total_seconds())} ago")
     return " · ".join(parts)
 
 
-def asked_words(grid: Mapping[str, Any]) -> str:
+def grid_words(grid: Mapping[str, Any]) -> str:
     """Return the parameters of a back-test, in one line."""
     parts = [", ".join(grid.get("clusters") or ["all recorded clusters"])]
     if grid.get("from") or grid.get("to"):
@@ -521,7 +521,7 @@ _SPARK_START_S: Final = 25.0
 
 @dataclass(frozen=True, kw_only=True)
 class GridForm:
-    """What a person has put into the form.
+    """Content of the form.
 
     Attributes:
         cluster: Whose record.
@@ -667,7 +667,7 @@ def text_of(value: object) -> str:
 
 
 def estimate_s(work: Backtest, engine: str, bundles: int, minutes_per_s: float | None) -> float:
-    """Return about how long a back-test takes.
+    """Return the approximate duration of a back-test.
 
     Args:
         work: What is to run.

@@ -1,4 +1,4 @@
-"""What the Back-test page works on: the record, the pace of a simulation, result tables."""
+"""Data of the Back-test page: the record, the pace of a simulation, result tables."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def span_of(config: Config, cluster: str) -> Span | None:
     """
     period = int(services.now().timestamp()) // _RENEW_AFTER_S
     store = history.history(config)
-    found: Span | None = _spans((store, cluster, period))
-    return found
+    span: Span | None = _spans((store, cluster, period))
+    return span
 
 
 def _span(key: tuple[Any, str, int]) -> Span | None:
     store, cluster, _ = key
-    found: Span | None = store.span(cluster)
-    return found
+    span: Span | None = store.span(cluster)
+    return span
 
 
 _spans = cached(_span, max_entries=32)
 
 
 def work_of(config: Config, parameters: Mapping[str, Any]) -> Backtest:
-    """Return what a grid runs on the history as it is now.
+    """Return the back-test of a grid over the current history.
 
     Raises:
         InputError: No recorded minute is in its range, or it is too much.
@@ -63,8 +63,8 @@ def work_of(config: Config, parameters: Mapping[str, Any]) -> Backtest:
     """
     period = int(services.now().timestamp()) // _RENEW_AFTER_S
     store = history.history(config)
-    found: Backtest = _works((store, json.dumps(parameters, sort_keys=True), period))
-    return found
+    backtest: Backtest = _works((store, json.dumps(parameters, sort_keys=True), period))
+    return backtest
 
 
 def _work(key: tuple[Any, str, int]) -> Backtest:
@@ -75,7 +75,7 @@ def _work(key: tuple[Any, str, int]) -> Backtest:
 _works = cached(_work, max_entries=16)
 
 
-def asked_grid(job: Job) -> dict[str, Any]:
+def grid_parameters(job: Job) -> dict[str, Any]:
     """Return the grid of a job, as JSON values."""
     grid = job.request.parameters.get("grid") if job.request else None
     return grid if isinstance(grid, dict) else {}
@@ -87,14 +87,14 @@ def engine_of(job: Job) -> str:
 
 
 def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
-    """Return what the kind takes for a grid."""
+    """Return the parameters of a job for a grid."""
     return {"grid": grid, "engine": engine}
 
 
 def target_of(job: Job) -> Target | None:
-    """Return what was good enough for a job; ``None``: its parameters cannot be read."""
+    """Return the target of a job; ``None`` if its parameters cannot be read."""
     try:
-        return grid_of(asked_grid(job)).target
+        return grid_of(grid_parameters(job)).target
     except OpsError:
         return None
 
@@ -102,15 +102,15 @@ def target_of(job: Job) -> Target | None:
 def nouns_of(job: Job) -> Wording:
     """Return the terms of the system of a job."""
     try:
-        return system_of(grid_of(asked_grid(job))).nouns
+        return system_of(grid_of(grid_parameters(job))).nouns
     except OpsError:
         return SYSTEMS[0].nouns
 
 
 def minutes_per_s(jobs: Sequence[Job], cluster: str, engine: str) -> float | None:
-    """Return how many minutes the newest finished back-test of a cluster simulated in a second."""
+    """Return the simulated minutes per second of the latest finished back-test of a cluster."""
     for job in jobs:
-        is_like = cluster in (asked_grid(job).get("clusters") or [cluster])
+        is_like = cluster in (grid_parameters(job).get("clusters") or [cluster])
         if job.answer is None or engine_of(job) != engine or not is_like:
             continue
         passed_s = took_s(job, services.now())
@@ -131,7 +131,7 @@ def newest(jobs: Sequence[Job], cluster: str) -> Job | None:
         (
             job
             for job in jobs
-            if job.state == "done" and asked_grid(job).get("clusters") == [cluster]
+            if job.state == "done" and grid_parameters(job).get("clusters") == [cluster]
         ),
         None,
     )
@@ -181,13 +181,13 @@ _simulated = cached(_read_played, max_entries=8)
 def seeds_of(job: Job) -> tuple[int, ...]:
     """Return the seeds that a job simulated."""
     try:
-        return grid_of(asked_grid(job)).seeds
+        return grid_of(grid_parameters(job)).seeds
     except OpsError:
         return (1,)
 
 
 def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
-    """Return what to change on a cluster to have a candidate, rows of ``RECOMMENDED``.
+    """Return the changes that give a cluster a candidate's settings, rows of ``RECOMMENDED``.
 
     Raises:
         ComputeError: Its tables cannot be read.
@@ -200,7 +200,7 @@ def changes_to(job: Job, cluster: str, label: str) -> pd.DataFrame:
 def _read_changes(key: tuple[str, str, str]) -> pd.DataFrame:
     job_id, cluster, label = key
     job = services_jobs.job(services.page_config(), job_id)
-    grid = grid_of(asked_grid(job))
+    grid = grid_of(grid_parameters(job))
     runs, candidates = (services_jobs.result(job, name) for name in ("runs", "candidates"))
     system = system_of(grid)
     changes = system.recommended(runs, candidates, grid.target, system.nouns, label)

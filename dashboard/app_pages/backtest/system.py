@@ -1,4 +1,4 @@
-"""What a system declares to the back-test page: what its grids try, and how they are drawn."""
+"""Contract of a system with the back-test page: candidates of its grids, and their rendering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
+class GridPreset:
     """A grid that makes sense.
 
     Attributes:
@@ -37,11 +37,11 @@ class GridSystem(Protocol):
 
     @property
     def system(self) -> BacktestSystem:
-        """How its clusters are back-tested."""
+        """The back-test of its clusters."""
 
     @property
     def strategy(self) -> str:
-        """What one of its strategies is called."""
+        """The noun for one of its strategies."""
 
     @property
     def strategies_field(self) -> str:
@@ -78,7 +78,7 @@ class BacktestPages(Protocol):
 
     @property
     def grid(self) -> GridSystem:
-        """What its grids are."""
+        """The grids of the system."""
 
     @property
     def values_label(self) -> str:
@@ -86,12 +86,12 @@ class BacktestPages(Protocol):
 
     @property
     def target_caption(self) -> str:
-        """Why the preset target is what it is."""
+        """The reason for the preset target."""
 
     def subjects(self, page: Any) -> int:
-        """Return how many subjects the cluster has; a guess without a snapshot."""
+        """Return the number of subjects of the cluster; an estimate without a snapshot."""
 
-    def presets(self, page: Any) -> Sequence[Preset]:
+    def presets(self, page: Any) -> Sequence[GridPreset]:
         """Return the grids that make sense."""
 
     def suggestions(self, page: Any, key: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a back-test found: ranking, Pareto chart, time lines, moves, what to change and its plan."""
+"""Results of a back-test: ranking, Pareto chart, time lines, moves, changes and their plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOVES: Final = 2_000
 
 
 def read(job: Job) -> ResultTables | None:
-    """Return what a finished job found; ``None``: it cannot be read, or nothing was replayed."""
+    """Return the result of a finished job; ``None`` if unreadable or if nothing was replayed."""
     try:
         found = queries.found(job)
     except OpsError as error:
@@ -48,26 +48,26 @@ def read(job: Job) -> ResultTables | None:
     return found
 
 
-def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
-    """Draw the choice of the cluster where there are several; return what is looked at."""
-    cluster = found.clusters[0]
-    if len(found.clusters) > 1:
+def pick_cluster(job: Job, result_tables: ResultTables) -> BacktestView:
+    """Draw the choice of the cluster where there are several; return the selected one."""
+    cluster = result_tables.clusters[0]
+    if len(result_tables.clusters) > 1:
         chosen = st.segmented_control(
             "Cluster",
-            found.clusters,
+            result_tables.clusters,
             default=cluster,
             required=True,
             format_func=option,
             key=state.OF,
             bind="query-params",
         )
-        cluster = str(chosen) if chosen in found.clusters else cluster
-    ranking = found.ranking(cluster)
+        cluster = str(chosen) if chosen in result_tables.clusters else cluster
+    ranking = result_tables.ranking(cluster)
     known = model.candidates_of(ranking)
     parameters = [name for name in state.listed(state.PICK) if name in known]
     return model.BacktestView(
         job=job,
-        found=found,
+        found=result_tables,
         target=queries.target_of(job),
         nouns=queries.nouns_of(job),
         cluster=cluster,
@@ -77,7 +77,7 @@ def pick_cluster(job: Job, found: ResultTables) -> BacktestView:
 
 
 def nothing_recorded(config: Config, cluster: str) -> None:
-    """Say how a record comes about."""
+    """Render how to record a history."""
     st.info(
         f"No history of {words.plain(cluster)} yet. Start a collector, or import an export "
         "from another machine.",
@@ -293,7 +293,7 @@ document.querySelector(".st-key-backtest_plan")?.scrollIntoView({block: "start"}
 
 
 def draw_change(page: FleetContext, system: BacktestPages, view: BacktestView) -> None:
-    """Draw what to change on the cluster, and the plan of it."""
+    """Draw the changes of the cluster and their plan."""
     name = view.one_cluster
     words.section("Changes", f"on {name}; simulated to convergence from its last minute")
     for note in model.cautions(view.found.ranking(name)):
@@ -348,7 +348,7 @@ def _plan(page: FleetContext, system: BacktestPages, changes: pd.DataFrame) -> N
 
 
 def _changes(view: BacktestView, name: str) -> pd.DataFrame | None:
-    """Draw the choice of a candidate; return what it changes, ``None``: nothing is chosen."""
+    """Draw the choice of a candidate; return its changes, ``None`` if none is selected."""
     advised = view.found.changes(name)
     if advised.empty:
         st.caption(

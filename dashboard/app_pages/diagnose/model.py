@@ -15,7 +15,7 @@ from dashboard.charts.dumbbell import DeviationPairs
 from dashboard.presenters.figures import KeyFigure, Status, band_status
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from core.history.analysis.prevention import Prevention
 
 MAX_ROWS = 5
@@ -33,7 +33,7 @@ def title_of(cause: Cause) -> str:
     return cause.title or cause.code.replace("_", " ").capitalize()
 
 
-def rows_of(found: Diagnosis) -> pd.DataFrame:
+def rows_of(diagnosis: Diagnosis) -> pd.DataFrame:
     """Return one row a cause, best first; deviations in percent of the mean."""
     rows = pd.DataFrame(
         [
@@ -46,7 +46,7 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
                 **_effect(cause.effect),
                 "code": cause.code,
             }
-            for cause in found.causes
+            for cause in diagnosis.causes
         ],
         columns=list(COLUMNS),
     )
@@ -54,15 +54,17 @@ def rows_of(found: Diagnosis) -> pd.DataFrame:
     return rows.astype({"now": "float64", "fixed": "float64", **whole})
 
 
-def effects_of(found: Diagnosis) -> DeviationPairs | None:
+def effects_of(diagnosis: Diagnosis) -> DeviationPairs | None:
     """Return the max deviation now and with each fix, as pairs for the chart.
 
     Args:
-        found: The diagnosis.
+        diagnosis: The diagnosis.
     Returns:
         ``None`` if no cause has an effect on balance.
     """
-    effects = [(title_of(one), one.effect) for one in found.causes if one.effect is not None]
+    effects = [
+        (title_of(cause), cause.effect) for cause in diagnosis.causes if cause.effect is not None
+    ]
     now, after = (
         np.array([np.nan if one is None else one for one in side], float)
         for side in (
@@ -76,7 +78,7 @@ def effects_of(found: Diagnosis) -> DeviationPairs | None:
 
 
 def affected_words(cause: Cause) -> str:
-    """Return what a cause costs clients now, by its largest part; empty: nothing, or unknown."""
+    """Return the largest effect of a cause on clients; empty if none or unknown."""
     return next((pluralize(count, noun) for count, noun in cause.cost.counts), "")
 
 
@@ -98,7 +100,7 @@ def _percent(ratio: float | None) -> float | None:
 
 
 def rest_of(effect: Effect) -> str:
-    """Return after how many rounds nothing moves any more with the fix."""
+    """Return the number of rounds until the fix converges."""
     if not effect.after.converges:
         return "never"
     return f"{effect.after.rounds:,}"
@@ -108,12 +110,12 @@ def _value(value: float | None, unit: str) -> str:
     return UNKNOWN if value is None else Quantity(value, unit).text
 
 
-def prevention_rows(found: Prevention) -> pd.DataFrame:
-    """Return what happened, its replay, and the best candidate: one row each, in percent."""
+def prevention_rows(prevention: Prevention) -> pd.DataFrame:
+    """Return the incident, its replay and the best candidate: one row each, in percent."""
     runs = {
-        "recorded": found.recorded,
-        "recorded settings, replayed": found.replayed,
-        found.best.label if found.best else "": found.best,
+        "recorded": prevention.recorded,
+        "recorded settings, replayed": prevention.replayed,
+        prevention.best.label if prevention.best else "": prevention.best,
     }
     return pd.DataFrame(
         [
@@ -130,15 +132,18 @@ def prevention_rows(found: Prevention) -> pd.DataFrame:
     )
 
 
-def verdict_rows(found: OverTime) -> pd.DataFrame:
+def verdict_rows(diagnosis: PeriodDiagnosis) -> pd.DataFrame:
     """Return the verdicts on the sampled minutes, the most frequent first."""
     return pd.DataFrame(
-        [{"minutes": count, "verdict": sentence} for sentence, count in found.verdicts[:MAX_ROWS]],
+        [
+            {"minutes": count, "verdict": sentence}
+            for sentence, count in diagnosis.verdicts[:MAX_ROWS]
+        ],
         columns=["minutes", "verdict"],
     )
 
 
-def event_rows(found: OverTime) -> pd.DataFrame:
+def event_rows(diagnosis: PeriodDiagnosis) -> pd.DataFrame:
     """Return the moves of the object in question, newest first."""
     return pd.DataFrame(
         [
@@ -149,30 +154,30 @@ def event_rows(found: OverTime) -> pd.DataFrame:
                 "by": one.by or UNKNOWN,
                 "why": one.why,
             }
-            for one in found.moved
+            for one in diagnosis.moved
         ],
         columns=["when", "source", "destination", "by", "why"],
     )
 
 
-def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
-    """Return the deviation as it is and with the best fix, and how far the search went.
+def key_figures(diagnosis: Diagnosis, deviation: float | None) -> list[KeyFigure]:
+    """Return the deviation now and with the best fix, and the progress of the search.
 
     Args:
-        found: The diagnosis.
+        diagnosis: The diagnosis.
         deviation: Of the snapshot; ``None``: unknown, or the system is judged by other means.
     """
-    best = _best_of(found)
+    best = _best_of(diagnosis)
     now = deviation if best is None else best.before.deviation
-    untried = "all applicable" if found.is_complete else found.progress
+    untried = "all applicable" if diagnosis.is_complete else diagnosis.progress
     figures = []
     if now is not None:
         figures.append(
             KeyFigure(
                 label="Max deviation",
                 value=format_deviation(now),
-                note=f"target {format_band(found.target_ratio)}",
-                status=band_status(now, found.target_ratio) if found.problem else "ok",
+                note=f"target {format_band(diagnosis.target_ratio)}",
+                status=band_status(now, diagnosis.target_ratio) if diagnosis.problem else "ok",
                 help="Busiest server vs. mean, "
                 + ("at convergence." if best is not None else "in the snapshot."),
             )
@@ -183,7 +188,7 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
                 label="With the best fix",
                 value=format_deviation(best.after.deviation),
                 note=pluralize(best.after.moves, "move"),
-                status=band_status(best.after.deviation, found.target_ratio),
+                status=band_status(best.after.deviation, diagnosis.target_ratio),
             )
         )
     return [
@@ -191,46 +196,48 @@ def key_figures(found: Diagnosis, deviation: float | None) -> list[KeyFigure]:
         KeyFigure(
             label="Causes",
             # no cause yet is not the same as no cause
-            value=str(len(found.causes)) if found.causes or found.is_complete else UNKNOWN,
-            note=_kinds(found),
-            status=_state(found),
+            value=str(len(diagnosis.causes))
+            if diagnosis.causes or diagnosis.is_complete
+            else UNKNOWN,
+            note=_kinds(diagnosis),
+            status=_state(diagnosis),
             help="Observed: found in the snapshot. Proven: the simulated fix improves it.",
         ),
         KeyFigure(
             label="Simulated changes",
-            value=f"{found.tried:,}",
-            note=untried if found.problem or not found.is_complete else "not required",
+            value=f"{diagnosis.tried:,}",
+            note=untried if diagnosis.problem or not diagnosis.is_complete else "not required",
         ),
     ]
 
 
-def _best_of(found: Diagnosis) -> Effect | None:
+def _best_of(diagnosis: Diagnosis) -> Effect | None:
     """Return the effect that leaves the least deviation; the first one if none is known."""
-    effects = [one.effect for one in found.causes if one.effect is not None]
-    known = [one for one in effects if one.after.deviation is not None]
+    effects = [cause.effect for cause in diagnosis.causes if cause.effect is not None]
+    known = [effect for effect in effects if effect.after.deviation is not None]
     return min(known, key=lambda one: one.after.deviation or 0.0, default=next(iter(effects), None))
 
 
-def _state(found: Diagnosis) -> Status:
+def _state(diagnosis: Diagnosis) -> Status:
     """Return the colour of the number of causes: none is green where every area was examined."""
-    if not found.is_clear:
+    if not diagnosis.is_clear:
         return "warning"
-    return "ok" if found.verdict is None or found.verdict.state == "ok" else "unknown"
+    return "ok" if diagnosis.verdict is None or diagnosis.verdict.state == "ok" else "unknown"
 
 
-def _kinds(found: Diagnosis) -> str:
-    """Return how many causes are facts, and how many are proven by simulation."""
-    facts = sum(one.effect is None for one in found.causes)
-    proven = len(found.causes) - facts
-    if not found.causes:
-        return "none found" if found.is_complete else "none found yet"
+def _kinds(diagnosis: Diagnosis) -> str:
+    """Return the number of observed causes and of causes proven by simulation."""
+    facts = sum(cause.effect is None for cause in diagnosis.causes)
+    proven = len(diagnosis.causes) - facts
+    if not diagnosis.causes:
+        return "none found" if diagnosis.is_complete else "none found yet"
     counts = ((facts, "observed"), (proven, "proven"))
     return ", ".join(f"{count} {kind}" for count, kind in counts if count)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """How far the search of a diagnosis is.
+    """Progress of the search of a diagnosis.
 
     Attributes:
         count: Changes tried so far.
@@ -242,7 +249,7 @@ class SearchProgress:
 
 
 def progress_words(tried: SearchProgress | None) -> str:
-    """Return how far the search is, for the bar of its time."""
+    """Return the progress of the search, as the label of its progress bar."""
     if tried is None:
         return "Waiting for another search."
     return f"{pluralize(tried.count, 'change')} simulated, {format_age(tried.elapsed_s)} elapsed."

@@ -13,7 +13,7 @@ from dashboard.app_pages.diagnose.queries import over_time, span_end
 from dashboard.components import tables, words
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.app_pages.diagnose.system import DiagnoseSystem
     from dashboard.components.frame import FleetContext
 
@@ -81,18 +81,18 @@ def _wait_for(key: tuple[Any, ...]) -> None:
     st.caption(":material/hourglass_top: Replaying the history.")
 
 
-def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
-    words.answer(found.answer)
-    for sentence in found.prevention.sentences:
+def _draw_found(diagnosis: PeriodDiagnosis, system: DiagnoseSystem, cluster: str) -> None:
+    words.answer(diagnosis.answer)
+    for sentence in diagnosis.prevention.sentences:
         st.caption(words.plain(sentence))
-    fix = found.prevention.fix
+    fix = diagnosis.prevention.fix
     lines = [*filter(None, [system.command(fix, cluster)]), *fix.lines]
     if lines:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Prevention", "Actual, replayed, with the best setting")
-        runs = model.prevention_rows(found.prevention)
+        runs = model.prevention_rows(diagnosis.prevention)
         tables.table(
             runs,
             {
@@ -108,8 +108,8 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
             height=tables.height_of(len(runs)),
         )
     with right:
-        words.section("Verdicts", f"{found.samples} minutes sampled")
-        verdicts = model.verdict_rows(found)
+        words.section("Verdicts", f"{diagnosis.samples} minutes sampled")
+        verdicts = model.verdict_rows(diagnosis)
         tables.table(
             verdicts,
             {"minutes": tables.whole("Minutes"), "verdict": tables.words("Next round")},
@@ -117,7 +117,7 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
             alt="Next shedding decision by number of minutes",
             height=tables.height_of(len(verdicts)),
         )
-    events = model.event_rows(found)
+    events = model.event_rows(diagnosis)
     if not events.empty:
         words.section("Moves", "with the verdict of the previous minute")
         tables.table(
@@ -133,10 +133,10 @@ def _draw_found(found: OverTime, system: DiagnoseSystem, cluster: str) -> None:
             alt="Moves of the object with reasons",
             height=tables.height_of(len(events)),
         )
-    causes = model.rows_of(found.worst)
-    words.section("Causes", f"at the max deviation, {found.worst_at:%Y-%m-%d %H:%M} UTC")
+    causes = model.rows_of(diagnosis.worst)
+    words.section("Causes", f"at the max deviation, {diagnosis.worst_at:%Y-%m-%d %H:%M} UTC")
     if causes.empty:
-        st.caption(words.plain(found.worst.answer))
+        st.caption(words.plain(diagnosis.worst.answer))
         return
     tables.table(
         causes,

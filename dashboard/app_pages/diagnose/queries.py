@@ -21,7 +21,7 @@ from dashboard.queries.background import BackgroundResults
 from dashboard.services import history
 
 if TYPE_CHECKING:
-    from core.history.analysis.diagnosis import OverTime
+    from core.history.analysis.diagnosis import PeriodDiagnosis
     from dashboard.services import Config
 
 
@@ -44,7 +44,7 @@ class _Search:
         self._count = done
 
     def of(self, key: tuple[str, CachedSnapshot]) -> SearchProgress | None:
-        """Return how far the search of a snapshot is; ``None``: it waits for another one."""
+        """Return the progress of the search of a snapshot; ``None`` while another search runs."""
         if key != self._key:
             return None
         return SearchProgress(self._count, time.monotonic() - self._began)
@@ -56,7 +56,7 @@ search: Final = _Search()
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisResult:
-    """A diagnosis with what is measured without it.
+    """A diagnosis with the values measured without it.
 
     Attributes:
         diagnosis: Causes, best first.
@@ -93,7 +93,7 @@ def span_end(config: Config, cluster: str) -> datetime | None:
     return None if span is None else span[1]
 
 
-def _over_time(key: tuple[str, int, str, datetime]) -> OverTime | str:
+def _over_time(key: tuple[str, int, str, datetime]) -> PeriodDiagnosis | str:
     from core.history.analysis import diagnosis  # noqa: PLC0415  # only when the tab is opened
 
     cluster, hours, name, _ = key

@@ -1,4 +1,4 @@
-"""What a system declares to the Diagnose page."""
+"""Contract of a system with the Diagnose page."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class DiagnoseSystem(Protocol):
 
     @property
     def subject(self) -> str:
-        """What moves, as a label."""
+        """The noun for what moves, as a label."""
 
     def next_pages(self, page: Any, cause: Cause) -> Sequence[NextPage]:
-        """Return where a fix is tried and planned, the first of them first; at most two."""
+        """Return at most two pages where a fix is tried and planned, the recommended one first."""
 
     def command(self, fix: Fix, cluster: str) -> str:
         """Return the command line that makes a plan of a fix; empty: there is none."""

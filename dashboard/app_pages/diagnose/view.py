@@ -53,7 +53,7 @@ def draw_now(page: ClusterPage[Any], system: DiagnoseSystem) -> None:
 
 @st.fragment(run_every=_LOOK_EVERY_S)
 def _wait_for(key: Key) -> None:
-    """Show how far the search is, and draw the page when it is done."""
+    """Render the progress of the search; rerun the page when the search is done."""
     if diagnosed(key) is not None:
         st.rerun()
     tried = search.of(key)
@@ -65,9 +65,11 @@ def _again() -> None:
     st.session_state.pop(_FROZEN, None)
 
 
-def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: DiagnosisResult) -> None:
-    diagnosis = found.diagnosis
-    figures.key_figures(model.key_figures(diagnosis, found.deviation), key="diagnose")
+def _draw(
+    page: ClusterPage[Any], system: DiagnoseSystem, key: Key, diagnosis_result: DiagnosisResult
+) -> None:
+    diagnosis = diagnosis_result.diagnosis
+    figures.key_figures(model.key_figures(diagnosis, diagnosis_result.deviation), key="diagnose")
     verdict = diagnosis.verdict
     if verdict is not None and diagnosis.is_clear and diagnosis.is_complete:
         words.answer(verdict.headline)
@@ -98,14 +100,17 @@ def _draw(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagn
         _panel(page, system, _opened(diagnosis))
 
 
-def _actions(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Diagnosis) -> None:
+def _actions(
+    page: ClusterPage[Any], system: DiagnoseSystem, key: Key, diagnosis: Diagnosis
+) -> None:
     """Draw the buttons that continue or repeat the search, and links to other pages."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        if not found.is_complete:
+        if not diagnosis.is_complete:
             st.button(
                 "Search all causes",
                 icon=":material/manage_search:",
-                help=f"{found.progress[:1].upper()}{found.progress[1:]}. Starts a background job, "
+                help=f"{diagnosis.progress[:1].upper()}{diagnosis.progress[1:]}. Starts a "
+                f"background job, "
                 f"up to {_JOB_S / 60:.0f} min.",
                 on_click=jobs.start,
                 args=(
@@ -125,7 +130,7 @@ def _actions(page: ClusterPage[Any], system: DiagnoseSystem, key: Key, found: Di
             )
         st.space("stretch")
         system.links(page)
-    if not found.is_complete:
+    if not diagnosis.is_complete:
         jobs.draw_refusal()
 
 
@@ -133,7 +138,7 @@ def _opened(diagnosis: Diagnosis) -> Cause:
     """Return the cause that the address names; else the best."""
     named = st.query_params.get(state.CAUSE, "")
     causes = diagnosis.causes
-    return next((one for one in causes if model.title_of(one) == named), causes[0])
+    return next((cause for cause in causes if model.title_of(cause) == named), causes[0])
 
 
 def _object_px(objects: Sequence[str]) -> int:
@@ -181,11 +186,11 @@ def _table(diagnosis: Diagnosis) -> None:
 def _shown(diagnosis: Diagnosis, columns: Sequence[str]) -> list[str]:
     """Return the columns that any of the causes fills."""
     hidden: set[str] = set()
-    if all(one.effect is None for one in diagnosis.causes):
+    if all(cause.effect is None for cause in diagnosis.causes):
         hidden |= set(model.EFFECT)
-    if not any(model.affected_words(one) for one in diagnosis.causes):
+    if not any(model.affected_words(cause) for cause in diagnosis.causes):
         hidden.add("affected")
-    return [one for one in columns if one not in hidden]
+    return [column for column in columns if column not in hidden]
 
 
 def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None:
@@ -211,5 +216,5 @@ def _panel(page: ClusterPage[Any], system: DiagnoseSystem, cause: Cause) -> None
         st.caption("Takes effect after a restart: restart the servers one by one.")
 
 
-def _go(one: NextPage) -> None:
-    state.go(one.page, **dict(one.params))
+def _go(next_page: NextPage) -> None:
+    state.go(next_page.page, **dict(next_page.params))

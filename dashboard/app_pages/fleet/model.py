@@ -23,8 +23,8 @@ from core.units import (
     pluralize,
 )
 from dashboard.presenters.figures import KeyFigure, Status, band_status
-from dashboard.presenters.fleet import Acting
-from dashboard.presenters.moves import Move, returning
+from dashboard.presenters.fleet import ActionStatus
+from dashboard.presenters.moves import ObservedMove, returning
 from dashboard.services.processes import ProcessState, title_of
 
 STATE_WORDS: Final[dict[State, str]] = {
@@ -72,7 +72,7 @@ class FleetRow:
     """
 
     cluster: str
-    acting: Acting
+    acting: ActionStatus
     group: str = ""
     verdict: Verdict | None = None
     deviation_ratio: float | None = None
@@ -86,12 +86,12 @@ class FleetRow:
     traffic_trend: Sequence[float] = ()
     balancer: str = NONE
     alerts: int = 0
-    moves: Sequence[Move] = field(default_factory=tuple)
+    moves: Sequence[ObservedMove] = field(default_factory=tuple)
     taken_at: datetime | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return () if self.verdict is None else self.verdict.findings
 
     @property
@@ -103,8 +103,8 @@ class FleetRow:
 
 
 def scope_words(rows: Sequence[FleetRow]) -> str:
-    """Return what was examined of every cluster; empty: of none is anything known."""
-    known = [(one.cluster, one.verdict) for one in rows if one.verdict is not None]
+    """Return the scope of the examination of each cluster; empty if none was examined."""
+    known = [(row.cluster, row.verdict) for row in rows if row.verdict is not None]
     if len(known) == 1:
         return known[0][1].scope
     return " ".join(f"{name}: {verdict.scope}" for name, verdict in known)
@@ -112,7 +112,11 @@ def scope_words(rows: Sequence[FleetRow]) -> str:
 
 def process_news(states: Sequence[ProcessState], now: datetime) -> list[ProcessState]:
     """Return the processes that are down, or were started again in the last hour."""
-    return [one for one in states if not one.is_up or (one.restarts and now - one.since < _NEWS)]
+    return [
+        state
+        for state in states
+        if not state.is_up or (state.restarts and now - state.since < _NEWS)
+    ]
 
 
 def processes_table(states: Sequence[ProcessState], now: datetime) -> pd.DataFrame:
@@ -120,26 +124,26 @@ def processes_table(states: Sequence[ProcessState], now: datetime) -> pd.DataFra
     return pd.DataFrame(
         [
             {
-                "process": title_of(one.name).removeprefix("The ").capitalize(),
-                "cluster": one.cluster or NONE,
-                "state": [UP if one.is_up else DOWN],
-                "since": one.since,
-                "restarts": NONE if one.restarts is None else f"{one.restarts:,}",
-                "end": one.last_end or NONE,
+                "process": title_of(state.name).removeprefix("The ").capitalize(),
+                "cluster": state.cluster or NONE,
+                "state": [UP if state.is_up else DOWN],
+                "since": state.since,
+                "restarts": NONE if state.restarts is None else f"{state.restarts:,}",
+                "end": state.last_end or NONE,
                 "next": "now"
-                if one.next_start_at is not None and one.next_start_at <= now
-                else f"{one.next_start_at:%H:%M:%S}"
-                if one.next_start_at
+                if state.next_start_at is not None and state.next_start_at <= now
+                else f"{state.next_start_at:%H:%M:%S}"
+                if state.next_start_at
                 else NONE,
-                "log": one.log or NONE,
+                "log": state.log or NONE,
             }
-            for one in states
+            for state in states
         ]
     )
 
 
 def in_order(rows: Sequence[FleetRow], sort: Sort) -> list[FleetRow]:
-    """Return the clusters in the order of a view; what is unknown is last.
+    """Return the clusters in the order of a view; unknown values are last.
 
     Args:
         rows: In the order of the configuration.
@@ -163,9 +167,9 @@ _WORST_FIRST: Final = ("bad", "attention", "unknown", None, "ok")
 
 
 def subtitle(rows: Sequence[FleetRow]) -> str:
-    """Return how many clusters need attention, and how many cannot be judged."""
-    bad = sum(one.state in ("bad", "attention") for one in rows)
-    unsure = sum(one.state in ("unknown", None) for one in rows)
+    """Return the number of clusters that need attention and of clusters without a verdict."""
+    bad = sum(row.state in ("bad", "attention") for row in rows)
+    unsure = sum(row.state in ("unknown", None) for row in rows)
     head = pluralize(len(rows), "cluster")
     if bad:
         head += f" · attention required: {bad}"
@@ -177,21 +181,21 @@ def clusters_table(rows: Sequence[FleetRow], now: datetime) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "cluster": one.cluster,
-                "group": one.group or NONE,
-                "state": [_state(one)],
-                "deviation": None if one.deviation_ratio is None else one.deviation_ratio * 100,
-                "trend": list(one.trend) if len(one.trend) > 1 else [],
-                "usage": None if one.usage_ratio is None else one.usage_ratio * 100,
-                "nodes": one.nodes,
-                "load": one.load,
-                "balancer": one.balancer,
-                "run": one.acting.run or one.acting.access,
+                "cluster": row.cluster,
+                "group": row.group or NONE,
+                "state": [_state(row)],
+                "deviation": None if row.deviation_ratio is None else row.deviation_ratio * 100,
+                "trend": list(row.trend) if len(row.trend) > 1 else [],
+                "usage": None if row.usage_ratio is None else row.usage_ratio * 100,
+                "nodes": row.nodes,
+                "load": row.load,
+                "balancer": row.balancer,
+                "run": row.acting.run or row.acting.access,
                 "age": "never"
-                if one.taken_at is None
-                else format_ago((now - one.taken_at).total_seconds()),
+                if row.taken_at is None
+                else format_ago((now - row.taken_at).total_seconds()),
             }
-            for one in rows
+            for row in rows
         ]
     )
 
@@ -238,13 +242,13 @@ def key_figures(
 
 
 def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: datetime) -> KeyFigure:
-    """Return how many are firing; where no collector evaluates them, none is no all-clear."""
+    """Return the number of firing alerts; "unknown" if none are evaluated."""
     if counts is None:
         return KeyFigure(label="Alerts", value="unknown", status="unknown")
     firing = counts["firing"]
     quiet = f", {counts['silenced']} silenced" if counts["silenced"] else ""
     late = timedelta(minutes=Limits().stale_min)
-    unread = sum(one.taken_at is None or now - one.taken_at > late for one in rows)
+    unread = sum(row.taken_at is None or now - row.taken_at > late for row in rows)
     note = f"firing{quiet}" if firing or quiet else "0 firing"
     status: Status = "ok"
     if unread and not firing:
@@ -258,9 +262,9 @@ def _alerts(counts: Mapping[str, int] | None, rows: Sequence[FleetRow], now: dat
 
 
 def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
-    counts = count_by_severity([finding for one in rows for finding in one.findings])
-    healthy = sum(one.state == "ok" for one in rows)
-    worst = {one.state for one in rows}
+    counts = count_by_severity([finding for row in rows for finding in row.findings])
+    healthy = sum(row.state == "ok" for row in rows)
+    worst = {row.state for row in rows}
     status: Status = "ok"
     if {"unknown", None} & worst:
         status = "unknown"
@@ -278,7 +282,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
 
 
 def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
-    known = [one for one in rows if one.deviation_ratio is not None]
+    known = [row for row in rows if row.deviation_ratio is not None]
     worst = max(known, key=_times_over, default=None)
     value = None if worst is None else worst.deviation_ratio
     return KeyFigure(
@@ -294,12 +298,12 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
 
 
 def _times_over(row: FleetRow) -> float:
-    """Return how many times of its target a cluster deviates."""
+    """Return the deviation of a cluster as a multiple of its target."""
     return abs(row.deviation_ratio or 0.0) / (row.target_ratio or 1.0)
 
 
 def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
-    known = [one for one in rows if one.usage_ratio is not None]
+    known = [row for row in rows if row.usage_ratio is not None]
     worst = max(known, key=lambda one: one.usage_ratio or 0.0, default=None)
     value = None if worst is None else worst.usage_ratio
     return KeyFigure(
@@ -312,7 +316,7 @@ def _usage(rows: Sequence[FleetRow]) -> KeyFigure:
 
 
 def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
-    known = [one for one in rows if one.traffic is not None]
+    known = [row for row in rows if row.traffic is not None]
     trends = [one.traffic_trend for one in known if one.traffic_trend]
     length = min((len(one) for one in trends), default=0)
     total = [sum(one[at - length] for one in trends) for at in range(length)]
@@ -326,8 +330,8 @@ def _traffic(rows: Sequence[FleetRow]) -> KeyFigure:
 
 
 def _moves(rows: Sequence[FleetRow]) -> KeyFigure:
-    moves = [move for one in rows for move in one.moves]
-    back = sum(len(returning(one.moves)) for one in rows)
+    moves = [move for row in rows for move in row.moves]
+    back = sum(len(returning(row.moves)) for row in rows)
     return KeyFigure(
         label="Moves, last hour",
         value=f"{len(moves):,}",
@@ -340,15 +344,15 @@ def _moves(rows: Sequence[FleetRow]) -> KeyFigure:
 def _runs(runs: Sequence[RunView] | None, now: datetime) -> KeyFigure:
     if runs is None:
         return KeyFigure(label="Runs", value="unknown", note="journal unreadable", status="unknown")
-    going = sum(not one.is_ended for one in runs)
-    today = sum(one.is_ended and now - (one.ended_at or now) < _DAY for one in runs)
+    going = sum(not run.is_ended for run in runs)
+    today = sum(run.is_ended and now - (run.ended_at or now) < _DAY for run in runs)
     return KeyFigure(label="Runs", value=f"{going} active", note=f"{today} finished in 24 h")
 
 
 def recent(
     rows: Sequence[FleetRow], runs: Sequence[RunView], max_events: int = _MAX_EVENTS
 ) -> pd.DataFrame:
-    """Return what happened last, the newest first: runs, and moves by the clusters themselves.
+    """Return the latest events, newest first: runs, and moves by the clusters themselves.
 
     Args:
         rows: Every cluster, with its moves.
@@ -357,12 +361,12 @@ def recent(
     """
     events: list[dict[str, object]] = [
         {
-            "at": one.ended_at or one.started_at or one.requested_at,
-            "cluster": one.cluster,
-            "what": f"Run {one.state.lower()}",
-            "run": one.run_id,
+            "at": run.ended_at or run.started_at or run.requested_at,
+            "cluster": run.cluster,
+            "what": f"Run {run.state.lower()}",
+            "run": run.run_id,
         }
-        for one in runs[:max_events]
+        for run in runs[:max_events]
     ]
     for row in rows:
         by_moment: dict[datetime, int] = {}

@@ -39,10 +39,10 @@ if shown is None and not any(one.latest for one in saved.values()):
     st.stop()
 
 
-def stored_of(cluster: Cluster, held: SavedSnapshots) -> CachedSnapshot | None:
-    """Return what is shown of a cluster: of the chosen one the moment that the header has."""
+def stored_of(cluster: Cluster, snapshots: SavedSnapshots) -> CachedSnapshot | None:
+    """Return the snapshot of a cluster; of the chosen cluster the one selected in the header."""
     is_chosen = cluster.name == page.choice.cluster.name
-    return shown.stored if is_chosen and shown is not None else held.latest
+    return shown.stored if is_chosen and shown is not None else snapshots.latest
 
 
 def row_of(cluster: Cluster) -> model.FleetRow:

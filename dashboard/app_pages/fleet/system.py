@@ -1,4 +1,4 @@
-"""What a system declares to the fleet overview."""
+"""Contract of a system with the fleet overview."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
 
 
-class FleetSystem(Protocol):
+class FleetPageSystem(Protocol):
     """One system, as the fleet overview uses it."""
 
     @property

@@ -41,7 +41,7 @@ def last_hours(stored: CachedSnapshot) -> Period:
 
 
 def processes(config: Config) -> None:
-    """Show which of Trimtab's own processes are down or were started again; it looks by itself."""
+    """Render Trimtab's own processes that are down or were restarted; refreshes itself."""
     st.fragment(partial(_processes, config), run_every=state.ticking(_LOOK_EVERY_S))()
 
 
@@ -87,17 +87,17 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
         state.go(overviews[name], cluster=name)
 
     frame = model.clusters_table(rows, services.now())
-    highest = max((max(one.trend, default=0.0) for one in rows), default=0.0)
+    highest = max((max(row.trend, default=0.0) for row in rows), default=0.0)
     frame["bar"] = tables.deviation_bars(
-        [one.deviation_ratio for one in rows], [one.target_ratio for one in rows]
+        [row.deviation_ratio for row in rows], [row.target_ratio for row in rows]
     )
     trend = tables.sparkline(
         "Last 6 h",
         "Max deviation, same scale for all clusters.",
         y_max=max(highest, 1.0) * _HEADROOM,
     )
-    has_groups = any(one.group for one in rows)
-    has_news = any(one.acting.access != ACTS or one.acting.run for one in rows)
+    has_groups = any(row.group for row in rows)
+    has_news = any(row.acting.access != ACTS or row.acting.run for row in rows)
     tables.table(
         frame,
         {
@@ -137,7 +137,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
 
 
 def activity(rows: Sequence[FleetRow], runs: Sequence[RunView]) -> None:
-    """Show what happened last."""
+    """Render the latest events."""
     words.section("Activity")
     frame = model.recent(rows, runs)
     if frame.empty:

@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What the picture shows.
+    """Data of the timeline.
 
     Attributes:
         rows: Names of the servers drawn; length ``n``.
@@ -160,7 +160,7 @@ def history_timeline(data: Timeline) -> go.Figure:
 
 
 def _name_panels(figure: go.Figure, data: Timeline) -> None:
-    """Write what a panel shows above its upper left corner, clear of the lines."""
+    """Write the label of each panel above its upper left corner, clear of the lines."""
     for number, text in ((1, f"{data.label}: mean and range"), (2, data.even_label)):
         axis = "" if number == 1 else str(number)
         figure.add_annotation(
@@ -299,7 +299,7 @@ _COLORS: Final = {"the cluster": NEUTRAL, "Trimtab": ACCENT}
 
 @dataclass(frozen=True, eq=False)
 class MovesByTime:
-    """How many moves there were.
+    """Numbers of moves over time.
 
     Attributes:
         times: Beginnings of equal stretches, aware UTC, ascending.

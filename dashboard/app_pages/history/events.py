@@ -1,4 +1,4 @@
-"""What happened, for people: lanes of a picture, rows of a table."""
+"""Events as shown: lanes of the timeline, rows of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVE_KINDS: Final = ("move", "primary")
 
 @dataclass(frozen=True, slots=True)
 class LaneKind:
-    """One lane: which events stand in it, and how they look.
+    """One lane of the timeline: its events and their style.
 
     Attributes:
         key: Stable word, in the address.
@@ -101,7 +101,7 @@ LANES: Final = (
         "run entry",
     ),
 )
-"""From the top of the picture."""
+"""From the top of the timeline."""
 
 FORMER_LANES: Final[Mapping[str, str]] = {"Up and down": "Restarts", "Runs by people": "Runs"}
 """Names of today by those of addresses written before."""
@@ -150,7 +150,7 @@ def lanes(counts: pa.Table, wanted: Sequence[str] = ()) -> list[Lane]:
         wanted: Keys of lanes; empty: all.
     """
     found: dict[str, dict[int, _Mark]] = {}
-    for row in counts.to_pylist():  # one a stretch of time, kind and who: bounded by the picture
+    for row in counts.to_pylist():  # one a stretch of time, kind and who: bounded by the timeline
         lane = lane_of(row["kind"], row["by"])
         if lane is None or (wanted and lane.key not in wanted):
             continue
@@ -238,7 +238,7 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def what_words(kind: str, details: str = "") -> str:
-    """Return what happened, in words: a broker that came up may have been away a moment only."""
+    """Return the label of an event; a broker back after a short absence was restarted."""
     if kind == "broker_up" and _RESTARTED in details:
         return "broker restarted"
     return KIND_WORDS.get(kind, kind)

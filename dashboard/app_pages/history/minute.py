@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
     from dashboard.app_pages.history.timeline import SelectedMinute
     from dashboard.components.header import Choice
-    from dashboard.queries.history import HistoryQuery, Picture
+    from dashboard.queries.history import HistoryQuery, PeriodLoad
     from dashboard.services import Config
 
 _NEWEST: Final = "newest minute"
@@ -49,7 +49,7 @@ def draw_minute(
     query: HistoryQuery,
     system: HistorySystem,
     measure: HistoryMeasure,
-    picture: Picture,
+    period_load: PeriodLoad,
     looked: SelectedMinute,
 ) -> None:
     """Draw the minute that is looked at against another one.
@@ -59,15 +59,18 @@ def draw_minute(
         header: Cluster and snapshots of the header.
         query: Cluster and period.
         system: Of the cluster.
-        measure: The one of the picture.
-        picture: Of the period.
+        measure: The one of the timeline.
+        period_load: Of the period.
         looked: The minute.
     """
-    draw_scrubber(query, picture, looked)
+    draw_scrubber(query, period_load, looked)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        other = _pick(picture, looked)
+        other = _pick(period_load, looked)
         shown = choice.segmented(
-            "List", list(model.MINUTE_LISTS), key=state.QUANTITY, say=model.MINUTE_LISTS.__getitem__
+            "List",
+            list(model.MINUTE_LISTS),
+            key=state.QUANTITY,
+            format_func=model.MINUTE_LISTS.__getitem__,
         )
         st.space("stretch")
         _links(system, looked)
@@ -79,7 +82,7 @@ def draw_minute(
         _draw_load(query, system, measure, looked, other)
 
 
-def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
+def _pick(period_load: PeriodLoad, looked: SelectedMinute) -> datetime | None:
     """Draw the choice of the other minute; return it, ``None`` if none is entered."""
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
@@ -87,7 +90,7 @@ def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
     state.rename_in_address(state.AGAINST, {old.capitalize(): now for old, now in _FORMER.items()})
     state.rename_in_address(state.AGAINST, _FORMER)
     chosen = choice.selected(
-        label, offered, key=state.AGAINST, say=str.capitalize, width=300, has_label=True
+        label, offered, key=state.AGAINST, format_func=str.capitalize, width=300, has_label=True
     )
     text = (
         st.text_input(
@@ -100,7 +103,7 @@ def _pick(picture: Picture, looked: SelectedMinute) -> datetime | None:
         if chosen == _OTHER
         else ""
     )
-    minutes = picture.minutes
+    minutes = period_load.minutes
     row = minutes.row_at(looked.moment) or 0
     known = {
         _NEWEST: ms_to_datetime(looked.newest_ms),
@@ -193,7 +196,7 @@ def _number(label: str, measure: HistoryMeasure, sign: str = "", help_text: str 
 def _draw_changes(
     config: Config, header: Choice, system: HistorySystem, looked: SelectedMinute, other: datetime
 ) -> None:
-    """Draw what changed from the earlier of the two minutes to the later one."""
+    """Draw the changes from the earlier of the two minutes to the later one."""
     first, second = sorted((looked.moment, other))
     pair = [stored_at(config, header.cluster, header.saved, one) for one in (first, second)]
     if pair[0] is None or pair[1] is None:

@@ -1,4 +1,4 @@
-"""Numbers and texts of the History page: figures, picture, compared minutes, moves, predictions."""
+"""Numbers and texts of the History page: figures, timeline, compared minutes, predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.snapshot.store import CachedSnapshot
     from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 
-# -- headline and picture --------------------------------------------------------------------------
+# -- headline and timeline -------------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ PRESETS: Final[Mapping[str, timedelta]] = {
 FREE: Final = "dates"
 
 EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS = "Events", "Minute", "Moves", "Series", "Predictions"
-"""Tabs below the picture, each for one job."""
+"""Tabs below the timeline, each for one job."""
 TABS: Final = (EVENTS, MINUTE, MOVES, SERIES, PREDICTIONS)
 EVENT_LISTS: Final[Mapping[str, str]] = {"events": "Events", "alerts": "Alerts"}
 MINUTE_LISTS: Final[Mapping[str, str]] = {"load": "Load", "changes": "Changes"}
@@ -81,7 +81,7 @@ def period_of(
 
 @dataclass(frozen=True)
 class EventCounts:
-    """How often things happened in a period, by kind and whether they were Trimtab's.
+    """Numbers of events in a period, by kind and by whether Trimtab caused them.
 
     Attributes:
         counts: Events; moves without the orphans and without what had no owner before: a move is
@@ -94,7 +94,7 @@ class EventCounts:
 
     @classmethod
     def of(cls, counts: pa.Table) -> EventCounts:
-        """Sum up the counts of a picture."""
+        """Sum up the counts of a timeline."""
         held: dict[tuple[str, bool], int] = {}
         orphans = 0
         for row in counts.to_pylist():
@@ -105,11 +105,11 @@ class EventCounts:
         return cls(held, orphans)
 
     def number(self, *kinds: str) -> int:
-        """How many events of these kinds there were."""
+        """Return the number of events of these kinds."""
         return sum(count for (kind, _), count in self.counts.items() if kind in kinds)
 
     def ours(self, *kinds: str) -> int:
-        """How many of them were Trimtab's."""
+        """Return the number of those caused by Trimtab."""
         return sum(count for (kind, mine), count in self.counts.items() if kind in kinds and mine)
 
 
@@ -120,7 +120,7 @@ def key_figures(
     recorded: timedelta,
     target_ratio: float,
 ) -> list[KeyFigure]:
-    """Return what happened in a period, and how even the load was.
+    """Return the figures of a period: events and balance.
 
     Args:
         system: Of the cluster.
@@ -176,7 +176,7 @@ def _moves_note(system: HistorySystem, counts: EventCounts, moves: int, recorded
     return ", ".join(parts)
 
 
-# -- the picture -----------------------------------------------------------------------------------
+# -- the timeline ----------------------------------------------------------------------------------
 
 
 def timeline(
@@ -189,7 +189,7 @@ def timeline(
     period: Period,
     target_ratio: float,
 ) -> Timeline:
-    """Return what the picture shows: the servers that were hottest on average, and all events."""
+    """Return the data of the timeline: the servers that were hottest on average, and all events."""
     order = np.argsort(-_over(grid.mean.T, np.nanmean), kind="stable")[:MAX_ROWS]
     even_at, even = _thinned(evenness, system)
     return Timeline(
@@ -234,7 +234,7 @@ def _thinned(evenness: Evenness, system: HistorySystem) -> tuple[NDArray[np.int6
 
 
 def subtitle(grid: Grid, period: Period, system: HistorySystem) -> str:
-    """Return the period, the resolution, and how many servers of a large fleet are drawn."""
+    """Return the period, the resolution, and the number of drawn servers of a large fleet."""
     shown = min(len(grid.subjects), MAX_ROWS)
     step = (
         span_words(timedelta(milliseconds=grid.step_ms))
@@ -289,7 +289,7 @@ def then_and_now(
 
 @dataclass(frozen=True, eq=False)
 class MinuteComparison:
-    """What differs between two minutes.
+    """Differences between two minutes.
 
     Attributes:
         rows: One a difference: ``what``, ``subject``, ``before``, ``after``, and for what moved
@@ -351,7 +351,7 @@ _MAX_BARS: Final = 400
 
 
 def by_time(moves: pa.Table, period: Period) -> MovesByTime:
-    """Return how many moves there were in each stretch: hours where that is fine enough.
+    """Return the number of moves per interval: an hour where that is fine enough.
 
     Args:
         moves: Events of moves: ``taken_at``, ``before`` and ``by``. Each counts where it left:
@@ -386,7 +386,7 @@ def _each(step_ms: int) -> str:
 
 
 def movers_frame(movers: pa.Table) -> pd.DataFrame:
-    """Return what moved most as rows."""
+    """Return the subjects with the most moves, one row each."""
     frame = movers.to_pandas()
     return pd.DataFrame(
         {
@@ -417,7 +417,7 @@ def flaps_frame(flaps: pa.Table) -> pd.DataFrame:
 
 
 def minute_words(minute_s: float) -> str:
-    """Return how long a minute is where the cluster's time is compressed, else nothing."""
+    """Return the length of a minute of a cluster with compressed time, else an empty string."""
     return "" if minute_s == 60.0 else f"One minute of this cluster lasts {minute_s:g} s. "
 
 
@@ -468,30 +468,30 @@ def configured_words(names: Sequence[str]) -> str:
     return f"{CONFIGURED} ({', '.join(sorted(names))})" if names else CONFIGURED
 
 
-def notes(found: Agreement, system: HistorySystem) -> list[str]:
+def notes(agreement: Agreement, system: HistorySystem) -> list[str]:
     """Return the figures next to the sentence."""
     lines = []
-    if found.judged:
+    if agreement.judged:
         lines.append(
-            f"{found.judged:,} rounds evaluated: {format_ratio(found.agreed_ratio)} agree "
+            f"{agreement.judged:,} rounds evaluated: {format_ratio(agreement.agreed_ratio)} agree "
             "(including rounds without moves); rounds with moves: "
-            f"{format_ratio(found.acting_ratio)}."
+            f"{format_ratio(agreement.acting_ratio)}."
         )
-    if found.moves:
+    if agreement.moves:
         lines.append(f"Actual moves include {system.by_hand} and exclude moves by Trimtab.")
-    if found.landing_ratio is not None and found.landing_expected is not None:
+    if agreement.landing_ratio is not None and agreement.landing_expected is not None:
         lines.append(
             f"Mean predicted probability of the actual destination: "
-            f"{format_ratio(found.landing_ratio)} (exact prediction: "
-            f"{format_ratio(found.landing_expected)})."
+            f"{format_ratio(agreement.landing_ratio)} (exact prediction: "
+            f"{format_ratio(agreement.landing_expected)})."
         )
-    if found.moves_by_others:
-        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        lines.append(f"{pluralize(found.moves_by_others, 'move')} excluded ({reasons}).")
+    if agreement.moves_by_others:
+        reasons = "; ".join(f"{count:,}: {why}" for why, count in agreement.excluded.items())
+        lines.append(f"{pluralize(agreement.moves_by_others, 'move')} excluded ({reasons}).")
     return lines
 
 
-def agreement_frame(found: Agreement) -> pd.DataFrame:
+def agreement_frame(agreement: Agreement) -> pd.DataFrame:
     """Return the rounds as rows, the newest first."""
     rows = [
         {
@@ -508,7 +508,7 @@ def agreement_frame(found: Agreement) -> pd.DataFrame:
             "why": row["why"],
             "sentence": row["sentence"],
         }
-        for row in reversed(found.rounds.to_pylist())
+        for row in reversed(agreement.rounds.to_pylist())
     ]
     names = ("at", "verdict", "acting", "predicted_count", "moved_count", "predicted", "moved")
     return pd.DataFrame(rows, columns=[*names, "both", "early", "brokers", "why", "sentence"])

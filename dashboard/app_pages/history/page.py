@@ -14,13 +14,13 @@ from dashboard import services, state
 from dashboard.app_pages.history import minute, model, states, view
 from dashboard.app_pages.history.systems import HISTORY
 from dashboard.app_pages.history.timeline import (
-    draw_picture,
+    draw_timeline,
     looked_at,
     pick_lanes,
     pick_range,
 )
 from dashboard.components import figures, frame, words
-from dashboard.queries.history import HistoryQuery, history_of, picture
+from dashboard.queries.history import HistoryQuery, history_of, period_load
 
 config, choice = frame.open_history("History")
 system = HISTORY[choice.cluster.kind]
@@ -28,10 +28,10 @@ try:
     history = history_of(config, choice.cluster)
     span = history.span()
 except SnapshotError as error:
-    states.tell_damage(history_of(config, choice.cluster))
+    states.draw_damage(history_of(config, choice.cluster))
     words.failed(error, what="Could not read the history")
     st.stop()
-states.tell_damage(history)
+states.draw_damage(history)
 if span is None:
     states.nothing_recorded(config, choice)
     st.stop()
@@ -46,7 +46,7 @@ weights = system.weights(choice.stored)
 servers = servers_of(history.store, history.system)
 query = HistoryQuery(history, period, measure.key, servers.evenness, weights)
 try:
-    shown = picture(query)
+    shown = period_load(query)
 except SnapshotError as error:
     words.failed(error, what="Could not read this range")
     st.stop()
@@ -63,14 +63,14 @@ with figures_place:
     figures.key_figures(
         model.key_figures(system, seen, shown.evenness, recorded, target), key="history"
     )
-    states.tell_gap(config, choice, span[1])
+    states.draw_gap(config, choice, span[1])
 with lanes_place:
     lanes = pick_lanes(shown)
 with export_place:
     view.draw_export(config, query)
 
 looked = looked_at(shown.minutes, datetime_to_ms(span[1]), newest)
-draw_picture(query, shown, system, measure, looked, lanes, target)
+draw_timeline(query, shown, system, measure, looked, lanes, target)
 
 minute_s = config.history.minute_s
 DRAWN: dict[str, Callable[[], None]] = {

@@ -26,7 +26,7 @@ is_recorded = true
 
 
 def nothing_recorded(config: Config, choice: Choice) -> None:
-    """Say why there is no history, and show the page as soon as there is one."""
+    """Render why there is no history; show the page as soon as there is one."""
     name = choice.cluster.name
     if not config.history.is_recorded:
         words.answer(f"Recording is off for {name}.")
@@ -52,12 +52,12 @@ def _look(config: Config, choice: Choice) -> None:
 
 
 def outside(span: tuple[datetime, datetime]) -> None:
-    """Say which time the history covers."""
+    """Render the period that the history covers."""
     st.caption(f"The history covers {stamp(span[0])} to {stamp(span[1])} UTC.")
 
 
-def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
-    """Say that recording stands still, where it does."""
+def draw_gap(config: Config, choice: Choice, last: datetime) -> None:
+    """Render a warning if the recording has stopped."""
     silent = services.now() - last
     if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
         return
@@ -75,12 +75,12 @@ def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
     )
 
 
-def tell_damage(history: ClusterHistory) -> None:
-    """Show what of the history is damaged: what the page shows is less than was recorded."""
-    found = history.damage()
-    if found:
-        lines = [f"- {words.plain(one)}" for one in found[:_MOST_NAMED]]
-        lines += [f"- {len(found) - _MOST_NAMED:,} more"] if len(found) > _MOST_NAMED else []
+def draw_damage(history: ClusterHistory) -> None:
+    """Render the damage of the history: the page shows less than was recorded."""
+    damage = history.damage()
+    if damage:
+        lines = [f"- {words.plain(one)}" for one in damage[:_MOST_NAMED]]
+        lines += [f"- {len(damage) - _MOST_NAMED:,} more"] if len(damage) > _MOST_NAMED else []
         lines.append("")
         lines.append("To list recoverable and lost records, run `trimtab history repair`.")
         st.warning(

@@ -1,4 +1,4 @@
-"""What a system declares to the History page."""
+"""Contract of a system with the History page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.history.queries.query import Evenness
     from core.snapshot.store import CachedSnapshot, Storable
     from dashboard.presenters.figures import KeyFigure
-    from dashboard.queries.history import HistoryQuery, Picture, Weights
+    from dashboard.queries.history import HistoryQuery, PeriodLoad, Weights
     from dashboard.services import Config
 
 
@@ -41,7 +41,7 @@ class HistoryMeasure:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectSeries:
-    """How the load of what moves is chosen and read, where it is recorded one by one.
+    """Choice and reading of the load of single subjects, where it is recorded one by one.
 
     Attributes:
         label: Of the field for the name.
@@ -57,7 +57,7 @@ class SubjectSeries:
     placeholder: str
     names: str
     measures: tuple[HistoryMeasure, ...]
-    read: Callable[[HistoryQuery, Picture, str], pa.Table]
+    read: Callable[[HistoryQuery, PeriodLoad, str], pa.Table]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class HistorySystem:
         evenness: Returns how even the load was, by minute.
         even_unit: Of these values.
         even_label: What they are, in a few words.
-        even_caption: The same, as the caption of the picture explains it.
+        even_caption: The same, as the caption of the timeline explains it.
         bound: From where on a value is too large, of the cluster's target; NaN: nowhere.
         even_figures: Returns how even the load was, as key figures, of the evenness, the recorded
             time and the cluster's target.

@@ -1,4 +1,4 @@
-"""The upper part of the History page: the range, the picture, and the minute marked in it."""
+"""The upper part of the History page: the range, the timeline, and the minute marked in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dashboard.app_pages.history.model import (
 from dashboard.app_pages.history.system import HistoryMeasure, HistorySystem
 from dashboard.components import choice, figures, misnamed
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.queries.history import HistoryQuery, Picture
+from dashboard.queries.history import HistoryQuery, PeriodLoad
 
 # -- range and measure -----------------------------------------------------------------------------
 
@@ -57,9 +57,9 @@ def pick_range(
     free = _dates(span) if preset == FREE else (None, None)
     key = choice.selected(
         "Measure",
-        [one.key for one in system.measures],
+        [measure.key for measure in system.measures],
         key=state.MEASURE,
-        say=lambda key: system.measure(key).label,
+        format_func=lambda key: system.measure(key).label,
         width=190,
         has_label=False,
     )
@@ -92,17 +92,19 @@ def _dates(span: tuple[datetime, datetime]) -> tuple[datetime | None, datetime |
     return start, end
 
 
-# -- the picture -----------------------------------------------------------------------------------
+# -- the timeline ----------------------------------------------------------------------------------
 
 _KEY: Final = "history_picture"
 
 
-def pick_lanes(picture: Picture) -> list[str]:
+def pick_lanes(period_load: PeriodLoad) -> list[str]:
     """Draw the filter of events; return the chosen lanes, empty: all."""
     found = {
         lane.key: lane.name
         for kind, by in zip(
-            picture.counts["kind"].to_pylist(), picture.counts["by"].to_pylist(), strict=True
+            period_load.counts["kind"].to_pylist(),
+            period_load.counts["by"].to_pylist(),
+            strict=True,
         )
         if (lane := lane_of(kind, by)) is not None
     }
@@ -127,22 +129,22 @@ def pick_lanes(picture: Picture) -> list[str]:
     return [str(one) for one in chosen]
 
 
-def draw_picture(
+def draw_timeline(
     query: HistoryQuery,
-    picture: Picture,
+    period_load: PeriodLoad,
     system: HistorySystem,
     measure: HistoryMeasure,
     looked: SelectedMinute,
     wanted: list[str],
     target_ratio: float,
 ) -> None:
-    """Draw the picture, the minute that is looked at marked."""
+    """Draw the timeline, the minute that is looked at marked."""
     data = model.timeline(
-        picture.grid,
-        picture.evenness,
+        period_load.grid,
+        period_load.evenness,
         measure,
         system,
-        lanes=lanes(picture.counts, wanted),
+        lanes=lanes(period_load.counts, wanted),
         period=query.period,
         target_ratio=target_ratio,
     )
@@ -187,7 +189,7 @@ class SelectedMinute:
 
     @property
     def moment(self) -> datetime:
-        """When it was recorded."""
+        """The time of the recording."""
         return ms_to_datetime(self.at_ms)
 
 
@@ -214,7 +216,7 @@ def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> Select
     if row is None or (moment is not None and moment > minutes.moment(len(minutes) - 1) + _SECOND):
         row = minutes.row_at(default)
         if is_new:
-            misnamed.tell(state.MINUTE, _not_there(text))
+            misnamed.report(state.MINUTE, _not_there(text))
     at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
     shown = stamp(ms_to_datetime(at_ms))
     is_default = shown == stamp(default)
@@ -226,15 +228,15 @@ def looked_at(minutes: MinuteRange, newest_ms: int, default: datetime) -> Select
 
 
 def _not_there(text: str) -> InputError:
-    """Return what is wrong with a minute of the address that is not among the recorded ones."""
+    """Return the error for a minute of the address that was not recorded."""
     return misnamed.time_error(state.MINUTE, text) or InputError(
         f"minute={text} is outside this range.", hint="Choose another range or minute."
     )
 
 
-def draw_scrubber(query: HistoryQuery, picture: Picture, looked: SelectedMinute) -> None:
+def draw_scrubber(query: HistoryQuery, period_load: PeriodLoad, looked: SelectedMinute) -> None:
     """Draw slider and buttons that lead from minute to minute and from event to event."""
-    minutes = picture.minutes
+    minutes = period_load.minutes
     row = minutes.row_at(looked.moment) or 0
     before, after = query.history.events().neighbours(looked.at_ms, query.period)
     steps = (

@@ -1,4 +1,4 @@
-"""Below the picture of the History page: events, moves, series, predictions; and the export."""
+"""Below the timeline of the History page: events, moves, series, predictions; and the export."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dashboard.app_pages.history import model
 from dashboard.app_pages.history.charts import moves_by_time
 from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
 from dashboard.app_pages.history.timeline import look_at, period_words
-from dashboard.charts.lines import Series, history_lines
+from dashboard.charts.lines import LineSeries, history_lines
 from dashboard.components import choice, figures, tables, words
 from dashboard.components.activity import run_link
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.queries.history import HistoryQuery, Picture, predicted
+from dashboard.queries.history import HistoryQuery, PeriodLoad, predicted
 from dashboard.services import alerts, config_option
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _EVENTS: Final = "_history_events"
 _ALERTS: Final = "_history_alerts"
 _ROUNDS: Final = "history_rounds"
 _TABLE_PX: Final = 420
-"""Of a table below the picture: picture and table together are two screens at most."""
+"""Of a table below the timeline: timeline and table together are two screens at most."""
 
 
 def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> None:
@@ -74,7 +74,10 @@ def draw_events(config: Config, query: HistoryQuery, lanes: Sequence[str]) -> No
     """
     with st.container(horizontal=True, vertical_alignment="center"):
         shown = choice.segmented(
-            "List", list(model.EVENT_LISTS), key=state.KIND, say=model.EVENT_LISTS.__getitem__
+            "List",
+            list(model.EVENT_LISTS),
+            key=state.KIND,
+            format_func=model.EVENT_LISTS.__getitem__,
         )
         text = (
             st.text_input(
@@ -136,20 +139,20 @@ def _draw_events(query: HistoryQuery, lanes: Sequence[str], text: str) -> None:
 
 def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     """Draw the alerts that began or ended in the period."""
-    found = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
-    if not found:
+    changes = alerts.changes(config, query.history.cluster, query.period.start, query.period.end)
+    if not changes:
         st.caption("No alert changes in this period.")
         return
     rows = pd.DataFrame(
         {
-            "at": [one.at for one in found],
-            "state": ["began" if one.state == "firing" else "ended" for one in found],
-            "severity": [one.severity for one in found],
-            "alert": [_alert_title(one.key.rule) for one in found],
-            "subject": [one.key.subject for one in found],
+            "at": [change.at for change in changes],
+            "state": ["began" if change.state == "firing" else "ended" for change in changes],
+            "severity": [change.severity for change in changes],
+            "alert": [_alert_title(change.key.rule) for change in changes],
+            "subject": [change.key.subject for change in changes],
         }
     )
-    selected = tables.selected(_ALERTS, ((one.at, one.key) for one in found))
+    selected = tables.selected(_ALERTS, ((change.at, change.key) for change in changes))
     tables.table(
         rows,
         {
@@ -168,7 +171,7 @@ def _draw_alerts(config: Config, query: HistoryQuery) -> None:
     st.caption(
         "Select an alert to show the measured value."
         if selected is None
-        else words.plain(found[selected].sentence)
+        else words.plain(changes[selected].sentence)
     )
 
 
@@ -231,15 +234,15 @@ def draw_predictions(config: Config, query: HistoryQuery, system: HistorySystem)
         "Strategy",
         [model.CONFIGURED, *known.strategies],
         key=state.STRATEGY,
-        say=lambda one: configured if one == model.CONFIGURED else one,
+        format_func=lambda one: configured if one == model.CONFIGURED else one,
         width=360,
     )
     if chosen != model.CONFIGURED:
         known = predicted((query.history, period, chosen)) or known
-    found = known.agreement
-    st.markdown(words.plain(found.sentence))
-    words.notes(model.notes(found, system))
-    rows = model.agreement_frame(found)
+    agreement = known.agreement
+    st.markdown(words.plain(agreement.sentence))
+    words.notes(model.notes(agreement, system))
+    rows = model.agreement_frame(agreement)
     acting = st.toggle("Only rounds with moves", value=True, key="_acting")
     shown = rows[rows["acting"]] if acting else rows
     selected = tables.selected(_ROUNDS, shown["at"])
@@ -315,8 +318,8 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
             return file.read_bytes()
 
     sizes = history.store.sizes(history.cluster)
-    total = sum(one.bytes for one in sizes.values())
-    files = sum(one.files for one in sizes.values())
+    total = sum(size.bytes for size in sizes.values())
+    files = sum(size.files for size in sizes.values())
     if total * _share(query) > MOST_BYTES:
         st.caption(
             f"The range exceeds the browser limit ({format_bytes(MOST_BYTES)}). Choose a "
@@ -340,7 +343,7 @@ def _draw_export(config: Config, query: HistoryQuery) -> None:
     st.caption(
         words.plain(
             f"History of {history.cluster}: {format_bytes(total)} in {files:,} files at "
-            f"{config.history_uri}. {_kept_words(config)}"
+            f"{config.history_uri}. {_retention_words(config)}"
         )
     )
 
@@ -354,7 +357,7 @@ def _share(query: HistoryQuery) -> float:
     return max(0.0, (end - start) / (span[1] - span[0]))
 
 
-def _kept_words(config: Config) -> str:
+def _retention_words(config: Config) -> str:
     limits = config.history
     return (
         f"Data older than {limits.max_age_days:g} days and data beyond "
@@ -373,20 +376,20 @@ _SETTLE: Final = "history_flaps_settle"
 
 
 def draw_moves(
-    query: HistoryQuery, system: HistorySystem, picture: Picture, minute_s: float
+    query: HistoryQuery, system: HistorySystem, period_load: PeriodLoad, minute_s: float
 ) -> None:
     """Draw the moves over time, and the top movers, the flaps, or the effect of each round.
 
     Args:
         query: Cluster and period.
         system: Of the cluster.
-        picture: Of the period.
+        period_load: Of the period.
         minute_s: Seconds of the record that count as a minute of the cluster.
     """
     moves = _moves(query, system)
     if moves is None:
         return
-    cluster, found = query.history.cluster, _flaps(moves, picture, minute_s)
+    cluster, found = query.history.cluster, _flaps(moves, period_load, minute_s)
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
     by_time = model.by_time(moves, query.period)
     figures.chart(
@@ -400,7 +403,9 @@ def draw_moves(
         "effect": "Effect",
     }
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = choice.segmented("List", list(labels), key=state.SHOW, say=labels.__getitem__)
+        shown = choice.segmented(
+            "List", list(labels), key=state.SHOW, format_func=labels.__getitem__
+        )
         _draw_all_clusters("flaps", "Find flaps on all clusters…")
     if shown == "movers":
         _draw_top(query, system)
@@ -419,9 +424,9 @@ def _moves(query: HistoryQuery, system: HistorySystem) -> pa.Table | None:
     return None
 
 
-def _flaps(moves: pa.Table, picture: Picture, minute_s: float) -> dict[str, pa.Table]:
+def _flaps(moves: pa.Table, period_load: PeriodLoad, minute_s: float) -> dict[str, pa.Table]:
     """Return the flaps, and the rounds with the effect of each."""
-    evenness = picture.evenness
+    evenness = period_load.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
     return flaps_of(moves, minutes, _flaps_request(), minute_s)
 
@@ -562,13 +567,13 @@ _SERIES_A_ROW: Final = 3
 _SERIES_PX: Final = 130
 
 
-def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) -> None:
+def draw_series(query: HistoryQuery, system: HistorySystem, period_load: PeriodLoad) -> None:
     """Draw the load of one server or moved object over the period, with its events."""
-    _begin_with_busiest(system.server_parameter, picture)
+    _begin_with_busiest(system.server_parameter, period_load)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         server = st.selectbox(
             system.server.capitalize(),
-            list(picture.grid.subjects),
+            list(period_load.grid.subjects),
             format_func=option,
             key=system.server_parameter,
             bind="query-params",
@@ -586,17 +591,17 @@ def draw_series(query: HistoryQuery, system: HistorySystem, picture: Picture) ->
             subject = (text or "").strip()
         _draw_all_clusters("trends", "Trends of all clusters…")
     if subjects is not None and subject:
-        _draw_subject(query, picture, system.subject, subjects, subject)
+        _draw_subject(query, period_load, system.subject, subjects, subject)
     elif server:
         table = query.history.queries().server_series(
-            str(server), query.period, step_ms=picture.step_ms, weights=query.weighed
+            str(server), query.period, step_ms=period_load.step_ms, weights=query.weighed
         )
         _draw(query, str(server), table, system.measures)
 
 
-def _begin_with_busiest(key: str, picture: Picture) -> None:
+def _begin_with_busiest(key: str, period_load: PeriodLoad) -> None:
     """Show the one that carried most on average, unless the user or the address chose another."""
-    grid = picture.grid
+    grid = period_load.grid
     if key in st.session_state or key in st.query_params or not grid.subjects:
         return
     known = np.isfinite(grid.mean)
@@ -605,9 +610,9 @@ def _begin_with_busiest(key: str, picture: Picture) -> None:
 
 
 def _draw_subject(
-    query: HistoryQuery, picture: Picture, noun: str, subjects: SubjectSeries, name: str
+    query: HistoryQuery, period_load: PeriodLoad, noun: str, subjects: SubjectSeries, name: str
 ) -> None:
-    table = subjects.read(query, picture, name)
+    table = subjects.read(query, period_load, name)
     if not np.asarray(table["rate"].to_numpy()).any():
         st.caption(
             words.plain(
@@ -632,17 +637,21 @@ def _draw(
     ]
     columns = st.columns(_SERIES_A_ROW)
     drawn = 0
-    for one in measures:
-        values = np.asarray(table[one.key].to_numpy(), dtype=np.float64)
+    for measure in measures:
+        values = np.asarray(table[measure.key].to_numpy(), dtype=np.float64)
         if not np.isfinite(values).any():
             continue
         with columns[drawn % _SERIES_A_ROW]:
-            words.section(one.label)
+            words.section(measure.label)
             figures.chart(
                 history_lines(
-                    times, [Series(one.label, values)], one.unit, events=marks, height=_SERIES_PX
+                    times,
+                    [LineSeries(measure.label, values)],
+                    measure.unit,
+                    events=marks,
+                    height=_SERIES_PX,
                 ),
-                key=f"history_series_{one.key}",
-                alt=f"{one.label} of {subject} over time, with events",
+                key=f"history_series_{measure.key}",
+                alt=f"{measure.label} of {subject} over time, with events",
             )
         drawn += 1

@@ -96,7 +96,7 @@ def fields_of(kind: JobKind, clusters: Sequence[str], chosen: str) -> tuple[Fiel
 
 
 def _attributes(kind: JobKind) -> dict[str, str]:
-    """Return what the docstrings of a model, and of those it is made of, say of its fields."""
+    """Return the descriptions of a model's fields from its docstring and those of its bases."""
     found: dict[str, str] = {}
     for model in reversed(kind.scope.__mro__):
         _, _, listed = (model.__doc__ or "").partition("Attributes:")
@@ -106,7 +106,7 @@ def _attributes(kind: JobKind) -> dict[str, str]:
 
 
 def _resolved(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a property with what it refers to, its null alternative left out."""
+    """Return a property with its references resolved, without its null alternative."""
     merged = dict(raw)
     for part in raw.get("allOf", ()):
         merged |= _resolved(part, schema)
@@ -197,8 +197,8 @@ def _of_clusters(field: Field, clusters: Sequence[str], chosen: str) -> Field:
     )
 
 
-def asked_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is sent: what differs from nothing, texts read as their field's type.
+def parameters_of(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters to send: fields with a value, texts parsed as their field's type.
 
     Args:
         fields: Of the form.
@@ -306,7 +306,7 @@ MOST_POINTS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """How a column is shown."""
+    """Display format of a column."""
 
     name: str
     label: str
@@ -314,7 +314,7 @@ class ResultColumn:
 
 
 def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
-    """Return how each column of a table is shown, from its name, unit and values."""
+    """Return the display format of each column of a table from its name, unit and values."""
     return tuple(
         ResultColumn(field.name, _label(field.name), _column_form(field, table.column(field.name)))
         for field in table.schema
@@ -322,7 +322,7 @@ def shown_columns(table: pa.Table) -> tuple[ResultColumn, ...]:
 
 
 def labels_of(table: pa.Table) -> dict[str, str]:
-    """Return what each column is called, by its name."""
+    """Return the label of each column by its name."""
     return {name: _label(name) for name in table.schema.names}
 
 
@@ -381,7 +381,7 @@ def frame_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> pd.DataFrame
 
 
 def counts(matching: int | None, total: int, shown: int) -> str:
-    """Return how many rows there are, match and are shown."""
+    """Return the number of rows in total, matching and shown."""
     if matching is None:
         return f"{pluralize(total, 'row')}; first {shown:,} matches shown."
     if matching == total and shown == total:
@@ -392,7 +392,7 @@ def counts(matching: int | None, total: int, shown: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """What may be drawn of a table.
+    """Columns of a table that can be charted.
 
     Attributes:
         time: Column of the times; empty: bars instead of lines.
@@ -411,17 +411,18 @@ class Charts:
 
 
 def charts_of(table: pa.Table, columns: tuple[ResultColumn, ...]) -> Charts:
-    """Return what may be drawn of a table."""
-    time = next((one.name for one in columns if one.form == "time"), "")
+    """Return the columns of a table that can be charted."""
+    time = next((column.name for column in columns if column.form == "time"), "")
     numeric = tuple(
-        one
-        for one in columns
-        if one.form not in ("text", "flag", "time") and not one.name.endswith(("number", "_id"))
+        column
+        for column in columns
+        if column.form not in ("text", "flag", "time")
+        and not column.name.endswith(("number", "_id"))
     )
     groups = tuple(
-        one.name
-        for one in columns
-        if one.form == "text" and not table.schema.field(one.name).type.equals(pa.null())
+        column.name
+        for column in columns
+        if column.form == "text" and not table.schema.field(column.name).type.equals(pa.null())
     )
     several = table.num_rows > 1
     is_course = bool(time) and pc.count_distinct(table[time]).as_py() > 1
@@ -531,7 +532,7 @@ def measures_of(table: pa.Table) -> list[tuple[str, str]]:
 
 
 def words_of(kind: str, measure: str) -> str:
-    """Return what a kind's measure is called."""
+    """Return the label of a measure of a kind."""
     return f"{kind}: {MEASURES[measure].name}" if measure else f"{kind}s"
 
 
@@ -542,7 +543,7 @@ def only(table: pa.Table, kind: str, measure: str) -> pa.Table:
 
 
 def as_recorded(text: str) -> str:
-    """Return what to look for in the record when a user writes a measure's plain name."""
+    """Return the recorded name of a measure for the label that a user enters."""
     wanted = text.strip().lower()
     if not wanted:
         return text

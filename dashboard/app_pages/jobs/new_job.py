@@ -52,7 +52,7 @@ def draw_start(config: Config, kinds: Mapping[str, JobKind], cluster: str) -> No
         )
         kind = own[str(name)]
         fields = _fields_of(config, kind, cluster)
-        problem, body = _request_of(kind, fields, {one.name: one.default for one in fields})
+        problem, body = _request_of(kind, fields, {field.name: field.default for field in fields})
         is_started = st.button(
             "Start job",
             icon=":material/play_arrow:",
@@ -78,11 +78,11 @@ def _fields_of(config: Config, kind: JobKind, cluster: str) -> tuple[model.Field
 def _request_of(
     kind: JobKind, fields: Sequence[model.Field], given: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Return why a job cannot be requested, empty if it can, and its parameters."""
+    """Return the reason why a job cannot be requested, empty if it can, and its parameters."""
     if missing := model.missing_of(fields, given):
         return f"Required parameters: {', '.join(missing)}.", {}
     try:
-        body = model.asked_of(fields, given)
+        body = model.parameters_of(fields, given)
         services_jobs.checked(kind, body)
     except OpsError as found:
         return f"{found.message} {found.hint}".strip(), {}

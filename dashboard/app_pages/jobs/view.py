@@ -1,4 +1,4 @@
-"""What a job found: its tables, sorted and filtered, with their charts."""
+"""Results of a job: its tables, sorted and filtered, with their charts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw_tables(job: Job) -> None:
         "Table",
         list(known),
         key=state.TABLE,
-        say=lambda one: one.replace("_", " ").capitalize(),
+        format_func=lambda one: one.replace("_", " ").capitalize(),
         has_label=True,
     )
     st.caption(words.plain(known[name]))
@@ -74,7 +74,7 @@ def _table(job: Job, name: str) -> None:
         )
         is_descending = st.toggle("Descending", value=True, key=f"_down_{job.id}_{name}")
     wanted = (contains or "").strip()
-    found = services_jobs.result_rows(
+    result_rows = services_jobs.result_rows(
         job,
         name,
         contains=model.as_recorded(wanted) if model.is_mixed(head) else wanted,
@@ -82,10 +82,10 @@ def _table(job: Job, name: str) -> None:
         is_descending=is_descending,
         limit=MAX_ROWS,
     )
-    rows = model.described(found.table)
+    rows = model.described(result_rows.table)
     columns = model.shown_columns(rows)
     frame = model.frame_of(rows, columns)
-    st.caption(model.counts(found.matching, found.total, len(frame)))
+    st.caption(model.counts(result_rows.matching, result_rows.total, len(frame)))
     tables.table(
         frame,
         {column.name: column_of(column) for column in columns},
@@ -95,7 +95,7 @@ def _table(job: Job, name: str) -> None:
         missing="",
     )
     tables.downloads(frame, cluster=job.kind, what=name, moment=services.now())
-    _shape(job, name, found.total)
+    _shape(job, name, result_rows.total)
 
 
 def column_of(column: model.ResultColumn) -> Any:
@@ -131,7 +131,7 @@ def _shape(job: Job, name: str, total: int) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if measures:
                 table = model.only(table, *_pick_measure(measures, f"_measure_{job.id}_{name}"))
-            drawn = _Drawn.of(model.described(table))
+            drawn = _ResultView.of(model.described(table))
             value = _pick_value(drawn.charts, f"_value_{job.id}_{name}")
             group = _pick_group(drawn, f"_by_{job.id}_{name}", is_by_subject=bool(measures))
         if value is not None:
@@ -139,13 +139,13 @@ def _shape(job: Job, name: str, total: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """A table that is drawn.
+class _ResultView:
+    """A result table as shown.
 
     Attributes:
         frame: As shown.
-        charts: What may be drawn of it.
-        labels: What its columns are called.
+        charts: Columns that can be charted.
+        labels: Labels of its columns.
     """
 
     frame: pd.DataFrame
@@ -153,7 +153,7 @@ class _Drawn:
     labels: Mapping[str, str]
 
     @classmethod
-    def of(cls, table: pa.Table) -> _Drawn:
+    def of(cls, table: pa.Table) -> _ResultView:
         columns = model.shown_columns(table)
         return cls(
             model.frame_of(table, columns),
@@ -174,8 +174,8 @@ def _pick_value(charts: model.Charts, key: str) -> model.ResultColumn | None:
     return None if picked is None else charts.quantities[picked]
 
 
-def _pick_group(drawn: _Drawn, key: str, *, is_by_subject: bool) -> str:
-    """Draw the picker of what tells lines or bars apart; empty: one line."""
+def _pick_group(drawn: _ResultView, key: str, *, is_by_subject: bool) -> str:
+    """Draw the picker of the column that separates lines or bars; empty: one line."""
     groups = [*drawn.charts.groups, _ONE] if drawn.charts.time else list(drawn.charts.groups)
     group = st.selectbox(
         "By",
@@ -201,7 +201,7 @@ def _pick_measure(measures: list[tuple[str, str]], key: str) -> tuple[str, str]:
     return measures[picked if picked is not None else 0]
 
 
-def _draw(drawn: _Drawn, value: model.ResultColumn, group: str) -> None:
+def _draw(drawn: _ResultView, value: model.ResultColumn, group: str) -> None:
     suffix = SUFFIXES.get(value.form, "")
     frame, charts = drawn.frame, drawn.charts
     if charts.time:

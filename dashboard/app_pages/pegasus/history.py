@@ -1,4 +1,4 @@
-"""What the History page shows of a Pegasus cluster."""
+"""Parts of the History page for Pegasus clusters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _read_pair(first: CachedSnapshot, second: CachedSnapshot) -> tuple[Storable,
 
 
 def _primaries_apart(nodes: list[NodeSummary]) -> str:
-    counts = [one.primaries for one in nodes]
+    counts = [node.primaries for node in nodes]
     return str(max(counts) - min(counts)) if counts else "unknown"
 
 

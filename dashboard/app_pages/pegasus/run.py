@@ -12,7 +12,7 @@ from core.actions.copies import CopyProgress
 from core.actions.views import RunView
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
-from dashboard.app_pages.run.charts import Outcome, outcome_bars
+from dashboard.app_pages.run.charts import RunOutcome, outcome_bars
 from dashboard.components import figures, tables, words
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.pegasus import outcome
@@ -29,7 +29,7 @@ class PegasusOutcome:
         return bool(view.plan.expected.nodes or (view.measured and view.measured.nodes))
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return how much was copied so far, of what the plan predicted."""
+        """Return the volume copied so far and the volume that the plan predicted."""
         if not self.is_predicted(view):
             return []
         value, note = CopyProgress.of(view).describe()
@@ -37,7 +37,7 @@ class PegasusOutcome:
         return [KeyFigure(label=label, value=value, note=note)]
 
     def draw_links(self, view: RunView) -> None:
-        """Draw the link to the cluster, whose balancer works at the level that was set."""
+        """Draw the link to the cluster, whose balancer works at the level of the run."""
         if view.is_ended and any(step.subject == LEVEL_KEY for step in view.plan.steps):
             st.button(
                 "Open Cluster",
@@ -66,7 +66,7 @@ class PegasusOutcome:
         )
         figures.chart(
             outcome_bars(
-                Outcome(
+                RunOutcome(
                     servers=rows["node"].tolist(),
                     before=before,
                     expected=expected,
@@ -82,7 +82,7 @@ class PegasusOutcome:
             st.caption(words.plain(said))
 
     def draw_table(self, view: RunView) -> None:
-        """Draw the same numbers, and what was copied onto each node."""
+        """Draw the same numbers, and the volume copied onto each node."""
         rows = outcome.nodes_table(view)
         tables.table(
             rows,

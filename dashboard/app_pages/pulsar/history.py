@@ -1,4 +1,4 @@
-"""What the History page shows of a Pulsar cluster."""
+"""Parts of the History page for Pulsar clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dashboard.queries.pulsar.snapshots import reading
 from dashboard.services.pulsar import leader
 
 if TYPE_CHECKING:
-    from dashboard.queries.history import HistoryQuery, Picture, Weights
+    from dashboard.queries.history import HistoryQuery, PeriodLoad, Weights
     from dashboard.services import Config
 
 
@@ -104,7 +104,7 @@ def _weights(stored: CachedSnapshot | None) -> Weights:
 
 
 def _draw_accuracy(config: Config, cluster: str) -> bool:
-    """Draw how well the leader's rounds were predicted from its events."""
+    """Draw the accuracy of the rounds predicted from the leader's events."""
     forecast = leader.leader_forecast(config, cluster)
     if forecast is None or not forecast.accuracy:
         return False
@@ -113,9 +113,9 @@ def _draw_accuracy(config: Config, cluster: str) -> bool:
     return True
 
 
-def _bundle_series(query: HistoryQuery, picture: Picture, bundle: str) -> pa.Table:
+def _bundle_series(query: HistoryQuery, period_load: PeriodLoad, bundle: str) -> pa.Table:
     return query.history.queries().bundle_series(
-        bundle, picture.minutes, query.period, picture.step_ms
+        bundle, period_load.minutes, query.period, period_load.step_ms
     )
 
 

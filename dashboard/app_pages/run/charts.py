@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunOutcome:
     """Touched servers before, as predicted, and as measured; NaN where unknown.
 
     Attributes:
@@ -33,7 +33,7 @@ class Outcome:
     unit: Unit
 
 
-def outcome_bars(data: Outcome) -> go.Figure:
+def outcome_bars(data: RunOutcome) -> go.Figure:
     """Return grey bars for before, hollow diamonds for predicted, filled circles for measured."""
     scale = scale_of(data.unit)
     figure = go.Figure(
@@ -71,5 +71,5 @@ def outcome_bars(data: Outcome) -> go.Figure:
     return figure
 
 
-def _texts(values: Floats, data: Outcome) -> list[str]:
+def _texts(values: Floats, data: RunOutcome) -> list[str]:
     return [text_of(float(value), data.unit) for value in values]

@@ -26,7 +26,7 @@ MEASURED_WITHIN = timedelta(minutes=3)
 
 
 def read(config: Config, run_id: str) -> RunView | None:
-    """Return the run; say what is wrong and stop when it cannot be read."""
+    """Return the run; draw the error and stop if it cannot be read."""
     try:
         return runs.find(config, run_id)
     except OpsError as error:
@@ -35,7 +35,7 @@ def read(config: Config, run_id: str) -> RunView | None:
 
 
 def look_every_s(run: RunView) -> float | None:
-    """Return how often to look again; ``None``: nothing will change any more."""
+    """Return the refresh interval, seconds; ``None`` if no change is expected."""
     if not run.is_ended:
         return LIVE_S
     ended = run.ended_at or run.requested_at

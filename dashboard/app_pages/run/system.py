@@ -1,4 +1,4 @@
-"""What a system declares to the page of a run: what the run achieved against its prediction."""
+"""Contract of a system with the page of a run: predicted and measured results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class OutcomeSystem(Protocol):
         """Return whether the plan of a run predicts anything that is measured afterwards."""
 
     def figures(self, view: RunView) -> list[KeyFigure]:
-        """Return what was predicted for the cluster, and what was measured."""
+        """Return the predicted and the measured figures of the cluster."""
 
     def draw_links(self, view: RunView) -> None:
-        """Draw where what the run set off can be watched, where that goes on after its end."""
+        """Draw the links to the effects of the run, if these go on after its end."""
 
     def draw_chart(self, view: RunView) -> None:
         """Draw each touched server before, as predicted and as measured."""

@@ -22,7 +22,7 @@ from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.run_steps import purpose_words
 from dashboard.queries import runs
 from dashboard.services import config_option
-from dashboard.services.run_queue import run_ahead
+from dashboard.services.run_queue import preceding_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +38,13 @@ _CODE_PX: Final = 480
 
 
 def headline(config: Config, view: RunView, outcome: OutcomeSystem) -> None:
-    """Show the figures of the run, how it stands, and what may be requested of it."""
+    """Draw the figures of the run, its state, and its controls."""
     now = services.now()
     figures.key_figures(
         [*presenter.run_figures(view, now), *outcome.figures(view)],
         key="run",
     )
-    ahead = run_ahead(config, view)
+    ahead = preceding_run(config, view)
     is_waiting = services.awaits_approval(config, view)
     is_next = view.state == "QUEUED" and ahead is None and not is_waiting
     if is_waiting:
@@ -205,7 +205,7 @@ def _columns(view: RunView, rows: pd.DataFrame) -> dict[str, tables.Column]:
 
 
 def _panel(view: RunView, index: int) -> None:
-    """Show what happened in one step, in full."""
+    """Render the events of one step in full."""
     step = view.steps[index]
     with st.container(border=True, key="run_step_panel"):
         st.markdown(f"**{words.plain(f'Step {index + 1}: {step.step.describe()}')}**")
@@ -216,10 +216,10 @@ def _panel(view: RunView, index: int) -> None:
 
 
 def _open_subject(view: RunView, subject: str) -> None:
-    """Open the page of what a step acts on, of the cluster that the run was on."""
-    found = system_of_run(view).subject_page(view, subject)
-    if found is not None:
-        page, params = found
+    """Open the page of a step's subject, on the cluster of the run."""
+    subject_page = system_of_run(view).subject_page(view, subject)
+    if subject_page is not None:
+        page, params = subject_page
         st.session_state[state.CLUSTER] = view.cluster
         state.go(page, cluster=view.cluster, **params)
 
@@ -234,7 +234,7 @@ def _journal(config: Config, view: RunView) -> None:
 
 
 def _by_hand(config: Config, view: RunView) -> None:
-    """Show what the run sends, and what reads it, as lines to copy."""
+    """Render the commands of the run and the command that shows it, as lines to copy."""
     lines = [line for step in view.plan.steps for line in step.command_lines()]
     st.caption(f"Commands of this run ({len(lines)}).")
     code = "\n".join(lines)
@@ -244,7 +244,7 @@ def _by_hand(config: Config, view: RunView) -> None:
 
 
 def _related(view: RunView) -> None:
-    """Show what else changed during the run: moves of others, and settings of ours."""
+    """Render other changes during the run: moves of others, and settings of ours."""
     if not view.external_changes and not view.settings:
         st.caption("No external changes during the run.")
     if view.external_changes:
@@ -261,7 +261,9 @@ def _related(view: RunView) -> None:
             alt="External moves during the run",
             height=min(_TABLE_PX, tables.height_of(len(view.external_changes))),
         )
-        words.notes([one.sentence for one in view.external_changes if FURTHER in one.sentence])
+        words.notes(
+            [change.sentence for change in view.external_changes if FURTHER in change.sentence]
+        )
     if view.settings:
         words.section("Temporary settings")
         tables.grid(

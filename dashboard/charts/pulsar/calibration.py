@@ -82,7 +82,7 @@ def calibration_chart(bins: Sequence[ShareBin], *, height: int = 300) -> go.Figu
 
 
 def _side(shown: float, came: float) -> str:
-    """Return where a label is: off the line, and inside the chart."""
+    """Return the position of a label: off the line, and inside the chart."""
     if shown > _RIGHT_EDGE:
         return "middle left"
     if came < _BOTTOM_EDGE:  # below are the labels of the axis

@@ -18,9 +18,9 @@ from dashboard import services
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
-from dashboard.cli.history.recorded import Past
+from dashboard.cli.history.recorded import CommandHistory
 from dashboard.cli.options import Config, EngineName, Json, OutTables
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
 
@@ -34,9 +34,9 @@ Recorded = Annotated[
 
 
 def _scope(
-    past: Past, clusters: Sequence[str], from_time: str | None, to_time: str | None
+    past: CommandHistory, clusters: Sequence[str], from_time: str | None, to_time: str | None
 ) -> RecordScope:
-    """Return what is read of a history.
+    """Return the part of a history to read.
 
     Raises:
         UsageFaultError: A time that cannot be read.
@@ -63,7 +63,7 @@ def trends(
 
     Shows load, changes and deviation.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)
     if on_spark:
@@ -81,8 +81,8 @@ def trends(
 
 
 def _show_trends(found: Trends) -> None:
-    say(found.sentence)
-    say()
+    print_line(found.sentence)
+    print_line()
     gaps = found.gaps.slice(max(found.gaps.num_rows - _MOST_SHOWN, 0)).to_pylist()
     table(
         ("cluster", "from", "busiest", "least loaded", "deviation", "max", "minutes over 20%"),
@@ -100,7 +100,7 @@ def _show_trends(found: Trends) -> None:
         ],
         spare=("cluster",),
     )
-    say()
+    print_line()
     movers = found.movers.slice(0, _MOST_SHOWN).to_pylist()
     if movers:
         table(
@@ -111,8 +111,8 @@ def _show_trends(found: Trends) -> None:
             ],
         )
     else:
-        say("The largest changes need two periods; shorten them with --by.")
-    say()
+        print_line("The largest changes need two periods; shorten them with --by.")
+    print_line()
     table(
         ("cluster", "hottest", "mean", "max", "share"),
         [
@@ -150,7 +150,7 @@ def flaps(
     as_json: Json = False,
 ) -> int:
     """Show flapping bundles and moves without effect."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     on_spark = is_spark(engine)
     scope = _scope(past, clusters or (), from_time, to_time)
     if on_spark:
@@ -173,9 +173,9 @@ def _outcome(row: dict[str, Any]) -> str:
     return {True: "yes", False: "no", None: "unknown"}[row["helped"]]
 
 
-def _show_flaps(found: FlapAnswer) -> None:
-    say(found.sentence)
-    say()
+def _show_flaps(flap_answer: FlapAnswer) -> None:
+    print_line(flap_answer.sentence)
+    print_line()
     table(
         ("cluster", "back at", "bundle", "home", "away", "for", "by"),
         [
@@ -188,11 +188,11 @@ def _show_flaps(found: FlapAnswer) -> None:
                 format_age(row["dwell_ms"] / 1000),
                 row["returned_by"] or "unknown",
             )
-            for row in found.flaps.slice(0, _MOST_SHOWN).to_pylist()
+            for row in flap_answer.flaps.slice(0, _MOST_SHOWN).to_pylist()
         ],
         spare=("cluster", "away"),
     )
-    say()
+    print_line()
     table(
         ("cluster", "moved at", "by", "moves", "before", "after", "helped"),
         [
@@ -205,7 +205,7 @@ def _show_flaps(found: FlapAnswer) -> None:
                 format_ratio(row["deviation_after"]),
                 _outcome(row),
             )
-            for row in found.rounds.slice(0, _MOST_SHOWN).to_pylist()
+            for row in flap_answer.rounds.slice(0, _MOST_SHOWN).to_pylist()
         ],
         spare=("cluster",),
     )

@@ -30,7 +30,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.pulsar.leader import ACCURACY_COLUMNS, accuracy_rows
@@ -60,7 +60,7 @@ _AROUND: Final = 5
 
 
 @dataclass(frozen=True)
-class Past:
+class CommandHistory:
     """A history that a command is about.
 
     Attributes:
@@ -72,7 +72,7 @@ class Past:
     store: HistoryStore
 
     @classmethod
-    def of(cls, uri: str | None, path: Path | None) -> Past:
+    def of(cls, uri: str | None, path: Path | None) -> CommandHistory:
         """Open the history named, by default the configuration's.
 
         Raises:
@@ -87,7 +87,7 @@ class Past:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The location of the history."""
         return self.config.history_uri
 
     def span_of(self, cluster: str) -> tuple[datetime, datetime]:
@@ -112,14 +112,14 @@ REPAIR: Final = "`trimtab history repair` shows what can be restored and what is
 
 
 def _incomplete(
-    past: Past,
+    past: CommandHistory,
     cluster: str,
     kinds: Sequence[str] | None,
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> list[str]:
-    """Return what of these kinds is damaged, and say it: the answer is less than was recorded."""
-    found = [str(one) for one in past.store.problems(cluster, kinds, start, end)]
+    """Print and return the damage of these kinds: the answer is less than was recorded."""
+    found = [str(problem) for problem in past.store.problems(cluster, kinds, start, end)]
     for one in found[:_MOST_NAMED]:
         note(f"{cluster}: the answer is incomplete: {one}")
     if found:
@@ -142,7 +142,7 @@ def minutes(
     as_json: Json = False,
 ) -> int:
     """List the recorded minutes of a cluster, and the gaps."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     past.span_of(cluster)
     found = past.store.minutes(cluster, start, end)
@@ -166,10 +166,10 @@ def minutes(
 
     def show() -> None:
         if not times:
-            say(f"No snapshot of {cluster} is recorded in that period.")
+            print_line(f"No snapshot of {cluster} is recorded in that period.")
             return
         whole = "no gaps" if not gaps else pluralize(len(gaps), "gap")
-        say(
+        print_line(
             f"{cluster}: {span_text(len(times), times[0], times[-1])}, {clock(times[0])} to "
             f"{clock(times[-1])} UTC, {whole}; total history: {format_bytes(held)}."
         )
@@ -193,7 +193,7 @@ def _check_known(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def gaps_in(times: list[int]) -> list[tuple[int, int]]:
-    """Return between which minutes (ms) some are missing: much farther apart than those around."""
+    """Return the pairs of minutes (ms) with a gap between, far wider than their neighbours'."""
     steps = [after - before for before, after in pairwise(times)]
     found = []
     for at, step in enumerate(steps):
@@ -224,7 +224,7 @@ def events(
 
     Includes leader changes and steps of runs.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     for kind in kinds or ():
         _check_known("kind of event", kind, EVENT_NAMES)
@@ -246,7 +246,7 @@ def events(
 
     def show() -> None:
         kinds_text = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-        say(
+        print_line(
             f"{cluster}: {pluralize(len(chosen), 'event')}"
             + (f" of {kinds_text}." if kinds_text else ".")
         )
@@ -267,7 +267,7 @@ def events(
             spare=("run", "kind"),
         )
         if len(chosen) > _MOST_SHOWN:
-            say(f"... and {len(chosen) - _MOST_SHOWN:,} earlier events; --json lists all.")
+            print_line(f"... and {len(chosen) - _MOST_SHOWN:,} earlier events; --json lists all.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
@@ -311,7 +311,7 @@ def agreement(
     """
     from core.history.analysis.accuracy.accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     first, last = past.span_of(cluster)
     until = datetime_to_ms(last if end is None else min(last, end))
@@ -338,20 +338,22 @@ def agreement(
         _show_agreement(found)
         if forecast is not None and forecast.accuracy:
             until = leader_round.measured_note(forecast, services.now().timestamp())
-            say(f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip())
+            print_line(
+                f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip()
+            )
             table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def _predicted_again(
-    past: Past,
+    past: CommandHistory,
     cluster: str,
     window: tuple[datetime, datetime],
     strategy: str | None,
     minute_s: float,
 ) -> pa.Table:
-    """Return what each round would have unloaded, from the recorded state of its minute."""
+    """Return the predicted unloads of each round, from the recorded state of its minute."""
     from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
     from core.history.backtest.pulsar.recorded import load_series  # noqa: PLC0415  # the same
     from core.history.backtest.pulsar.replay import predicted  # noqa: PLC0415  # the same
@@ -391,22 +393,22 @@ def agreement_json(found: Agreement) -> dict[str, Any]:
 
 
 def _show_agreement(found: Agreement) -> None:
-    say(found.sentence)
+    print_line(found.sentence)
     if found.landing_ratio is not None and found.landing_expected is not None:
-        say(
+        print_line(
             "Actual destinations of predicted moves had a mean probability of "
             f"{found.landing_ratio:.0%}; expected {found.landing_expected:.0%}."
         )
     if found.moves_by_others:
         moves = pluralize(found.moves_by_others, "further move")
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.excluded.items())
-        say(f"{moves} excluded ({reasons}).")
+        print_line(f"{moves} excluded ({reasons}).")
     table(
         ("verdict", "rounds"),
         [(name.replace("_", " "), str(count)) for name, count in found.counts.items()],
     )
     acting = [row for row in found.rounds.to_pylist() if row["predicted"] or row["moved"]]
-    say()
+    print_line()
     table(
         ("round (UTC)", "verdict", "predicted", "moved", "both", "early", "not compared because"),
         [
@@ -442,7 +444,7 @@ def snapshot(
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} already exists.", hint="Specify a new directory.")
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     wanted = moment(at, services.now())
     past.span_of(cluster)
     found = past.store.snapshot_at(cluster, wanted)
@@ -459,13 +461,13 @@ def snapshot(
     }
 
     def show() -> None:
-        say(f"{out}: {cluster} at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
+        print_line(f"{out}: {cluster} at {clock(taken_at)} UTC, snapshot {found.snapshot_id}.")
 
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def span_text(count: int, first: int, last: int) -> str:
-    """Return how many snapshots there are, and over how long a time: ``144 snapshots over 36m``.
+    """Return the number of snapshots and the time they span: ``144 snapshots over 36m``.
 
     Args:
         count: Of snapshots.

@@ -17,7 +17,7 @@ from core.units import datetime_to_ms, format_bytes, pluralize
 from dashboard import services
 from dashboard.cli.history import From, To, Uri
 from dashboard.cli.history.moments import span
-from dashboard.cli.history.recorded import Past, as_iso, clock, span_text
+from dashboard.cli.history.recorded import CommandHistory, as_iso, clock, span_text
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
@@ -27,7 +27,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
 )
 from dashboard.cli.progress import STATUS
@@ -52,7 +52,7 @@ def export_(
     as_json: Json = False,
 ) -> int:
     """Write a time range to one file, for another machine."""
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     start, end = span(from_time, to_time, services.now())
     if out.exists():
         raise UsageFaultError(f"{out} already exists.", hint="Specify a new file.")
@@ -67,26 +67,27 @@ def export_(
         first, last = past.span_of(source)
         export_minutes(past.store, source, start or first, end or last, out, STATUS)
     with Archive(out, past.store.location.kinds) as archive:
-        held = archive.contents
+        contents = archive.contents
     size = out.stat().st_size
     body = {
-        "cluster": held.cluster,
+        "cluster": contents.cluster,
         "export": str(out),
-        "minutes": held.minutes,
-        "from": as_iso(held.first),
-        "to": as_iso(held.last),
+        "minutes": contents.minutes,
+        "from": as_iso(contents.first),
+        "to": as_iso(contents.last),
         "bytes": size,
     }
-    is_more = start is not None and held.first < datetime_to_ms(start)
+    is_more = start is not None and contents.first < datetime_to_ms(start)
 
     def show() -> None:
-        say(
-            f"{out}: {span_text(held.minutes, held.first, held.last)} of {held.cluster}, "
-            f"{clock(held.first)} to {clock(held.last)} UTC, {format_bytes(size)}."
+        print_line(
+            f"{out}: {span_text(contents.minutes, contents.first, contents.last)} of "
+            f"{contents.cluster}, "
+            f"{clock(contents.first)} to {clock(contents.last)} UTC, {format_bytes(size)}."
         )
         if is_more:
-            say("It begins before --from: an export begins at a full hour.")
-        say("Import it on another machine with `trimtab history import FILE`.")
+            print_line("It begins before --from: an export begins at a full hour.")
+        print_line("Import it on another machine with `trimtab history import FILE`.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -117,15 +118,15 @@ def import_(
         )
     if name is not None and not name.strip():
         raise UsageFaultError("--as is empty.", hint="Pass a cluster name, or omit --as.")
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     take = import_snapshots if source.is_dir() else import_file
     count = take(past.store, source, name, STATUS)
     body = {"import": str(source), "history": past.place, "minutes": count}
 
     def show() -> None:
-        say(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
+        print_line(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
         for one in _unconfigured(past, source, name):
-            say(
+            print_line(
                 f"Commands accept the name {one}. For the pages, add a cluster of that name, "
                 f"with its original addresses, to {past.config.file or 'trimtab.toml'} and run "
                 "`trimtab dashboard --no-collect`, which contacts none of them."
@@ -134,12 +135,12 @@ def import_(
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _unconfigured(past: Past, source: Path, name: str | None) -> list[str]:
-    """Return what was taken in under names that no configured cluster has."""
+def _unconfigured(past: CommandHistory, source: Path, name: str | None) -> list[str]:
+    """Return the imported names that no configured cluster has."""
     if name is None and source.is_file():
         with Archive(source, past.store.location.kinds) as archive:
             name = archive.contents.cluster
-    known = {one.name for one in past.config.clusters}
+    known = {cluster.name for cluster in past.config.clusters}
     return [one for one in ([name] if name else past.store.clusters()) if one not in known]
 
 
@@ -156,7 +157,7 @@ def compact(
 
     Collectors do this automatically.
     """
-    past = Past.of(uri, config)
+    past = CommandHistory.of(uri, config)
     if cluster is not None:
         past.span_of(cluster)
     names = [cluster] if cluster is not None else past.store.clusters()
@@ -187,7 +188,7 @@ def compact(
 
     def show() -> None:
         if not names:
-            say(f"No history is recorded in {past.place}.")
+            print_line(f"No history is recorded in {past.place}.")
         table(("cluster", "hours merged", "days deleted", "size"), rows)
 
     code = EXIT_REFUSED if failed else EXIT_DONE
@@ -210,18 +211,18 @@ def repair(
 
     Quarantine damaged files and restore rows.
     """
-    past = Past.of(uri, config)
-    found = past.store.problems(cluster)
-    if cluster is not None and not found and cluster not in (known := past.store.clusters()):
-        raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)
-    steps = past.store.repair(found, services.now()) if apply else planned(found)
-    lost = [one.lost for one in steps]
+    past = CommandHistory.of(uri, config)
+    problems = past.store.problems(cluster)
+    if cluster is not None and not problems and cluster not in (clusters := past.store.clusters()):
+        raise UnknownNameError.of("recorded cluster", cluster, clusters, place=past.place)
+    steps = past.store.repair(problems, services.now()) if apply else planned(problems)
+    lost = [step.lost for step in steps]
     body = {
         "history": past.place,
         "applied": apply,
         "repairs": [
-            asdict(one.problem) | {"action": one.action, "lost": one.lost, "sentence": str(one)}
-            for one in steps
+            asdict(step.problem) | {"action": step.action, "lost": step.lost, "sentence": str(step)}
+            for step in steps
         ],
         "lost_rows": None if None in lost else sum(one or 0 for one in lost),
         "quarantine": str(Path(past.place) / QUARANTINE),
@@ -229,14 +230,14 @@ def repair(
 
     def show() -> None:
         if not steps:
-            say(f"No damage in {past.place}.")
+            print_line(f"No damage in {past.place}.")
             return
         for one in steps:
-            say(f"{one.action:8} {one}")
+            print_line(f"{one.action:8} {one}")
         if apply:
-            say(f"Moved to {Path(past.place) / QUARANTINE}; nothing was deleted.")
+            print_line(f"Moved to {Path(past.place) / QUARANTINE}; nothing was deleted.")
         else:
-            say("Nothing was changed. Stop the collectors, then run it with --apply.")
+            print_line("Nothing was changed. Stop the collectors, then run it with --apply.")
 
     code = EXIT_DONE if apply or not steps else EXIT_INCOMPLETE
     return emit(Answer(body, show, code), as_json=as_json)

@@ -42,7 +42,7 @@ from dashboard.cli.output import (
     UsageFaultError,
     emit,
     note,
-    say,
+    print_line,
     table,
     terminal_width,
 )
@@ -130,7 +130,7 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
 def _of_snapshot(
     snapshot: PegasusSnapshot, request: BalanceRequest
 ) -> tuple[ClusterView, BalanceOptions]:
-    """Take state, switches and what is known of the node order from a snapshot."""
+    """Return state, switches and node order of a snapshot."""
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
@@ -198,18 +198,18 @@ def _timed(rounds: Iterator[BalanceRound], limit: int) -> tuple[list[BalanceRoun
 
 
 def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
-    actions = [[int(one.type), one.target, one.node] for one in actions_of(view, plan)]
+    actions = [[int(action.type), action.target, action.node] for action in actions_of(view, plan)]
     return [view.gpid_text(plan.row), plan.kind.word, actions]
 
 
 def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
     first = rounds[0].before
     for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
-        say(f"Note: {sentence}")
+        print_line(f"Note: {sentence}")
     policy = "Cluster policy" if options.policy == "cluster" else "App policy"
     is_wide = IS_WIDE.get() or terminal_width() is None
     for number, done in enumerate(rounds, 1):
-        say(f"Round {number}: {_verdict(done, options)}")
+        print_line(f"Round {number}: {_verdict(done, options)}")
         rows = [
             (
                 done.before.gpid_text(plan.row),
@@ -226,22 +226,22 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
         else:  # a paragraph per move: no terminal has the room
             table(head[:-1], [row[:-1] for row in rows])
         if len(done.plans) > _MOST_SHOWN:
-            say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json lists all.")
-        say()
+            print_line(f"... and {len(done.plans) - _MOST_SHOWN} more; --json lists all.")
+        print_line()
     acting = sum(bool(done.plans) for done in rounds)
     last = "" if acting in (0, len(rounds)) else ", nothing to do in the last"
     if acting and not is_wide:
         note("--wide shows the reason of each move.")
     said = f"{policy}, {pluralize(len(rounds), 'round')}{last}"
-    say(f"{said}. Primaries and replicas by node:")
+    print_line(f"{said}. Primaries and replicas by node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
 
 
 def _show_end(rounds: Sequence[BalanceRound]) -> None:
     if len(rounds) >= MAX_ROUNDS:
-        say(f"Stopped after {pluralize(len(rounds), 'round')}.")
+        print_line(f"Stopped after {pluralize(len(rounds), 'round')}.")
     elif rounds[-1].plans:
-        say(
+        print_line(
             "It never converges: the last round returns to an earlier state, and further rounds "
             "would copy the same data again."
         )
@@ -268,7 +268,7 @@ def _show_nodes(before: ClusterView, after: ClusterView) -> None:
         for node, name in sorted(enumerate(before.nodes), key=lambda one: parse_node(one[1]))
     ]
     table(("node", "primaries", "after", "replicas", "after"), rows)
-    say(
+    print_line(
         f"Standard deviation: primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
         f"replicas {was.replica_stddev:.2f} -> {now.replica_stddev:.2f}."
     )

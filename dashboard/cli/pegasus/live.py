@@ -38,7 +38,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
 
 
 def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> list[Any]:
-    """Return saved snapshots of a cluster before this one: they show what lasts.
+    """Return saved snapshots of a cluster before this one, which show persistence.
 
     Args:
         source: What was named; of a directory there are none.
@@ -51,6 +51,6 @@ def earlier_of(source: str, snapshot: PegasusSnapshot, config: Path | None) -> l
 
 
 def note_problems(snapshot: PegasusSnapshot) -> None:
-    """Say what could not be read, on standard error."""
+    """Print the parts that could not be read, on standard error."""
     for problem in snapshot.manifest.problems:
         note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())

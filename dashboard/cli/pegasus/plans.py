@@ -50,7 +50,7 @@ from dashboard.cli import plan_answers
 from dashboard.cli.apply import Yes, check_can_confirm, execute
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.pegasus.state import show_level
@@ -165,7 +165,7 @@ def act(
     if isinstance(plan, Diagnostic):
         return nothing_to_do([plan], as_json=as_json)
     if loaded is not None:
-        _note_run_ahead(loaded, source, plan, is_run=is_run)
+        _note_preceding_run(loaded, source, plan, is_run=is_run)
     _refuse_errors(plan)
     if not plan.steps:
         return nothing_to_do(plan.diagnostics, as_json=as_json)
@@ -187,7 +187,7 @@ def act(
 
 
 def _measured_rate(config: services.Config, cluster: str) -> CopyRate | None:
-    """Return how fast the latest copies of a cluster were; ``None``: no run tells."""
+    """Return the rate of the latest copies of a cluster; ``None`` if no run measured one."""
     try:
         return recent_copy_rate(services.runs(config, cluster, limit=_MAX_RUNS))
     except OpsError:
@@ -214,7 +214,7 @@ def _check_run(source: str, reason: str, plan_file: Path | None, *, is_dry: bool
         )
 
 
-def _note_run_ahead(config: services.Config, cluster: str, plan: Plan, *, is_run: bool) -> None:
+def _note_preceding_run(config: services.Config, cluster: str, plan: Plan, *, is_run: bool) -> None:
     """Note which run is in the way; where a run is requested that is said with the request."""
     if is_run and plan.applyable:
         return
@@ -236,7 +236,7 @@ def _refuse_errors(plan: Plan) -> None:
 
 def _write(
     plan: Plan,
-    found: PegasusPreview,
+    preview: PegasusPreview,
     plan_file: Path | None,
     reason: str,
     config_words: str,
@@ -250,15 +250,15 @@ def _write(
         note("Nothing was changed. Execute it with --apply.")
     body = {
         "plan": plan_answers.plan(plan),
-        "preview": preview_json(found),
+        "preview": preview_json(preview),
         "path": str(plan_file) if plan_file else None,
     }
 
     def show() -> None:
-        show_preview(plan, found)
-        show_nodes(found)
+        show_preview(plan, preview)
+        show_nodes(preview)
         if plan_file is None:
-            say(
+            print_line(
                 "Nothing was changed. Apply it with --apply --reason TEXT, or write it to a file "
                 "with --plan OUT."
             )
@@ -269,7 +269,7 @@ def _write(
 
 
 def makes_plan(command: Callable[..., Make]) -> Callable[..., int]:
-    """Give a command the options of :func:`act`; the command returns how its plan is made.
+    """Add the options of :func:`act` to a command; the command returns how its plan is made.
 
     Example:
         ``@app.command()`` above ``@makes_plan`` above ``def migrate(node: Node) -> Make``.
@@ -289,7 +289,7 @@ def makes_plan(command: Callable[..., Make]) -> Callable[..., int]:
     first, *others = shared.values()
     parameters = [first, *(one.replace(kind=one.KEYWORD_ONLY) for one in own.values()), *others]
     run.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]  # Typer reads it
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -546,17 +546,17 @@ def _gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
 
 def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
     """Return the error of a word that is none of a few: bad usage, all of them named."""
-    found = UnknownNameError.of(kind, word, known)
-    near = f"{found.hint} " if found.hint.startswith("Did you mean") else ""
-    return UsageFaultError(found.message, hint=f"{near}Available: {', '.join(known)}.")
+    error = UnknownNameError.of(kind, word, known)
+    near = f"{error.hint} " if error.hint.startswith("Did you mean") else ""
+    return UsageFaultError(error.message, hint=f"{near}Available: {', '.join(known)}.")
 
 
-def _even_sentence(found: EvenPlan, request: EvenRequest) -> str:
-    unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
+def _even_sentence(even_plan: EvenPlan, request: EvenRequest) -> str:
+    unknown = f"; not moved: {pluralize(even_plan.unknown_count, 'partition')} of unknown weight"
     return (
         f"Max node deviation by {request.measure}: "
-        f"{format_ratio(found.deviation_before)}; {pluralize(len(found.steps), 'move')} "
-        f"{'brings' if len(found.steps) == 1 else 'bring'} it to "
-        f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
-        f"{unknown if found.unknown_count else ''}. {found.rest_gain}"
+        f"{format_ratio(even_plan.deviation_before)}; after "
+        f"{pluralize(len(even_plan.steps), 'move')}: {format_ratio(even_plan.deviation_after)} "
+        f"({even_plan.verdict.replace('_', ' ')})"
+        f"{unknown if even_plan.unknown_count else ''}. {even_plan.rest_gain}"
     ).rstrip()

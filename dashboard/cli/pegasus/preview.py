@@ -14,7 +14,7 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import format_mb, pluralize
 from dashboard import services
 from dashboard.cli import plan_answers
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 
 _MOST_LINES: Final = 3
 _MOST_STEPS: Final = 40
@@ -43,7 +43,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
         show_preview(plan, found)
         show_nodes(found)
         if is_expired:
-            say(
+            print_line(
                 f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
                 "applied."
             )
@@ -51,71 +51,73 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
     return emit(Answer({**head, **more, **preview_json(found)}, show), as_json=as_json)
 
 
-def preview_json(found: PegasusPreview) -> dict[str, Any]:
-    """What a plan would do; every partition of every batch."""
+def preview_json(preview: PegasusPreview) -> dict[str, Any]:
+    """Return the effects of a plan; every partition of every batch."""
     return {
-        "sentence": found.sentence,
-        "nodes": [asdict(one) for one in found.nodes],
+        "sentence": preview.sentence,
+        "nodes": [asdict(node) for node in preview.nodes],
         "steps": [
             {
-                "index": one.index,
-                "kind": one.step.kind,
-                "subject": one.step.subject,
-                "sentence": one.sentence,
-                "note": one.note,
-                "lines": list(one.lines),
-                "copied_mb": one.copied_mb,
-                "partitions": [asdict(part) for part in one.partitions],
+                "index": step.index,
+                "kind": step.step.kind,
+                "subject": step.step.subject,
+                "sentence": step.sentence,
+                "note": step.note,
+                "lines": list(step.lines),
+                "copied_mb": step.copied_mb,
+                "partitions": [asdict(part) for part in step.partitions],
             }
-            for one in found.steps
+            for step in preview.steps
         ],
-        "restored": list(found.restored),
-        "copied_mb": found.copied_mb,
-        "waits_for_people": found.waits_for_people,
+        "restored": list(preview.restored),
+        "copied_mb": preview.copied_mb,
+        "waits_for_people": preview.waits_for_people,
     }
 
 
-def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None] = say) -> None:
+def show_preview(
+    plan: Plan, preview: PegasusPreview, write: Callable[[str], None] = print_line
+) -> None:
     """Print a plan for people."""
-    write(f"Plan {plan.short_id} for {plan.cluster}: {found.sentence}")
+    write(f"Plan {plan.short_id} for {plan.cluster}: {preview.sentence}")
     for item in plan.diagnostics:
         write(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-    for one in found.steps[:_MOST_STEPS]:
-        write(f"{one.index + 1:>3}. {one.sentence}{_size(one.copied_mb)}.")
-        if one.note:
-            write(f"     {one.note}")
-        for line in one.lines[:_MOST_LINES]:
+    for step in preview.steps[:_MOST_STEPS]:
+        write(f"{step.index + 1:>3}. {step.sentence}{_size(step.copied_mb)}.")
+        if step.note:
+            write(f"     {step.note}")
+        for line in step.lines[:_MOST_LINES]:
             write(f"     {line}")
-        if len(one.lines) > _MOST_LINES:
+        if len(step.lines) > _MOST_LINES:
             write(
-                f"     ... and {pluralize(len(one.lines) - _MOST_LINES, 'more line')} of this kind"
+                f"     ... and {pluralize(len(step.lines) - _MOST_LINES, 'more line')} of this kind"
             )
-    if len(found.steps) > _MOST_STEPS:
-        more = pluralize(len(found.steps) - _MOST_STEPS, "more step")
+    if len(preview.steps) > _MOST_STEPS:
+        more = pluralize(len(preview.steps) - _MOST_STEPS, "more step")
         write(f"... and {more}; --json lists all.")
-    if found.restored:
-        write(f"At the end of the run, it restores: {', '.join(found.restored)}.")
+    if preview.restored:
+        write(f"At the end of the run, it restores: {', '.join(preview.restored)}.")
 
 
-def show_nodes(found: PegasusPreview) -> None:
+def show_nodes(preview: PegasusPreview) -> None:
     """Print the nodes that a plan touches, before and after."""
     rows = [
         (
-            one.node,
-            str(one.primaries_before),
-            str(one.primaries_after),
-            str(one.replicas_before),
-            str(one.replicas_after),
-            format_mb(one.received_mb),
-            format_mb(one.free_after_mb),
+            node.node,
+            str(node.primaries_before),
+            str(node.primaries_after),
+            str(node.replicas_before),
+            str(node.replicas_after),
+            format_mb(node.received_mb),
+            format_mb(node.free_after_mb),
         )
-        for one in found.nodes
+        for node in preview.nodes
     ]
-    after = "estimate after" if found.is_guardians_choice else "after"
+    after = "estimate after" if preview.is_guardians_choice else "after"
     head = ("node", "primaries", "after", "replicas", after, "receives", "free after")
     table(head, rows)
-    if found.is_guardians_choice:
-        say(GUARDIANS_CHOICE)
+    if preview.is_guardians_choice:
+        print_line(GUARDIANS_CHOICE)
 
 
 def _size(copied_mb: float | None) -> str:

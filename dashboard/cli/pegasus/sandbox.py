@@ -12,7 +12,7 @@ import typer
 
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import EXIT_DONE, Answer, emit, print_json, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, emit, print_json, print_line, table
 from dashboard.cli.sandbox_config import SECTION, write_sandbox_config
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import pegasus
@@ -34,7 +34,7 @@ def options(request: SandboxRequest) -> list[str]:
 
 
 def summary(request: SandboxRequest) -> str:
-    """Return what is started, in a few words."""
+    """Return a short description of the sandbox."""
     del request
     return "a Pegasus cluster: 5 nodes, 6 tables"
 
@@ -58,10 +58,10 @@ def run(
         if as_json:
             print_json({"meta_servers": cluster.meta_servers, "nodes": cluster.nodes})
         else:
-            say(f"meta servers     {', '.join(cluster.meta_servers)}")
-            say(f"replica servers  {', '.join(cluster.nodes)}")
+            print_line(f"meta servers     {', '.join(cluster.meta_servers)}")
+            print_line(f"replica servers  {', '.join(cluster.nodes)}")
             if write_config is not None:
-                say(f"config           {write_config}")
+                print_line(f"config           {write_config}")
         sys.stdout.flush()
         stop.wait()
     return EXIT_DONE
@@ -104,7 +104,7 @@ def sandbox_node(
     }
 
     def show() -> None:
-        say(f"leader  {found.leader or 'none'}")
+        print_line(f"leader  {found.leader or 'none'}")
         table(
             ("node", "process", "status at the meta server"),
             [

@@ -16,7 +16,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_count, format_mb, pluralize
 from dashboard.cli import answers
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pegasus.live import earlier_of, note_problems, pegasus_snapshot
 from dashboard.presenters.pegasus.headline import answer
 
@@ -83,8 +83,8 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
         table((*head, *health_words, "unwritable"), rows, spare=("read/s", "write/s"))
         for one in found:
             if one.notes:  # what denies or limits its clients is not left out where room is short
-                say(f"{one.name}: {'; '.join(one.notes)}.", is_prose=True)
-        say("Counts as in `ls -d` of the Pegasus shell. Details: `trimtab pegasus health`.")
+                print_line(f"{one.name}: {'; '.join(one.notes)}.", is_prose=True)
+        print_line("Counts as in `ls -d` of the Pegasus shell. Details: `trimtab pegasus health`.")
         note_problems(snapshot)
 
     facts = PegasusFacts(snapshot)
@@ -139,12 +139,12 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     }
 
     def show() -> None:
-        say(headline)
-        say(judged.sentence)
-        say(f"Nodes down: {', '.join(down) or 'none'}.")
+        print_line(headline)
+        print_line(judged.sentence)
+        print_line(f"Nodes down: {', '.join(down) or 'none'}.")
         if silent:
-            say(f"Nodes not answering: {', '.join(silent)}.")
-        say("Partitions by state:")
+            print_line(f"Nodes not answering: {', '.join(silent)}.")
+        print_line("Partitions by state:")
         words = [word for one in found for word in one.states or ()]
         columns = tuple(dict.fromkeys(words))
         rows = [
@@ -153,16 +153,16 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
         ]
         table(("table", *(_STATE_WORDS.get(word, word) for word in columns)), rows)
         if not facts.has_all_partitions:
-            say("Some partitions were not read and are not included.")
+            print_line("Some partitions were not read and are not included.")
         count = pluralize(len(unhealthy), "unhealthy partition")
-        say(f"The meta server's guardian reports {count}{_few(unhealthy)}.")
+        print_line(f"The meta server's guardian reports {count}{_few(unhealthy)}.")
         for one in body["ddd"]:
-            say(f"{one['gpid']} lost every replica: {one['reason']}")
+            print_line(f"{one['gpid']} lost every replica: {one['reason']}")
         for item in judged.findings:
-            say()
-            say(f"{item.severity.upper():8}{item.sentence}")
+            print_line()
+            print_line(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
-                say(f"{'':8}{item.hint}")
+                print_line(f"{'':8}{item.hint}")
         note_problems(snapshot)
 
     return emit(Answer(body, show), as_json=as_json)
@@ -183,12 +183,12 @@ def show_level(source: str, config: Path | None, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        say(f"stored     {_word(stored) or 'unknown'}")
-        say(f"effective  {_word(effective) or 'unknown'}")
+        print_line(f"stored     {_word(stored) or 'unknown'}")
+        print_line(f"effective  {_word(effective) or 'unknown'}")
         if effective is not None:
-            say(ALLOWANCES[effective].sentence)
+            print_line(ALLOWANCES[effective].sentence)
         if stored is not None and effective is not None and stored is not effective:
-            say(
+            print_line(
                 "They differ because too few nodes are alive: the meta server is in protection "
                 "mode."
             )
@@ -206,19 +206,19 @@ def _head(snapshot: PegasusSnapshot) -> dict[str, Any]:
         "leader": manifest.leader,
         "problems": [
             {
-                "code": one.code,
-                "place": one.place,
-                "what": one.what,
-                "done": one.done,
-                "severity": one.severity,
+                "code": problem.code,
+                "place": problem.place,
+                "what": problem.what,
+                "done": problem.done,
+                "severity": problem.severity,
             }
-            for one in manifest.problems
+            for problem in manifest.problems
         ],
     }
 
 
-def _word(one: FunctionLevel | None) -> str | None:
-    return None if one is None else one.word
+def _word(level: FunctionLevel | None) -> str | None:
+    return None if level is None else level.word
 
 
 def _number(value: float | None) -> str:

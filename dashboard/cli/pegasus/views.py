@@ -1,4 +1,4 @@
-"""What ``health`` and ``preview`` show of a Pegasus cluster beyond findings and steps."""
+"""Additions of ``health`` and ``preview`` for a Pegasus cluster, next to findings and steps."""
 
 from __future__ import annotations
 

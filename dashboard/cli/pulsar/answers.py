@@ -16,24 +16,24 @@ def measures(found: Measures) -> dict[str, Any]:
     return {spread.name: _spread(spread) for spread in found}
 
 
-def lookup(found: TopicLookup) -> dict[str, Any]:
-    """Where a topic lives."""
+def lookup(topic_lookup: TopicLookup) -> dict[str, Any]:
+    """Return the bundle, the owner and the lookup steps of a topic."""
     return {
-        "topic": found.topic,
-        "hash": found.hash,
-        "namespace": found.namespace,
-        "bundle": found.bundle,
-        "owner": found.owner,
-        "owner_known": found.is_owner_known,
-        "owner_service_url": found.owner_service_url,
-        **service_json(found.service),
-        "steps": [{"title": step.title, "detail": step.detail} for step in found.steps],
-        "notes": list(found.notes),
+        "topic": topic_lookup.topic,
+        "hash": topic_lookup.hash,
+        "namespace": topic_lookup.namespace,
+        "bundle": topic_lookup.bundle,
+        "owner": topic_lookup.owner,
+        "owner_known": topic_lookup.is_owner_known,
+        "owner_service_url": topic_lookup.owner_service_url,
+        **service_json(topic_lookup.service),
+        "steps": [{"title": step.title, "detail": step.detail} for step in topic_lookup.steps],
+        "notes": list(topic_lookup.notes),
     }
 
 
 def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:
-    """The distribution, who was ruled out, and how long the computation alone took."""
+    """Return the distribution, the excluded brokers, and the duration of the computation."""
     body: dict[str, Any] = {
         "distribution": placed.distribution,
         "ruled_out": dict(placed.ruled_out),

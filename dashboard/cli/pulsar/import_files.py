@@ -10,7 +10,7 @@ import typer
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli.options import Json
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.systems import captured
 from dashboard.services import pulsar
 
@@ -39,16 +39,17 @@ def import_files(
     body = {
         **answer.body,
         "files": [
-            {"file": str(one.path), "kind": one.kind, "about": one.about} for one in made.files
+            {"file": str(file.path), "kind": file.kind, "about": file.about} for file in made.files
         ],
     }
 
     def show() -> None:
         table(
-            ("file", "kind", "about"), [(one.path.name, one.kind, one.about) for one in made.files]
+            ("file", "kind", "about"),
+            [(file.path.name, file.kind, file.about) for file in made.files],
         )
         answer.show()
         for sentence in made.snapshot.manifest.unavailable:
-            say(f"Missing: {sentence}", is_prose=True)
+            print_line(f"Missing: {sentence}", is_prose=True)
 
     return emit(Answer(body, show, exit_code=answer.exit_code), as_json=as_json)

@@ -29,7 +29,7 @@ from dashboard import services
 from dashboard.cli.clusters import duration_s
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, Release
-from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.supervisor import shutting_down
 from dashboard.presenters.pulsar import leader_round
 from dashboard.services.pulsar import leader
@@ -78,7 +78,7 @@ def replay(
             f"Recording {recording} has no znode events.",
             hint="Specify a file written by `trimtab leader record`.",
         )
-    if isinstance(model, ExtensibleReplay) and not any(one.kind == MESSAGE for one in events):
+    if isinstance(model, ExtensibleReplay) and not any(event.kind == MESSAGE for event in events):
         raise InputError(
             f"Recording {recording} has no load topic messages, which TransferShedder needs.",
             hint="Record a cluster with the extensible load manager; install the extra "
@@ -166,18 +166,18 @@ def _moment(option: str, text: str | None) -> float | None:
     return seconds
 
 
-def _as_json(one: RoundPrediction) -> dict[str, Any]:
+def _as_json(prediction: RoundPrediction) -> dict[str, Any]:
     return {
-        "t": round(one.at_s, 3),
-        "leader": one.leader,
-        "selected": list(one.selected),
-        "unloaded": list(one.unloaded),
+        "t": round(prediction.at_s, 3),
+        "leader": prediction.leader,
+        "selected": list(prediction.selected),
+        "unloaded": list(prediction.unloaded),
     }
 
 
 def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | ExtensibleReplay) -> None:
     if not rounds:
-        say("No shedding round began in the requested part of the recording.")
+        print_line("No shedding round began in the requested part of the recording.")
         return
     rows: list[tuple[str, ...]] = []
     for one in rounds:
@@ -189,7 +189,7 @@ def _show_replay(rounds: list[RoundPrediction], model: LeaderReplay | Extensible
     table(("round (UTC)", "selected bundle", "unloaded to"), rows)
     selected = sum(len(one.selected) for one in rounds)
     unloaded = sum(len(one.unloaded) for one in rounds)
-    say(
+    print_line(
         f"{model.strategy.name}: {pluralize(len(rounds), 'round')}, "
         f"{pluralize(selected, 'bundle')} selected, {unloaded} unloaded."
     )
@@ -217,8 +217,8 @@ def next_round(
 ) -> int:
     """Show the next shedding round that the collector predicts."""
     loaded = configured(config)
-    known = _led_cluster(loaded, cluster)
-    forecast = leader.leader_forecast(loaded, known.name)
+    led_cluster = _led_cluster(loaded, cluster)
+    forecast = leader.leader_forecast(loaded, led_cluster.name)
     now_s = services.now().timestamp()
     if forecast is None:
         raise InputError(
@@ -255,7 +255,7 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
     prediction = forecast.next_round
     if prediction is not None and leader_round.is_shown(forecast, now_s):
         when = datetime.fromtimestamp(prediction.at_s, UTC)
-        say(f"{leader_round.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
+        print_line(f"{leader_round.headline(prediction, now_s)} ({when:%H:%M:%S} UTC).")
         rows: list[tuple[Any, ...]] = [
             (
                 format_ratio(one.share) if prediction.has_shares else "-",
@@ -267,9 +267,9 @@ def _show_forecast(forecast: Forecast, now_s: float) -> None:
         ]
         table(("share", "bundle", "from", "to"), rows)
         for warning in leader_round.notes(prediction):
-            say(f"Note: {warning}")
+            print_line(f"Note: {warning}")
     if forecast.accuracy:
-        say(leader_round.measured_note(forecast, now_s))
+        print_line(leader_round.measured_note(forecast, now_s))
         table(ACCURACY_COLUMNS, accuracy_rows(forecast))
 
 
@@ -298,7 +298,7 @@ def record(
         raise UsageFaultError(
             "--for must be above 0.", hint="Use a duration such as 10min, or omit it."
         )
-    known = _led_cluster(configured(config), cluster)
+    led_cluster = _led_cluster(configured(config), cluster)
 
     def begun(count: int) -> None:
         note(
@@ -306,7 +306,7 @@ def record(
         )
 
     with shutting_down(threading.Event()) as stop:
-        events = leader.record_leader(known, out, stop, begun, for_s)
+        events = leader.record_leader(led_cluster, out, stop, begun, for_s)
     note(f"{out}: {pluralize(events, 'event')}.")
     return EXIT_DONE
 
@@ -318,11 +318,11 @@ def _led_cluster(config: services.Config, name: str) -> services.Cluster:
         ConfigError: There is none of that name.
         UsageFaultError: It is of another system.
     """
-    found = config.cluster(name)
-    if found.kind != "pulsar":
+    cluster = config.cluster(name)
+    if cluster.kind != "pulsar":
         raise UsageFaultError(
-            f"Cluster {name} is a {found.kind.capitalize()} cluster; only Pulsar has a leader "
+            f"Cluster {name} is a {cluster.kind.capitalize()} cluster; only Pulsar has a leader "
             "broker.",
             hint="Specify a Pulsar cluster.",
         )
-    return found
+    return cluster

@@ -14,7 +14,7 @@ from dashboard.cli.pulsar.answers import measures
 
 
 def clients(impact: ClientImpact) -> dict[str, Any]:
-    """What an unload costs."""
+    """Return the cost of an unload."""
     return {
         "bundles": impact.bundles,
         "clients": impact.clients,
@@ -28,7 +28,7 @@ def clients(impact: ClientImpact) -> dict[str, Any]:
 
 
 def preview(made: Plan, outcome: Preview) -> dict[str, Any]:
-    """What a plan would do; ``before_after`` has a row for every broker."""
+    """Return the effects of a plan; ``before_after`` has a row for every broker."""
     return {
         "plan_id": made.plan_id,
         "cluster": made.cluster,

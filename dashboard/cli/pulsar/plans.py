@@ -28,7 +28,7 @@ from dashboard.cli.options import (
     Settings,
     Strategy,
 )
-from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -77,10 +77,10 @@ def unload(
     def show() -> None:
         plan_answers.show_plan(plan)
         if plan_file is None:
-            say("Not written. Pass --plan OUT to write it.")
+            print_line("Not written. Pass --plan OUT to write it.")
         else:
-            say(f"Written to {plan_file}.")
-            say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
+            print_line(f"Written to {plan_file}.")
+            print_line(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
 
     body = {
         "plan": plan_answers.plan(plan),
@@ -168,9 +168,9 @@ def _show_setting_plan(
     plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
 ) -> None:
     for item in others:
-        say(item.sentence)
-        say(f"  {item.command}")
-        say(f"  {item.rest}")
-    for found in plan.diagnostics:
-        say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
+        print_line(item.sentence)
+        print_line(f"  {item.command}")
+        print_line(f"  {item.rest}")
+    for diagnostic in plan.diagnostics:
+        print_line(f"{diagnostic.severity}: {diagnostic.sentence} {diagnostic.hint}".rstrip())
     show_plan_file(plan, plan_file, config_words)

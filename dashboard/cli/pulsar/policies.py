@@ -15,7 +15,7 @@ from core.errors import UnknownNameError
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
 from core.planning.limits.effects import limit_effects
-from core.pulsar.anti_affinity import Collision, Spread
+from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.impact import PolicyImpact
@@ -33,7 +33,7 @@ from dashboard import services
 from dashboard.cli import plan_answers
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Source
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import nothing_to_do, refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings, pulsar_cluster, pulsar_snapshot
@@ -42,7 +42,7 @@ from dashboard.presenters.pulsar.isolation_words import (
     CODES,
     ROLE_WORDS,
     Violation,
-    course_note,
+    destinations_note,
     impact_sentence,
     row_name,
     violations,
@@ -93,7 +93,7 @@ def list_policies(
         ]
         table(("policy", "of", "value"), rows)
         if not rows:
-            say("No policy of that kind is set.")
+            print_line("No policy of that kind is set.")
 
     body = {
         policy: {key: _decoded(value) for key, value in v.items()} for policy, v in found.items()
@@ -153,7 +153,7 @@ def _plan_policy(
     with_unloads: bool,
     as_json: bool,
 ) -> int:
-    """Plan a change of one policy, and show what it would do to which namespaces."""
+    """Plan a change of one policy, and print its effects on namespaces."""
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
     snapshot = pulsar.capture(cluster)
@@ -182,21 +182,21 @@ def _plan_policy(
     more = services.config_option(config)
     limit = overload_limit(active_settings(snapshot))
     shown = _PlannedPolicy(seen, others, impact, plan_file, more, effects, limit)
-    return emit(Answer(body, shown.say), as_json=as_json)
+    return emit(Answer(body, shown.print), as_json=as_json)
 
 
 def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
     return {
         "namespaces": [
             {
-                "namespace": one.namespace,
-                "before": list(one.before),
-                "after": list(one.after),
-                "bundles": one.bundles,
-                "must_move": list(one.misplaced),
-                "staying": one.staying,
+                "namespace": change.namespace,
+                "before": list(change.before),
+                "after": list(change.after),
+                "bundles": change.bundles,
+                "must_move": list(change.misplaced),
+                "staying": change.staying,
             }
-            for one in impact.changes
+            for change in impact.changes
         ],
         "unloaded": list(impact.unloaded),
         "staying": impact.staying,
@@ -206,26 +206,26 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
     }
 
 
-def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
-    """Return where the bundles that are placed again may land, a row a bundle."""
-    if seen.course is None:
+def _expected_json(outlook: PolicyOutlook) -> list[dict[str, Any]]:
+    """Return the possible destinations of the bundles that are placed again, a row each."""
+    if outlook.preview is None:
         return []
     return [
         {
-            "bundle": one.step.bundle,
-            "from": one.step.owner,
-            "to": dict(one.placement.distribution),
+            "bundle": step.step.bundle,
+            "from": step.step.owner,
+            "to": dict(step.placement.distribution),
         }
-        for one in seen.course.steps
+        for step in outlook.preview.steps
     ]
 
 
-def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
+def _brokers_json(outlook: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[str, Any]]:
     """Return the brokers that are touched, with their usage now and expected."""
-    if seen.course is None:
+    if outlook.preview is None:
         return []
     limit = overload_limit(active_settings(snapshot))
-    over = {row["broker"] for row in overloaded(seen.course.before_after, limit)}
+    over = {row["broker"] for row in overloaded(outlook.preview.before_after, limit)}
     return [
         {
             "broker": row["broker"],
@@ -235,7 +235,7 @@ def _brokers_json(seen: PolicyOutlook, snapshot: PulsarSnapshot) -> list[dict[st
             "usage_after": row["usage_ratio_after"],
             "is_over_limit": row["broker"] in over,
         }
-        for row in seen.course.before_after.to_pylist()
+        for row in outlook.preview.before_after.to_pylist()
         if row["is_touched"]
     ]
 
@@ -252,45 +252,45 @@ class _PlannedPolicy:
     effects: Sequence[str]
     limit: float
 
-    def say(self) -> None:
+    def print(self) -> None:
         """Print it."""
         for item in self.others:
-            say(item.sentence)
-            say(f"  {item.command}")
+            print_line(item.sentence)
+            print_line(f"  {item.command}")
         for sentence in self.effects:
-            say(sentence)
+            print_line(sentence)
         if self.impact.changes or self.impact.unloaded:
-            say(impact_sentence(self.seen))
+            print_line(impact_sentence(self.seen))
         for finding in self.seen.plan.diagnostics:
-            say(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
+            print_line(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
         changes = self.impact.changes[:_SHOWN]
         table(
             ("namespace", "brokers before", "after", "bundles", "must move", "stay"),
             [
                 (
-                    one.namespace,
-                    _brokers(one.before),
-                    _brokers(one.after),
-                    str(one.bundles),
-                    str(len(one.misplaced)),
-                    str(one.staying),
+                    change.namespace,
+                    _brokers(change.before),
+                    _brokers(change.after),
+                    str(change.bundles),
+                    str(len(change.misplaced)),
+                    str(change.staying),
                 )
-                for one in changes
+                for change in changes
             ],
         )
         if len(self.impact.changes) > len(changes):
-            say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
-        self._say_course()
+            print_line(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
+        self._print_destinations()
         show_plan_file(self.seen.plan, self.plan_file, self.config_words)
 
-    def _say_course(self) -> None:
-        """Print where bundles are expected to land, by broker; those over the limit are marked."""
-        course = self.seen.course
-        if course is None:
+    def _print_destinations(self) -> None:
+        """Print the expected destinations by broker; those over the limit are marked."""
+        preview = self.seen.preview
+        if preview is None:
             return
-        over = {row["broker"] for row in overloaded(course.before_after, self.limit)}
+        over = {row["broker"] for row in overloaded(preview.before_after, self.limit)}
         touched = [
-            row for row in course.before_after.to_pylist() if row["departures"] or row["arrivals"]
+            row for row in preview.before_after.to_pylist() if row["departures"] or row["arrivals"]
         ]
         table(
             ("broker", "leave", "arrive (expected)", "current usage", "expected", "limit"),
@@ -306,7 +306,7 @@ class _PlannedPolicy:
                 for row in touched
             ],
         )
-        say(course_note(self.seen))
+        print_line(destinations_note(self.seen))
 
 
 def _brokers(names: Sequence[str]) -> str:
@@ -315,23 +315,23 @@ def _brokers(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Report:
-    """Isolation of a cluster: what is shown and returned."""
+    """Isolation of a cluster as printed and returned."""
 
     serving: Serving
-    spread: Spread
+    spread: GroupSpread
     collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: list[Violation]
     elsewhere: str
 
-    def say(self) -> None:
+    def print(self) -> None:
         """Print it."""
         for row, policy in enumerate(self.serving.rows):
-            say(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
+            print_line(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
             for role, brokers in self.brokers_of(row).items():
-                say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}", is_prose=True)
+                print_line(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}", is_prose=True)
         for name, fault in self.serving.view.unreadable_policies.items():
-            say(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
+            print_line(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
         table(
             ("group", "namespace", "bundles", "brokers", "domains"),
             [
@@ -351,14 +351,14 @@ class _Report:
             [(name, listed(brokers, 6)) for name, brokers in self.domains.items()],
         )
         for one in self.wrong:
-            say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
+            print_line(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
             for fix in one.fixes:
-                say(f"  {fix.label}: {fix.why}")
+                print_line(f"  {fix.label}: {fix.why}")
                 for change in fix.desired:
-                    say(f"    {self._line(change)}")
+                    print_line(f"    {self._line(change)}")
         clear = "" if self.wrong else "Isolation policies and anti-affinity groups: no conflict."
         for line in filter(None, (clear, self.elsewhere)):
-            say(line)
+            print_line(line)
 
     def _line(self, policy: DesiredPolicy) -> str:
         """Return the command that plans a change; the cluster as the snapshot names it."""
@@ -386,12 +386,12 @@ class _Report:
             "anti_affinity": {
                 group: [
                     {
-                        "namespace": one.namespace,
-                        "bundles": one.bundles,
-                        "brokers": list(one.brokers),
-                        "domains": list(one.domains),
+                        "namespace": member.namespace,
+                        "bundles": member.bundles,
+                        "brokers": list(member.brokers),
+                        "domains": list(member.domains),
                     }
-                    for one in self.spread.members(group)
+                    for member in self.spread.members(group)
                 ]
                 for group in self.spread.view.groups
             },
@@ -452,10 +452,10 @@ def isolation(
     serving = Serving.of(view, settings)
     if namespace is not None:
         return _of_namespace(serving, namespace, as_json=as_json)
-    spread = Spread(view, settings, serving)
+    spread = GroupSpread(view, settings, serving)
     collisions = tuple(crowd for group in view.groups for crowd in spread.collisions(group))
     verdict = verdict_of(snapshot, settings)
-    found = [one for one in verdict.findings if one.code in CODES]
+    found = [finding for finding in verdict.findings if finding.code in CODES]
     report = _Report(
         serving,
         spread,
@@ -464,7 +464,7 @@ def isolation(
         violations(found, FixFinder(snapshot, serving), collisions),
         verdict.elsewhere(("policies",)),
     )
-    return emit(Answer(report.as_json(), report.say), as_json=as_json)
+    return emit(Answer(report.as_json(), report.print), as_json=as_json)
 
 
 def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
@@ -484,14 +484,14 @@ def _of_namespace(serving: Serving, namespace: str, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        say(who_serves(serving, namespace))
-        _say_wrong(wrong)
+        print_line(who_serves(serving, namespace))
+        _print_misplaced(wrong)
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _say_wrong(bundles: Sequence[str]) -> None:
+def _print_misplaced(bundles: Sequence[str]) -> None:
     if not bundles:
-        say("All its bundles are on allowed brokers.")
+        print_line("All its bundles are on allowed brokers.")
     else:
-        say(f"Misplaced: {listed(bundles, 6)}.")
+        print_line(f"Misplaced: {listed(bundles, 6)}.")

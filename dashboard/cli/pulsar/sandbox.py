@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import UnknownNameError
 from dashboard import services
-from dashboard.cli.output import EXIT_DONE, UsageFaultError, print_json, say
+from dashboard.cli.output import EXIT_DONE, UsageFaultError, print_json, print_line
 from dashboard.cli.sandbox_config import SECTION, write_sandbox_config
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import sandbox
@@ -29,7 +29,7 @@ def options(request: SandboxRequest) -> list[str]:
 
 
 def summary(request: SandboxRequest) -> str:
-    """Return what is started, in a few words."""
+    """Return a short description of the sandbox."""
     return f"{request.brokers} brokers, {request.bundles} bundles"
 
 
@@ -64,10 +64,10 @@ def run(
         if as_json:
             print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
         else:
-            say(f"ZooKeeper  {fleet.zookeeper}")
-            say(f"brokers    {len(fleet.admin_urls)}, first: {fleet.admin_urls[0]}")
+            print_line(f"ZooKeeper  {fleet.zookeeper}")
+            print_line(f"brokers    {len(fleet.admin_urls)}, first: {fleet.admin_urls[0]}")
             if write_config is not None:
-                say(f"config     {write_config}")
+                print_line(f"config     {write_config}")
         sys.stdout.flush()
         stop.wait()
     return EXIT_DONE

@@ -23,14 +23,14 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar import answers as pulsar_answers
 from dashboard.cli.pulsar.source import active_settings
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What a what-if assumes instead of what the cluster says.
+    """Assumptions of a what-if in place of the cluster's own values.
 
     Attributes:
         strategy: Placement strategy, ``None``: the one in force.
@@ -89,7 +89,7 @@ def print_placement(
     *,
     as_json: bool,
 ) -> int:
-    """Print who gets a bundle that a view has."""
+    """Print the placement of a bundle of a view."""
     bundle = request.bundle
     chosen = _candidates(request.candidates, view.brokers)
     started = time.perf_counter()
@@ -106,11 +106,11 @@ def print_placement(
 
     def show() -> None:
         if not placement.is_known:
-            say(f"The destination of {bundle} is unknown: {placement.why}")
+            print_line(f"The destination of {bundle} is unknown: {placement.why}")
         elif not placement.distribution:
-            say(f"No broker can take {bundle}: {placement.why}")
+            print_line(f"No broker can take {bundle}: {placement.why}")
         else:
-            say(f"Destinations of {bundle} ({placement.strategy}):")
+            print_line(f"Destinations of {bundle} ({placement.strategy}):")
             table(
                 ("broker", "probability", placement.score_label or "score"),
                 [
@@ -121,10 +121,10 @@ def print_placement(
                 ],
             )
         if placement.ruled_out:
-            say()
+            print_line()
             table(("excluded", "reason"), list(placement.ruled_out.items()))
         for text in placement.notes:
-            say(f"Note: {text}")
+            print_line(f"Note: {text}")
 
     return emit(Answer(pulsar_answers.placement(placement, elapsed_ms), show), as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""What commands on Pulsar clusters read: a cluster or a snapshot, and the settings in effect."""
+"""Sources of commands on Pulsar clusters: a cluster or a snapshot, and the active settings."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def pulsar_cluster(config: services.Config, name: str) -> services.Cluster:
         UnknownNameError: There is none; near names are those of Pulsar clusters only.
         UsageFaultError: It is a cluster of another system.
     """
-    names = [one.name for one in config.clusters if one.kind == "pulsar"]
+    names = [cluster.name for cluster in config.clusters if cluster.kind == "pulsar"]
     if name in names:
         return config.cluster(name)
-    if name in [one.name for one in config.clusters]:
+    if name in [cluster.name for cluster in config.clusters]:
         check_kind(name, config.cluster(name).kind, FIRST)
     raise UnknownNameError.of("Pulsar cluster", name, names, place="the configuration")
 

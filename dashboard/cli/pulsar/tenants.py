@@ -26,7 +26,7 @@ from core.planning.limits.namespaces import namespace_use
 from core.planning.limits.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
 from dashboard.cli.options import Config, Json, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
 _MAX_SHOWN = 40
@@ -81,7 +81,7 @@ def quota(
     if group is not None or snapshot is not None:
         return _live_quota(snapshot, group, of, config, limit=limit, usage=usage, as_json=as_json)
     if steps is not None:
-        return _course(
+        return _share_timeline(
             limit,
             steps,
             period_s=period,
@@ -93,7 +93,7 @@ def quota(
 
 
 def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bool) -> int:
-    """``trimtab quota``: what each broker allows itself."""
+    """``trimtab quota``: the share of each broker."""
     chosen = next((one for one in FORMULAS if one == formula), None)
     if chosen is None:
         unknown = UnknownNameError.of("formula", formula, FORMULAS)
@@ -118,14 +118,14 @@ def _shares(limit: float | None, usage: str | None, formula: str, *, as_json: bo
 
     def show() -> None:
         if limit < 0:
-            say("No limit: brokers do not throttle.")
+            print_line("No limit: brokers do not throttle.")
             return
         rows = [
             (str(number), f"{use:,g}", f"{share:,.2f}" if chosen == "published" else f"{share:,}")
             for number, (use, share) in enumerate(zip(used, given, strict=True), 1)
         ]
         table(("broker", "uses", "local limit"), rows)
-        say(f"Total: {sum(given):,.2f} of {limit:,g}.")
+        print_line(f"Total: {sum(given):,.2f} of {limit:,g}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -199,8 +199,8 @@ def _live_quota(
             ],
         )
         together = amount(float(shared.used.sum()), unit)
-        say(f"Total: {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
-        say(sentence)
+        print_line(f"Total: {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
+        print_line(sentence)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -209,7 +209,7 @@ def _limit(value: float, unit: str) -> str:
     return "no limit" if value < 0 else amount(value, unit)
 
 
-def _course(
+def _share_timeline(
     limit: float | None,
     steps: str,
     *,
@@ -218,7 +218,7 @@ def _course(
     usage: str | None,
     as_json: bool,
 ) -> int:
-    """``trimtab quota --steps``: demand over time, and what the brokers let through."""
+    """``trimtab quota --steps``: demand over time, and the traffic that brokers admit."""
     if limit is None or usage is not None:
         raise UsageFaultError("--steps needs --limit and replaces --usage.", hint="Pass --limit.")
     found, used_limit = simulated_steps(
@@ -259,7 +259,7 @@ def _course(
         table(("from", "wanted", "accepted", "next local limit", "reports"), rows)
         wanted = float(found.wanted.sum())
         held = float(found.held_back.sum()) / wanted if wanted else 0.0
-        say(f"{format_ratio(held)} of the demand was throttled.")
+        print_line(f"{format_ratio(held)} of the demand was throttled.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -314,9 +314,9 @@ def tenants(source: Source, config: Config = None, as_json: Json = False) -> int
             ],
         )
         if len(found) > _MAX_SHOWN:
-            say(f"... and {len(found) - _MAX_SHOWN} more.")
+            print_line(f"... and {len(found) - _MAX_SHOWN} more.")
         if any(one.groups for one in found):
-            say(sentence)
+            print_line(sentence)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -327,17 +327,17 @@ def _bound(bound: Bound) -> str:
     return f"{amount(bound.limit, 'msg/s')} ({format_ratio(bound.ratio)} used)"
 
 
-def _tenant(one: TenantUse) -> dict[str, Any]:
+def _tenant(tenant: TenantUse) -> dict[str, Any]:
     return {
-        "tenant": one.name,
-        "share": one.share,
-        "namespaces": list(one.namespaces),
-        "bundles": one.bundles,
-        "topics": one.topics,
-        **one.rates,
-        "silent_bundles": one.silent,
-        "storage_bytes": one.storage_bytes,
-        "groups": list(one.groups),
+        "tenant": tenant.name,
+        "share": tenant.share,
+        "namespaces": list(tenant.namespaces),
+        "bundles": tenant.bundles,
+        "topics": tenant.topics,
+        **tenant.rates,
+        "silent_bundles": tenant.silent,
+        "storage_bytes": tenant.storage_bytes,
+        "groups": list(tenant.groups),
         "limits": {
             key: {
                 "limit": bound.limit,
@@ -346,6 +346,6 @@ def _tenant(one: TenantUse) -> dict[str, Any]:
                 "unlimited": list(bound.unlimited),
                 "shared_groups": list(bound.shared_groups),
             }
-            for key, bound in one.bounds.items()
+            for key, bound in tenant.bounds.items()
         },
     }

@@ -17,7 +17,7 @@ from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli.config import read_config
 from dashboard.cli.engine import is_spark, spark_session, write_tables
 from dashboard.cli.options import Config, EngineName, Json, OutTables
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.progress import STATUS
 
 app = typer.Typer()
@@ -70,8 +70,8 @@ def topics(
 
 
 def _show_topics(done: TopicLoads, top: int) -> None:
-    say(done.sentence)
-    say()
+    print_line(done.sentence)
+    print_line()
     table(
         ("bundle", "owner", "topics", "traffic", "namespace share"),
         [
@@ -85,7 +85,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
             for row in done.bundles.slice(0, top).to_pylist()
         ],
     )
-    say()
+    print_line()
     table(
         ("broker", "bundles", "topics", "traffic"),
         [
@@ -102,7 +102,7 @@ def _show_topics(done: TopicLoads, top: int) -> None:
         row for row in done.concentrated.slice(0, top).to_pylist() if row["most_in_one_bundle"] > 1
     ]
     for row in concentrated:
-        say(
+        print_line(
             f"Crowded: {row['most_in_one_bundle']} of {row['partitions']} partitions of "
             f"{row['topic']} are in {row['bundle']}."
         )

@@ -1,4 +1,4 @@
-"""What ``health`` and ``preview`` show of a Pulsar cluster beyond findings and steps."""
+"""Additions of ``health`` and ``preview`` for a Pulsar cluster, next to findings and steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from core.spark.pulsar.large.size import is_large
 from core.units import format_ago, format_ratio
 from dashboard import services
 from dashboard.cli import answers, plan_answers
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar import answers as pulsar_answers
 from dashboard.cli.pulsar import plan_answers as pulsar_plans
 from dashboard.cli.pulsar.source import active_settings
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """Show how even the load is, and the findings."""
+    """Print the balance and the findings."""
     snapshot = load_snapshot(directory)
     target = target_of(target_code, snapshot.manifest)
     settings = active_settings(snapshot)
@@ -63,7 +63,7 @@ def health(directory: Path, target_code: str, *, as_json: bool) -> int:
 def _source_of_worst(
     snapshot: PulsarSnapshot, measures: Measures, settings: EffectiveSettings
 ) -> str:
-    """Return what makes the usage of the busiest broker; empty: no usage is known."""
+    """Return the source of the busiest broker's usage; empty if the usage is unknown."""
     worst = measures.usage.worst
     if worst is None:
         return ""
@@ -74,7 +74,7 @@ def _source_of_worst(
 def large_health(
     spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
+    """Return the ``trimtab health`` of a large cluster; ``None`` if one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
@@ -103,7 +103,7 @@ def show_health(
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of a cluster's health, whoever judged it.
+    """Print the health of a cluster from any verdict.
 
     Args:
         identity: Snapshot id and manifest.
@@ -128,14 +128,14 @@ def show_health(
     }
 
     def show() -> None:
-        say(body["answer"])
+        print_line(body["answer"])
         if target.code != measures.target.code:
-            say(
+            print_line(
                 f"Target of this request: {target.code} ({target.label}); "
                 f"configured target of the cluster: {measures.target.label}."
             )
-        say(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
-        say()
+        print_line(f"{manifest.cluster}, {_age(manifest)}: {verdict.sentence}")
+        print_line()
         table(
             ("measure", "mean", "maximum", "above mean", "spread / mean", "worst broker"),
             [
@@ -151,12 +151,12 @@ def show_health(
             ],
         )
         if source:
-            say(f"Usage of {measures.usage.worst}: {source}.")
+            print_line(f"Usage of {measures.usage.worst}: {source}.")
         for item in verdict.findings:
-            say()
-            say(f"{item.severity.upper():8}{item.sentence}")
+            print_line()
+            print_line(f"{item.severity.upper():8}{item.sentence}")
             if item.hint:
-                say(f"{'':8}{item.hint}")
+                print_line(f"{'':8}{item.hint}")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -195,22 +195,22 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
     body["answer"] = plan_sentence(outcome)
 
     def show() -> None:
-        say(body["answer"])
+        print_line(body["answer"])
         plan_answers.show_plan(plan)
         for item in outcome.steps:
-            say()
-            say(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
+            print_line()
+            print_line(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
             for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
-                say(f"  {format_ratio(p):>8}  {broker}")
+                print_line(f"  {format_ratio(p):>8}  {broker}")
             if not item.placement.distribution:
-                say(f"  no destination: {item.placement.why}")
-            say(f"  {item.command}")
-            say(f"  {item.rest}")
+                print_line(f"  no destination: {item.placement.why}")
+            print_line(f"  {item.command}")
+            print_line(f"  {item.rest}")
         _show_others(outcome.others)
         if outcome.steps:
             _show_totals(outcome)
         if body["expired"]:
-            say(
+            print_line(
                 f"The plan expired at {plan.expires_at.isoformat()}: it can be previewed but not "
                 "applied."
             )
@@ -219,22 +219,22 @@ def preview(directory: Path, plan: Plan, *, as_json: bool) -> int:
 
 
 def _show_totals(outcome: Preview) -> None:
-    say()
+    print_line()
     table(*pulsar_plans.before_after_text(outcome))
-    say()
-    say(f"In total {outcome.clients.sentence()}")
+    print_line()
+    print_line(f"In total {outcome.clients.sentence()}")
     for text in outcome.overloads:
-        say(f"Warning: {text}")
+        print_line(f"Warning: {text}")
     for text in outcome.notes:
-        say(f"Note: {text}")
+        print_line(f"Note: {text}")
 
 
 def _show_others(others: Sequence[OtherPreview]) -> None:
     for other in others:
-        say()
-        say(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
-        say(f"  {other.command}")
-        say(f"  {other.rest}")
+        print_line()
+        print_line(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
+        print_line(f"  {other.command}")
+        print_line(f"  {other.rest}")
 
 
 def with_topics(

@@ -1,4 +1,4 @@
-"""What a page of a Pegasus cluster works on."""
+"""Context of a page about a Pegasus cluster."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PegasusPage(ClusterPage[PegasusReading]):
-    """What a page of a Pegasus cluster works on."""
+    """Context of a page about a Pegasus cluster."""
 
     @staticmethod
     def read(stored: CachedSnapshot) -> PegasusReading:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""
         return pegasus_reading(stored)
 
     @property

@@ -1,4 +1,4 @@
-"""What was applied to a Pegasus cluster from here: newer than the snapshot, and by whom."""
+"""Runs on a Pegasus cluster from here: newer than the snapshot, and by whom."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def note_newer_runs(page: PegasusPage) -> None:
-    """Say that a run has changed the cluster since the snapshot that is shown."""
+    """Render a note if a run has changed the cluster since the snapshot on the page."""
     if page.is_past:
         return
     sentence = past.newer_sentence(_views(page), page.stored.taken_at)
@@ -34,13 +34,13 @@ def note_newer_runs(page: PegasusPage) -> None:
 
 
 def level_past(page: PegasusPage) -> None:
-    """Say when another meta server took over, or the level changed, in the last hour."""
+    """Render the changes of the primary meta server and of the level in the last hour."""
     entries = within(page.saved.entries, page.stored.taken_at, _HOUR)
     words.notes(past.level_changes(moments(thinned(entries))))
 
 
 def settings_past(page: PegasusPage) -> None:
-    """Show who set the level or a setting from here, and what came of it."""
+    """Render the changes of the level and of settings from here, with their results."""
     rows = past.settings_past(_views(page))
     words.section("Changes by Trimtab", "Level and settings, newest first.")
     if rows.empty:
@@ -66,7 +66,7 @@ def settings_past(page: PegasusPage) -> None:
 
 
 def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
-    """Show the steps of runs in which a node or a partition took part, the newest first.
+    """Draw the steps of runs with a node or a partition, the newest first.
 
     Args:
         page: The page.

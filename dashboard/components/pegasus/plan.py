@@ -50,10 +50,10 @@ class PegasusDialog(ApplyDialog):
 
     sentence: str
     preview: PegasusPreview
-    effects: Sequence[action_bar.Effect]
+    effects: Sequence[action_bar.PlanFigure]
 
     def draw_effects(self) -> None:
-        """Draw the sentence, what the bar says of it, and the steps."""
+        """Draw the sentence, the figures of the bar, and the steps."""
         st.markdown(words.plain(self.sentence))
         with st.container(horizontal=True, gap="medium", key="dialog_effects"):
             action_bar.draw_effects(self.effects)
@@ -75,24 +75,25 @@ class PegasusDialog(ApplyDialog):
 
 
 def in_dialog(made: Plan) -> Plan:
-    """Return what an open dialog is about, else ``made``: behind the dialog stands the same."""
+    """Return the plan in the open dialog, else ``made``: the page behind shows the same."""
     dialog = state.open_dialog()
     return dialog.plan if isinstance(dialog, PegasusDialog) else made
 
 
 def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
-    """Say what there is to know about the plan, worst first."""
+    """Render the remarks about the plan, worst first."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
     for severity, sentences in remarks(plan).items():
         if severity in severities:
             mark = "- " if len(sentences) > 1 else ""
             show[severity](
-                "\n".join(mark + words.coded(one) for one in sentences), icon=_ICONS[severity]
+                "\n".join(mark + words.coded(sentence) for sentence in sentences),
+                icon=_ICONS[severity],
             )
 
 
 def draw_plan(page: PegasusPage, plan: Plan, *, key: str, command: str) -> None:
-    """Show a plan whole: what it does, what to know, its parts in tabs, and the action bar.
+    """Draw a plan: its effects, its remarks, its parts in tabs, and the action bar.
 
     Args:
         page: The page.
@@ -200,14 +201,16 @@ def draw_partitions(preview: PegasusPreview) -> None:
     )
 
 
-def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[action_bar.Effect]:
+def effects_of(
+    page: PegasusPage, plan: Plan, preview: PegasusPreview
+) -> list[action_bar.PlanFigure]:
     """Return the effect of a plan in at most four figures."""
-    moved = sum(one.step.moved_primaries for one in preview.steps)
-    copied = sum(one.step.copied_replicas for one in preview.steps)
-    taken = sum(one.step.removed_replicas for one in preview.steps)
+    moved = sum(step.step.moved_primaries for step in preview.steps)
+    copied = sum(step.step.copied_replicas for step in preview.steps)
+    taken = sum(step.step.removed_replicas for step in preview.steps)
     restored = len(preview.restored)
     found = [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Steps",
             value=f"{len(plan.steps):,}",
             note=f"{pluralize(restored, 'setting')} restored" if restored else "one run",
@@ -215,11 +218,13 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
     ]
     if moved:
         found.append(
-            action_bar.Effect(label="Primaries moved", value=f"{moved:,}", note="no data copied")
+            action_bar.PlanFigure(
+                label="Primaries moved", value=f"{moved:,}", note="no data copied"
+            )
         )
     if copied or taken:
         found.append(
-            action_bar.Effect(
+            action_bar.PlanFigure(
                 label="Replicas copied" if copied else "Replicas removed",
                 value=f"{copied or taken:,}",
                 note=f"{format_mb(preview.copied_mb)} copied",
@@ -230,9 +235,9 @@ def effects_of(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> list[a
     return found
 
 
-def deviation_effect(before: float | None, after: float | None) -> action_bar.Effect:
+def deviation_effect(before: float | None, after: float | None) -> action_bar.PlanFigure:
     """Return the max deviation of primaries, now and after."""
-    return action_bar.Effect(
+    return action_bar.PlanFigure(
         label="Primaries",
         value=f"{format_band(before)} → {format_band(after)}",
         note="max deviation",
@@ -245,7 +250,7 @@ def draw_bar(
     preview: PegasusPreview,
     *,
     key: str,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     label: str = "",
     command: str = "",
 ) -> None:

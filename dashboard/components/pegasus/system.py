@@ -10,7 +10,7 @@ from dashboard import state
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
-from dashboard.presenters.findings import Action, FindingLinks
+from dashboard.presenters.findings import FindingAction, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pegasus import headline, outcome
 from dashboard.presenters.pegasus.search import search_pegasus
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _order(rows: pd.DataFrame) -> list[str]:
-    """What was requested names both ends: they come last; none where nothing went anywhere."""
+    """Return the order of the columns; source and destination come last, if any row has them."""
     ends = [name for name in ("before", "after") if any(rows[name])]
     return ["no", "state", "result", "bundle", "asked", "elapsed_s", *ends]
 
@@ -67,17 +67,20 @@ meta_servers = ["meta1:34601", "meta2:34601"]
             "pegasus_table": ("pegasus_tables", "table"),
         },
         actions={
-            "not_balanced": Action(label="Balance", page="pegasus_balance"),
-            "balance_unknown": Action(label="Balance", page="pegasus_balance"),
-            "level_low": Action(label="Level", page="pegasus"),
-            "level_unknown": Action(label="Level", page="pegasus"),
-            "node_dead": Action(label="Maintenance", page="pegasus_maintenance", parameter="node"),
+            "not_balanced": FindingAction(label="Balance", page="pegasus_balance"),
+            "balance_unknown": FindingAction(label="Balance", page="pegasus_balance"),
+            "level_low": FindingAction(label="Level", page="pegasus"),
+            "level_unknown": FindingAction(label="Level", page="pegasus"),
+            "node_dead": FindingAction(
+                label="Maintenance", page="pegasus_maintenance", parameter="node"
+            ),
             **dict.fromkeys(
-                ("disk_short", "disk_scarce"), Action(label="Balance", page="pegasus_balance")
+                ("disk_short", "disk_scarce"),
+                FindingAction(label="Balance", page="pegasus_balance"),
             ),
             **dict.fromkeys(
                 ("partition_lost", "partitions_dead", "partitions_unreadable"),
-                Action(label="Partitions", page="pegasus_tables", parameter="table"),
+                FindingAction(label="Partitions", page="pegasus_tables", parameter="table"),
             ),
         },
         overview="pegasus",
@@ -95,10 +98,10 @@ meta_servers = ["meta1:34601", "meta2:34601"]
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
         """Return the number of findings by page."""
         del config  # the snapshot has everything
-        found = pegasus_reading(stored).findings
+        findings = pegasus_reading(stored).findings
         return {
-            **count_by_page(found, lambda _: "pegasus"),
-            **count_by_page(found, lambda _: "fleet"),
+            **count_by_page(findings, lambda _: "pegasus"),
+            **count_by_page(findings, lambda _: "fleet"),
         }
 
     def subject_page(self, view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:

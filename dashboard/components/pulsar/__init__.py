@@ -1,1 +1,1 @@
-"""What two pages of a Pulsar cluster share."""
+"""Parts that several pages of Pulsar clusters share."""

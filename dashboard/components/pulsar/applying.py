@@ -44,16 +44,16 @@ class PulsarDialog(ApplyDialog):
 
     @property
     def doubt(self) -> str:
-        """What the diagnostics say against the plan, else the page."""
+        """The warnings against the plan from its diagnostics, else from the page."""
         return super().doubt or self.caveat
 
     @property
     def pause(self) -> PauseOption | None:
-        """The pause, where there is shedding to pause, and moves that it could disturb."""
+        """The pause of the balancer, if it sheds and could disturb the moves."""
         return _PAUSE if self.is_shedding and self.plan.is_placed_by_cluster else None
 
     def draw_effects(self) -> None:
-        """Draw what moves, and how many clients reconnect."""
+        """Draw the moves and the number of clients that reconnect."""
         preview = self.preview
         st.markdown(words.plain(self.sentence or unload.answer(self.plan, preview)))
         warn_of_overloads(preview)
@@ -93,6 +93,6 @@ def _moves(preview: Preview) -> None:
 
 
 def in_dialog() -> tuple[Plan, Preview] | None:
-    """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
+    """Return the plan in the open dialog, as the page behind it shows; ``None`` if none is open."""
     dialog = state.open_dialog()
     return (dialog.plan, dialog.preview) if isinstance(dialog, PulsarDialog) else None

@@ -12,7 +12,7 @@ from dashboard.legible import option
 
 
 def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare: bool) -> list[str]:
-    """Draw the box; return what is requested, each ``KEY=VALUE``.
+    """Draw the box; return the requested changes, each ``KEY=VALUE``.
 
     The list holds every setting, found by any part of its name, meaning or effect. One that is
     picked has no value yet: it leaves the box again, and ``on_pick`` asks for its value.
@@ -44,7 +44,7 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
 
 
 def describe(entry: str) -> str:
-    """Return what the list shows for an entry: of a setting its key, meaning and effect."""
+    """Return the description of an entry of the list: of a setting its key, meaning and effect."""
     setting = SETTING_BY_KEY.get(entry)
     if setting is None:
         return option(entry)

@@ -52,7 +52,7 @@ def _resting(facts: LeaderFacts) -> frozenset[str]:
 
 
 def leader_panel(page: PulsarPage, broker: str, tab: str) -> None:
-    """Show what a broker does as the leader; of another one, which broker leads.
+    """Render the activity of a broker as the leader; of another one, which broker leads.
 
     Args:
         page: Of the cluster.
@@ -156,7 +156,7 @@ def _because(
 
 
 def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) -> None:
-    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+    """Render the value of a setting at which the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
@@ -172,19 +172,19 @@ def _turning(page: PulsarPage, resting: frozenset[str], reason: BrokerReason) ->
 
 
 def reports_panel(page: PulsarPage, broker: str) -> None:
-    """Show when a broker writes its next load report: the leader knows what the last one says."""
+    """Render the time of a broker's next load report: the leader sees only the last one."""
     words.section("Next load report")
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
     before = explanations.report_before(page.saved.entries, page.stored, broker)
-    found = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
-    if found is None:
+    report_facts = presenter.report_facts(row, before, page.reading.settings, page.stored.taken_at)
+    if report_facts is None:
         st.caption("The load report and its next time are unknown.")
         return
-    st.caption(words.plain(found.due))
+    st.caption(words.plain(report_facts.due))
     tables.table(
-        found.rows,
+        report_facts.rows,
         {
             "measure": tables.words("Measure"),
             "before": tables.words("Previous report", "The leader uses the latest report."),
@@ -196,8 +196,8 @@ def reports_panel(page: PulsarPage, broker: str) -> None:
         alt=f"Values that trigger the next load report of {broker}",
         missing="",
     )
-    if found.why:
-        st.caption(words.plain(found.why))
+    if report_facts.why:
+        st.caption(words.plain(report_facts.why))
     if snapshot.manifest.load_manager == "extensible":
         st.caption("The extensible load manager uses the unweighted usage.")
 
@@ -287,7 +287,7 @@ def bundle_shedding_panel(page: PulsarPage, bundle: str) -> None:
 
 
 def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleReason) -> None:
-    """Say at which value of a setting the verdict on a bundle turns, or what else would have to."""
+    """Render the setting value at which the verdict on a bundle turns, or another condition."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"
@@ -302,7 +302,7 @@ def _bundle_turning(page: PulsarPage, resting: frozenset[str], reason: BundleRea
 
 
 def split_panel(page: PulsarPage, bundle: str) -> None:
-    """Explain how near a bundle is to an automatic split."""
+    """Draw the conditions of an automatic split of a bundle, with their distances."""
     read = state.topics_of(page.name, bundle)
     snapshot = explanations.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)

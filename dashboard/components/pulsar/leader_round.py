@@ -27,7 +27,7 @@ _NOT_SELECTED: Final = "not selected"
 
 
 def next_round(page: PulsarPage) -> None:
-    """Show when the next round is, its bundles with their shares, and the measured accuracy."""
+    """Render the time of the next round, its bundles with shares, and the measured accuracy."""
     if page.is_past:
         st.caption(words.plain(presenter.missing(None, 0.0, is_past=True)))
         return
@@ -76,7 +76,7 @@ def _look(page: PulsarPage) -> None:
 
 
 def one_line(page: PulsarPage, *, broker: str = "", bundle: str = "") -> None:
-    """Show what the next round does with one broker or one bundle, and what that goes by.
+    """Render the effect of the next round on one broker or one bundle, and its source.
 
     The gates and distances below the line are those of the snapshot.
     """
@@ -95,7 +95,7 @@ def one_line(page: PulsarPage, *, broker: str = "", bundle: str = "") -> None:
 
 
 def accuracy(forecast: Forecast) -> None:
-    """Show how many rounds were predicted exactly by lead time, and how the shares came true."""
+    """Render the share of exactly predicted rounds by lead time, and the accuracy of the shares."""
     until = presenter.measured_note(forecast, services.now().timestamp())
     if until:
         st.caption(words.plain(until))

@@ -22,7 +22,7 @@ def columns() -> dict[str, tables.Column]:
 
 
 def panel(facts: dict[str, str], broker: str) -> None:
-    """Show what the metrics tell of one broker; nothing where there are none."""
+    """Render the metrics of one broker; nothing where there are none."""
     if not facts:
         return
     words.section("Metrics", "Metrics exposed in addition to the load report.")
@@ -34,7 +34,7 @@ def panel(facts: dict[str, str], broker: str) -> None:
 
 
 def source_line(source: str, counted: str) -> None:
-    """Say what the balancer counted; where the columns come from is its help."""
+    """Render the counters of the balancer; the source of the columns is the help."""
     st.caption(counted or source, help=source if counted else None)
 
 

@@ -92,18 +92,18 @@ _DEVIATIONS: Final = "Deviation of the brokers from the mean, now and after"
 
 
 def draw_remarks(plan: Plan, severities: Collection[str] = tuple(_ICONS)) -> None:
-    """Say what there is to know about the plan, of these severities."""
+    """Render the remarks about the plan, of these severities."""
     show = {"error": st.error, "warning": st.warning, "info": st.info}
     found = {one: sentences for one, sentences in remarks(plan).items() if one in severities}
     for severity, sentences in found.items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
-            "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
+            "\n".join(mark + words.plain(sentence) for sentence in sentences), icon=_ICONS[severity]
         )
 
 
 def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
-    """Draw what a person may do with the plan; ``sentence`` says what it would do."""
+    """Draw the actions on the plan; ``sentence`` describes its effects."""
     name = applying.draw_choices(dialog_of(page, plan, preview, sentence=sentence), page.now)
     with st.expander("Commands", icon=":material/terminal:"):
         _draw_commands(page, name, preview)
@@ -112,7 +112,7 @@ def draw_apply(page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str 
 def dialog_of(
     page: PulsarPage, plan: Plan, preview: Preview, *, sentence: str = "", caveat: str = ""
 ) -> PulsarDialog:
-    """Return what is about to be applied.
+    """Return the dialog of a plan.
 
     Args:
         page: The page.
@@ -138,13 +138,13 @@ def draw_bar(
     dialog: PulsarDialog,
     *,
     key: str,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     more: Sequence[action_bar.Button] = (),
     preview: action_bar.Button | None = None,
     is_preview: bool = False,
     part: str = "",
 ) -> None:
-    """Draw the action bar of a plan: what it does in four figures, and what may be done with it.
+    """Draw the action bar of a plan: its effects in four figures, and its actions.
 
     Args:
         page: The page.
@@ -179,8 +179,8 @@ def _compared(now: float, after: float | None) -> str:
     return f"{words} {format_band(now)}"
 
 
-def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
-    """Return the four figures of the unloads: moves, traffic, clients, what comes of it."""
+def _effects(preview: Preview, part: str) -> list[action_bar.PlanFigure]:
+    """Return the four figures of the unloads: moves, traffic, clients, deviation."""
     clients, before = preview.clients, preview.measures_before.throughput
     sources = len({step.step.owner for step in preview.steps})
     moved = clients.throughput_bytes_per_s
@@ -189,22 +189,22 @@ def _effects(preview: Preview, part: str) -> list[action_bar.Effect]:
     end = rebalance_plan.worst_deviation(preview.measures_after.throughput)
     is_known = all(step.placement.is_known for step in preview.steps)
     return [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moves",
             value=f"{len(preview.steps):,}",
             note=part or f"from {pluralize(sources, 'broker')}",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moved traffic",
             value=format_bytes_per_s(moved),
             note=f"{format_ratio(share)} of all",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Clients",
             value=UNKNOWN if clients.clients is None else f"{clients.clients:,}",
             note="reconnect",
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Max deviation",
             value=format_band(end[0]) if end is not None and is_known else UNKNOWN,
             note=_compared(start[0], end[0] if end is not None and is_known else None)
@@ -230,7 +230,7 @@ def _hide() -> None:
 
 
 def _draw_shown(page: PulsarPage, dialog: PulsarDialog) -> None:
-    """Draw what was opened from the bar; nothing else draws the page again meanwhile."""
+    """Draw the panel opened from the bar; nothing else draws the page again meanwhile."""
     at, which = st.session_state.get(_SHOWN, ("", ""))
     if at != state.page():
         return
@@ -272,7 +272,7 @@ def _draw_commands(page: PulsarPage, name: str, preview: Preview) -> None:
     """Draw the lines that do the same: of ours with the plan's file, then of the brokers' tools."""
     line = f'trimtab apply {name} --cluster {page.name} --reason "..."{config_option(page.config)}'
     st.code(line, language="bash")
-    moves = [(one.command, one.rest) for one in preview.steps]
+    moves = [(step.command, step.rest) for step in preview.steps]
     changes = [(one.command, one.rest) for one in preview.others]
     is_change_first = bool(changes) and policy_change_of(preview.others[0].step) is not None
     lines = [*changes, *moves] if is_change_first else [*moves, *changes]

@@ -1,4 +1,4 @@
-"""What a page of a Pulsar cluster works on."""
+"""Context of a page about a Pulsar cluster."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PulsarPage(ClusterPage[Reading]):
-    """What a page of a Pulsar cluster works on."""
+    """Context of a page about a Pulsar cluster."""
 
     @staticmethod
     def read(stored: CachedSnapshot) -> Reading:
-        """Return a saved snapshot with what follows from it."""
+        """Return a saved snapshot with its derived data."""
         return reading(stored)

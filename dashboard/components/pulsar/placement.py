@@ -1,4 +1,4 @@
-"""Who would get a bundle, shown in the same way everywhere."""
+"""Placement candidates of a bundle, shown in the same way everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.presenters.pulsar import unload as presenter
 
 
 def placement_panel(placement: Placement, *, key: str) -> None:
-    """Show the distribution, the sentence behind it, and why every other broker is ruled out."""
+    """Draw the distribution, its explanation, and the reasons against every other broker."""
     names, chances = presenter.ranked_distribution(placement)
     left, right = frame.columns([0.26, 0.74], key=f"{key}_placement")
     with left:

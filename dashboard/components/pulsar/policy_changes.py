@@ -42,12 +42,12 @@ def add(desired: Sequence[DesiredPolicy]) -> None:
 
 
 def refuse(error: OpsError) -> None:
-    """Keep why a form could not be taken, until the next one is; for callbacks."""
+    """Store why a form was refused, until the next one is sent; for callbacks."""
     st.session_state[_FAULT] = error
 
 
 def draw_fault() -> None:
-    """Say why the last form was not taken."""
+    """Render why the last form was refused."""
     fault = st.session_state.get(_FAULT)
     if isinstance(fault, OpsError):
         words.failed(fault, what="Change not added")
@@ -103,7 +103,7 @@ def planned(page: PulsarPage) -> policies.PolicyAnswer | None:
 
 
 def draw_effects(answer: policies.PolicyAnswer | None) -> None:
-    """Draw what the pending changes would do.
+    """Draw the effects of the pending changes.
 
     Args:
         answer: The plan; ``None``: there is none.
@@ -134,7 +134,7 @@ def draw_bar(
     plan: Plan,
     preview: Preview,
     *,
-    effects: Sequence[action_bar.Effect] = (),
+    effects: Sequence[action_bar.PlanFigure] = (),
     sentence: str = "",
 ) -> None:
     """Draw the action bar of the pending changes.
@@ -148,7 +148,7 @@ def draw_bar(
     """
     plan, preview = in_dialog() or (plan, preview)
     figures = [
-        action_bar.Effect(label="Changes", value=f"{len(policy_changes(plan.steps)):,}"),
+        action_bar.PlanFigure(label="Changes", value=f"{len(policy_changes(plan.steps)):,}"),
         *effects,
     ]
     clear = action_bar.Button(label="Clear", on_click=_clear)
@@ -199,7 +199,7 @@ def _short(text: str) -> str:
 
 
 def draw_difference(plan: Plan, *, key: str) -> None:
-    """Draw what the plan changes of policies, a row a field; nothing where it changes none."""
+    """Draw the changes of policies in the plan, a row a field; nothing where there are none."""
     rows = presenter.difference(policy_changes(plan.steps))
     if rows.empty:
         return

@@ -1,4 +1,4 @@
-"""Why no broker serves a bundle, over the figures of its page."""
+"""Reason why no broker serves a bundle, above the figures of its page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dashboard.components import words
 
 
 def unserved(service: Service | None) -> None:
-    """Show since when and why no broker serves a bundle, and what to do; nothing if one does."""
+    """Draw since when and why no broker serves a bundle, with the fix; nothing if one does."""
     if service is None or service.state == UNUSED:
         return
     body = " ".join(filter(None, (service.sentence, service.next_lookup, service.fix)))

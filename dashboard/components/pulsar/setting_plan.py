@@ -35,7 +35,7 @@ def planned(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Preview
 
 
 def draw_effects(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Preview] | None:
-    """Draw what the plan sets, and what is left to the brokers' files; return the plan."""
+    """Draw the settings of the plan and the lines for the brokers' files; return the plan."""
     fixed = [key for key in changes if not SETTING_BY_KEY[key].is_dynamic]
     if fixed:
         st.info(
@@ -56,7 +56,7 @@ def draw_effects(page: PulsarPage, changes: Mapping[str, Any]) -> tuple[Plan, Pr
 
 
 def draw_plan(page: PulsarPage, changes: Mapping[str, Any]) -> None:
-    """Draw the plan with what may be done with it."""
+    """Draw the plan with its actions."""
     made = draw_effects(page, changes)
     if made is None:
         return

@@ -11,7 +11,7 @@ from dashboard import state
 from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.system import StepsTable
 from dashboard.presenters.finding_counts import Counts, count_by_page
-from dashboard.presenters.findings import Action, FindingLinks
+from dashboard.presenters.findings import FindingAction, FindingLinks
 from dashboard.presenters.freshness import Badge, coverage_badge
 from dashboard.presenters.pulsar.search import search
 from dashboard.presenters.search import Hit
@@ -120,12 +120,14 @@ admin_urls = ["http://broker1:8080"]
             "policy": ("isolation", "policy"),
         },
         actions={
-            **dict.fromkeys(_BY_UNLOAD, Action(label="Unload…", page="broker", parameter="broker")),
-            **dict.fromkeys(_BY_PLAN, Action(label="Rebalance", page="rebalance")),
-            **dict.fromkeys(_BY_SPLIT, Action(label="Split…", page="splits")),
-            **dict.fromkeys(_BY_SETTINGS, Action(label="Settings", page="settings")),
-            **dict.fromkeys(_BY_ISOLATION, Action(label="Isolation", page="isolation")),
-            **dict.fromkeys(_BY_OWNERSHIP, Action(label="Ownership", page="ownership")),
+            **dict.fromkeys(
+                _BY_UNLOAD, FindingAction(label="Unload…", page="broker", parameter="broker")
+            ),
+            **dict.fromkeys(_BY_PLAN, FindingAction(label="Rebalance", page="rebalance")),
+            **dict.fromkeys(_BY_SPLIT, FindingAction(label="Split…", page="splits")),
+            **dict.fromkeys(_BY_SETTINGS, FindingAction(label="Settings", page="settings")),
+            **dict.fromkeys(_BY_ISOLATION, FindingAction(label="Isolation", page="isolation")),
+            **dict.fromkeys(_BY_OWNERSHIP, FindingAction(label="Ownership", page="ownership")),
         },
         overview="brokers",
     )
@@ -135,7 +137,7 @@ admin_urls = ["http://broker1:8080"]
         return search(reading(stored).snapshot, query)
 
     def badges(self, manifest: Manifest, stored: CachedSnapshot) -> list[Badge]:
-        """Return how much was read, and whether the release is unknown."""
+        """Return the coverage, and a badge for an unknown release."""
         saved = reading(stored)
         unknown = release_badge(manifest)
         coverage = coverage_badge(manifest, saved.uncounted)
@@ -146,7 +148,7 @@ admin_urls = ["http://broker1:8080"]
         return action.page if action is not None else self.finding_links.target(finding)[0]
 
     def count_findings(self, config: Config, stored: CachedSnapshot) -> Counts:
-        """Return how many findings each page has to show; settings as the doctor judges them."""
+        """Return the number of findings per page; settings as the doctor judges them."""
         one = reading(stored)
         judged = examination(config, one.snapshot.manifest.cluster, stored).diagnoses
         return {

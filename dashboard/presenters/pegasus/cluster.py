@@ -1,4 +1,4 @@
-"""What the page of a Pegasus cluster shows: its answer, key figures, nodes and information."""
+"""Data of the page of a Pegasus cluster: its answer, key figures, nodes and information."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NODE_VIEWS: Final = {
 
 _SET_ASIDE: Final[tuple[NodeStatus, ...]] = ("drained", "excluded")
 MAX_BARS: Final = 24
-"""Nodes in the chart; of more, those that are farthest from the mean."""
+"""Nodes in the chart; of more, those with the largest deviations."""
 
 MAX_TRENDS: Final = 200
 """Nodes with a sparkline; more would be as many bytes as the rest of the page."""
@@ -67,7 +67,7 @@ class NodeTrends:
     """A cluster's nodes over time, oldest first; all of one length, without unknown values.
 
     Attributes:
-        primaries: How far the farthest node was from the mean primaries, 0..1.
+        primaries: Max deviation of a node from the mean primaries, 0..1.
         replicas: The same of replicas.
         requests: Reads and writes/s of the nodes that reported.
         of_node: Reads and writes/s of each node by its name; unknown values are left out.
@@ -249,7 +249,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "node": rows["node"],
-            "status": [NODE_STATUS_WORDS[one] for one in columns.node_statuses],
+            "status": [NODE_STATUS_WORDS[status] for status in columns.node_statuses],
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
@@ -274,7 +274,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     )
     _add_disks(frame, facts)
     frame.loc[~columns.is_alive, list(_TOLD_BY_NODE)] = np.nan
-    ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
+    ranks = [list(NODE_STATUS_WORDS).index(status) for status in columns.node_statuses]
     order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 
@@ -330,7 +330,7 @@ def nodes_note(facts: PegasusFacts) -> str:
 def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     """Return one measure of the nodes, split by role where roles have it.
 
-    Of more than :data:`MAX_BARS` nodes those that are farthest from the mean, down ones first.
+    Of more than :data:`MAX_BARS` nodes those with the largest deviations, down ones first.
     """
     columns = facts.columns
     if measure == "replicas":
@@ -344,7 +344,7 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     if measure not in ("replicas", "size_mb"):
         rest = np.zeros(columns.node_count)
     mean = mean_of_living(columns, led + rest)
-    shown = _farthest(columns, led, led + rest)
+    shown = _most_deviating(columns, led, led + rest)
     labels = node_labels(columns)
     return NodeBars(
         nodes=[labels[at] for at in shown.tolist()],
@@ -356,8 +356,8 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
     )
 
 
-def _farthest(columns: PegasusColumns, led: Floats, total: Floats) -> NDArray[np.intp]:
-    """Return the places of the nodes to draw, in the order of their names."""
+def _most_deviating(columns: PegasusColumns, led: Floats, total: Floats) -> NDArray[np.intp]:
+    """Return the rows of the nodes to draw, in the order of their names."""
     if columns.node_count <= MAX_BARS:
         return np.arange(columns.node_count)
     off = np.abs(led - np.nanmean(led)) + np.abs(total - np.nanmean(total))
@@ -380,7 +380,7 @@ def mean_of_living(columns: PegasusColumns, values: Floats) -> float:
 
 
 def bars_sentence(bars: NodeBars) -> str:
-    """Return the takeaway: who carries most, against the mean."""
+    """Return the takeaway: the node with the highest value, against the mean."""
     total = bars.primaries + bars.secondaries
     known = np.isfinite(total)
     if not known.any() or not np.isfinite(bars.mean) or bars.mean == 0:

@@ -1,4 +1,4 @@
-"""What copies of replicas cost, as pages say it: how many, how much, how long."""
+"""Costs of copies of replicas as text: how many, how much, how long."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.plan.options import CopyRate
 from core.units import format_mb, pluralize
 
 if TYPE_CHECKING:
-    from dashboard.queries.pegasus.balance import Basis
+    from dashboard.queries.pegasus.balance import BalanceBasis
 
 ASSUMED_RATE: Final = CopyRate(500.0, "assumed")
 """Where the cluster reports no limit and no copy was timed."""
 
 
-def expected_rate(measured: CopyRate | None, basis: Basis) -> CopyRate:
-    """Return the rate that copies are expected to have, and what says so.
+def expected_rate(measured: CopyRate | None, basis: BalanceBasis) -> CopyRate:
+    """Return the expected rate of copies, and its source.
 
     Args:
         measured: Of the latest copies of the cluster; ``None``: there are none.
@@ -37,7 +37,9 @@ def copied_words(copies: int, size_mb: float, unknown: int) -> str:
     return f"{pluralize(copies, 'copy')}, {size}"
 
 
-def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool = False) -> str:
+def time_words(
+    cost: CopyCost, basis: BalanceBasis, rate: CopyRate, *, is_in_turn: bool = False
+) -> str:
     """Return the duration of copies: ``3 s to 12 s``.
 
     Args:
@@ -55,7 +57,7 @@ def time_words(cost: CopyCost, basis: Basis, rate: CopyRate, *, is_in_turn: bool
 
 
 def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
-    """Return the costs of rounds together: what is deleted in between is not counted as room."""
+    """Return the total costs of rounds: space freed in between is not counted."""
     known = list(costs)
     empty = np.zeros(nodes)
     return CopyCost(

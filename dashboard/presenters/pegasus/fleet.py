@@ -47,7 +47,7 @@ def pegasus_summary(
 ) -> PegasusSummary:
     """Return a cluster's row."""
     columns = facts.columns
-    alive = [one for one in nodes if one.is_alive]
+    alive = [node for node in nodes if node.is_alive]
     led = columns.rep_is_primary
     requests = sum(float(columns.measures[name][led].sum()) for name in ("read_rate", "write_rate"))
     disks = {one.name: used for one in alive if (used := _disk_ratio(one)) is not None}

@@ -1,4 +1,4 @@
-"""What a person learns of a Pegasus cluster first, in sentences: for pages and for the terminal.
+"""Headline sentences of a Pegasus cluster, for pages and for the terminal.
 
 The terminal loads no pandas, so nothing here does.
 """
@@ -32,7 +32,7 @@ _TROUBLED: Final[tuple[NodeStatus, ...]] = ("down", "not answering")
 
 
 def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return the sentence that says how the cluster is."""
+    """Return the state of the cluster as one sentence."""
     columns = facts.columns
     children = int(columns.is_child.sum())
     unhealthy, read = unhealthy_count(columns), len(columns.part_table)
@@ -43,7 +43,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         if unhealthy
         else _healthy_words(facts, read, children)
     )
-    rest = "".join(f", {one}" for one in service_words(facts))
+    rest = "".join(f", {word}" for word in service_words(facts))
     unread = f" ({total - read:,} not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
     named = "; ".join((*node_status_words(columns), *set_aside_words(columns)))
@@ -74,7 +74,7 @@ def service_words(facts: PegasusFacts) -> list[str]:
 
 
 def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return whether the cluster is balanced, after what clients notice though all is healthy."""
+    """Return whether the cluster is balanced, after problems that clients notice."""
     service = service_words(facts)
     if not service:
         return balance_sentence(verdict)
@@ -85,7 +85,7 @@ def page_answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
 
 
 def balance_sentence(verdict: BalanceVerdict) -> str:
-    """Return whether the cluster is balanced, and why that is said."""
+    """Return whether the cluster is balanced, with the reason."""
     return f"{_STATES[verdict.state]}: {_lowered(verdict.sentence)}"
 
 
@@ -128,7 +128,7 @@ def trouble(facts: PegasusFacts) -> Badge | None:
         parts.append(f"{pluralize(unwritable, 'partition')} unwritable")
     if not parts:
         return None
-    named = "".join(f"{one}. " for one in node_status_words(columns))
+    named = "".join(f"{word}. " for word in node_status_words(columns))
     return Badge(
         text=", ".join(parts),
         icon=":material/error:",

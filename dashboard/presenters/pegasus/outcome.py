@@ -1,4 +1,4 @@
-"""What a run did to the nodes of a Pegasus cluster: before, as expected, as counted afterwards."""
+"""Effects of a run on the nodes of a Pegasus cluster: before, predicted, counted afterwards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def count_note(view: RunView) -> str:
 
 
 def subject_page(view: RunView, subject: str) -> tuple[str, dict[str, str]] | None:
-    """Return the page that shows what a step acts on, with its parameters; ``None``: there is none.
+    """Return the page of a step's subject, with its parameters; ``None`` if there is none.
 
     Args:
         view: The run.

@@ -1,4 +1,4 @@
-"""What was applied to a Pegasus cluster from here, as its pages show it."""
+"""Runs on a Pegasus cluster from here, as its pages show them."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def _last_change(view: RunView) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """One saved snapshot: who led, and the number of the stored level; ``None``: not reported."""
+class LevelMoment:
+    """One saved snapshot: leader, and number of the stored level; ``None`` if not reported."""
 
     taken_at: datetime
     leader: str | None
     level: str | None
 
 
-def level_changes(moments: Sequence[Moment], limit: int = 5) -> list[str]:
+def level_changes(moments: Sequence[LevelMoment], limit: int = 5) -> list[str]:
     """Return the changes of the leading meta server and of the level, the newest first.
 
     Args:
         moments: Oldest first; those that tell nothing are passed over.
         limit: Sentences.
     """
-    known = [one for one in moments if one.leader is not None and one.level is not None]
+    known = [moment for moment in moments if moment.leader is not None and moment.level is not None]
     found = [
         _change_words(before, after)
         for before, after in pairwise(known)
@@ -88,7 +88,7 @@ def level_changes(moments: Sequence[Moment], limit: int = 5) -> list[str]:
     return found[::-1][:limit]
 
 
-def _change_words(before: Moment, after: Moment) -> str:
+def _change_words(before: LevelMoment, after: LevelMoment) -> str:
     when = f"Between {clock(before.taken_at)} and {clock(after.taken_at)}"
     was, became = _level_word(before.level), _level_word(after.level)
     if before.leader == after.leader:

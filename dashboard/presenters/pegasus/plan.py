@@ -1,4 +1,4 @@
-"""What the pages say of a plan for a Pegasus cluster: its steps, nodes, and lines by hand."""
+"""A plan for a Pegasus cluster as shown: its steps, nodes, and shell lines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MAX_PARTITIONS = 1_000
 
 
 def steps_frame(preview: PegasusPreview) -> pd.DataFrame:
-    """Return one row a step: number, sort, what, what a person does, the shell line."""
+    """Return one row a step: number, kind, effect, a person's action, the shell line."""
     steps = preview.steps
     return pd.DataFrame(
         {
-            "no": [one.index + 1 for one in steps],
-            "sort": [_sort(one) for one in steps],
-            "what": [one.sentence for one in steps],
-            "note": [one.note for one in steps],
-            "copied_mb": pd.Series([one.copied_mb for one in steps], dtype="float64"),
-            "by_hand": [_one_line(one.lines) for one in steps],
+            "no": [step.index + 1 for step in steps],
+            "sort": [_sort(step) for step in steps],
+            "what": [step.sentence for step in steps],
+            "note": [step.note for step in steps],
+            "copied_mb": pd.Series([step.copied_mb for step in steps], dtype="float64"),
+            "by_hand": [_one_line(step.lines) for step in steps],
         }
     )
 
@@ -34,8 +34,8 @@ def _one_line(lines: tuple[str, ...]) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]}   (and {len(lines) - 1:,} more)"
 
 
-def _sort(one: PegasusStepPreview) -> str:
-    step = one.step
+def _sort(preview: PegasusStepPreview) -> str:
+    step = preview.step
     if step.wait is not None:
         return "◷ manual" if step.wait.needs_operator else "◷ wait"
     if step.setting is not None:
@@ -46,8 +46,8 @@ def _sort(one: PegasusStepPreview) -> str:
 def lines_by_hand(preview: PegasusPreview) -> str:
     """Return every shell line of a plan, a comment where it waits."""
     lines: list[str] = []
-    for one in preview.steps:
-        lines += one.lines or (f"# {one.sentence}",)
+    for step in preview.steps:
+        lines += step.lines or (f"# {step.sentence}",)
     return "\n".join(lines)
 
 
@@ -57,13 +57,13 @@ def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
     numbers = ("received_mb", "free_before_mb", "free_after_mb")
     return pd.DataFrame(
         {
-            "node": [one.node for one in nodes],
-            "primaries_before": [one.primaries_before for one in nodes],
-            "primaries_after": [one.primaries_after for one in nodes],
-            "replicas_before": [one.replicas_before for one in nodes],
-            "replicas_after": [one.replicas_after for one in nodes],
+            "node": [node.node for node in nodes],
+            "primaries_before": [node.primaries_before for node in nodes],
+            "primaries_after": [node.primaries_after for node in nodes],
+            "replicas_before": [node.replicas_before for node in nodes],
+            "replicas_after": [node.replicas_after for node in nodes],
             **{
-                name: pd.Series([getattr(one, name) for one in nodes], dtype="float64")
+                name: pd.Series([getattr(node, name) for node in nodes], dtype="float64")
                 for name in numbers
             },
         }
@@ -76,8 +76,8 @@ def deviations(facts: PegasusFacts, preview: PegasusPreview) -> tuple[float | No
     before = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
     after = before.copy()
     places = {name: at for at, name in enumerate(columns.nodes)}
-    for one in preview.nodes:
-        after[places[one.node]] = one.primaries_after
+    for node in preview.nodes:
+        after[places[node.node]] = node.primaries_after
     alive = columns.is_compared
     return (
         deviation(before[alive]) if before[alive].any() else None,
@@ -89,7 +89,7 @@ def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
     """Return one row a partition that a step changes, the first :data:`MAX_PARTITIONS`."""
     rows = [
         {
-            "no": one.index + 1,
+            "no": step.index + 1,
             "partition": part.gpid,
             "table": part.table,
             "primary_before": part.primary_before or "none",
@@ -98,8 +98,8 @@ def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
             "secondaries_after": ", ".join(part.secondaries_after) or "none",
             "ballot_after": part.ballot_after,
         }
-        for one in preview.steps
-        for part in one.partitions
+        for step in preview.steps
+        for part in step.partitions
     ]
     return pd.DataFrame(rows[:MAX_PARTITIONS])
 

@@ -12,7 +12,7 @@ PER_KIND: Final = 5
 
 
 def search_pegasus(facts: PegasusFacts, query: str) -> list[Hit]:
-    """Return what the query names, at most a few of each kind, exact names first.
+    """Return the matches of the query, at most a few of each kind, exact names first.
 
     Args:
         facts: Where to look.

@@ -1,4 +1,4 @@
-"""What a snapshot, and topics that were read, give the advisors for one namespace."""
+"""Facts for the advisors on one namespace, from a snapshot and fetched topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
 from dashboard.presenters.naming import ORIGINS
-from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number
+from dashboard.presenters.pulsar.advisors_inputs import AdvisorParameter, ClusterValue, Number
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class NamespaceFacts:
 
 
 def namespace_facts(bundles: pa.Table, namespace: str, brokers: int) -> NamespaceFacts:
-    """Return what a snapshot shows of a namespace.
+    """Return the facts of a namespace in a snapshot.
 
     Args:
         bundles: Of the snapshot, those that can move.
@@ -105,7 +105,7 @@ def _sum_of(values: Floats) -> int:
 
 
 def _total(column: pa.ChunkedArray) -> float | None:
-    """The sum of what is known; ``None`` where nothing is."""
+    """Return the sum of the known values; ``None`` if there are none."""
     if column.null_count == len(column):
         return None
     return float(pc.sum(column).as_py())
@@ -184,34 +184,38 @@ def topic_loads(topics: pa.Table) -> tuple[Ints, Floats]:
 # -- what the inputs begin with --------------------------------------------------------------------
 
 
-def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[str, Live]:
+def live_settings(
+    settings: EffectiveSettings, parameters: Sequence[AdvisorParameter]
+) -> dict[str, ClusterValue]:
     """Return the settings in force among inputs; those that the snapshot does not tell lack."""
     differing = settings.differing()
-    found: dict[str, Live] = {}
-    for key in (knob.key for knob in knobs if knob.key in SETTING_BY_KEY):
+    found: dict[str, ClusterValue] = {}
+    for key in (parameter.key for parameter in parameters if parameter.key in SETTING_BY_KEY):
         origin = settings.origin(key)
         if origin == "assumed":
             continue
         apart = ", differs by broker" if key in differing else ""
         words = "default" if origin == "default" else f"by {ORIGINS[origin]}"
-        found[key] = Live(_in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True)
+        found[key] = ClusterValue(
+            _in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True
+        )
     return found
 
 
 def _in_unit(key: str, value: float) -> Number:
-    """The input's unit: MiB for what upstream counts in bytes; a negative one is no limit."""
+    """Return a value in the input's unit: MiB for upstream bytes; a negative one is no limit."""
     return value / _MIB_BYTES if key == _QUOTA and value >= 0 else value
 
 
-def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Live]:
-    """Return what the namespace sets for its data itself: it goes before brokers' defaults."""
+def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, ClusterValue]:
+    """Return the storage policies of the namespace, which override the brokers' defaults."""
     return {
-        key: Live(_in_unit(key, value), "set on the namespace", is_exact=True)
+        key: ClusterValue(_in_unit(key, value), "set on the namespace", is_exact=True)
         for key, value in storage_policies(snapshot, namespace).items()
     }
 
 
-def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
+def live_bundles(facts: NamespaceFacts) -> dict[str, ClusterValue]:
     """Return the cluster's inputs for the number of bundles."""
     both = _both(facts.msgs_in, facts.msgs_out), _both(facts.bytes_in, facts.bytes_out)
     return _known(
@@ -225,26 +229,26 @@ def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
     )
 
 
-def live_topic(found: PartitionedTopic | None) -> dict[str, Live]:
+def live_topic(topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     """Return the inputs of a fetched topic for the number of partitions."""
-    if found is None:
+    if topic is None:
         return {}
     return _known(
         {
-            "partitions": (found.partitions, "snapshot"),
-            "topic_traffic": (found.bytes_per_s / 1e6, "snapshot"),
+            "partitions": (topic.partitions, "snapshot"),
+            "topic_traffic": (topic.bytes_per_s / 1e6, "snapshot"),
         }
     )
 
 
-def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
-    """Return what the cluster gives the advisor of a producer: averages, or those of a topic."""
+def live_producer(facts: NamespaceFacts, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
+    """Return the inputs of the producer advisor from the cluster: averages, or those of a topic."""
     msgs, traffic = facts.msgs_in, facts.bytes_in
     producers, words = facts.producers, "average producer"
     partitions = None
-    if found is not None:
-        msgs, traffic, producers = found.msgs_in, found.bytes_in, found.producers
-        partitions, words = found.partitions, "average producer"
+    if topic is not None:
+        msgs, traffic, producers = topic.msgs_in, topic.bytes_in, topic.producers
+        partitions, words = topic.partitions, "average producer"
     return _known(
         {
             "partitions": (partitions, "snapshot"),
@@ -255,12 +259,12 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
     )
 
 
-def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
+def live_ledger(facts: NamespaceFacts, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     """Return the cluster's inputs for the ledgers of one topic (one partition)."""
     msgs, traffic, topics = facts.msgs_in, facts.bytes_in, facts.topics
     words = f"average of {pluralize(topics or 0, 'topic')}"
-    if found is not None:
-        msgs, traffic, topics = found.msgs_in, found.bytes_in, found.partitions
+    if topic is not None:
+        msgs, traffic, topics = topic.msgs_in, topic.bytes_in, topic.partitions
         words = "average partition"
     if not topics:
         return {}
@@ -276,5 +280,9 @@ def _both(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
 
 
-def _known(found: dict[str, tuple[float | None, str]]) -> dict[str, Live]:
-    return {key: Live(value, words) for key, (value, words) in found.items() if value is not None}
+def _known(found: dict[str, tuple[float | None, str]]) -> dict[str, ClusterValue]:
+    return {
+        key: ClusterValue(value, words)
+        for key, (value, words) in found.items()
+        if value is not None
+    }

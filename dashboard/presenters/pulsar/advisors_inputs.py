@@ -1,4 +1,4 @@
-"""What a person may put into the advisors: every number with its name, default and origin."""
+"""Inputs of the advisors: every number with its name, default and origin."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BOUNDS: Final[Mapping[Bound, str]] = {"least": "at least", "most": "at most", "c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knob:
-    """One number that an advisor takes.
+class AdvisorParameter:
+    """One number as the input of an advisor.
 
     Attributes:
         key: Name of the query parameter: the upstream key where there is one.
@@ -36,7 +36,7 @@ class Knob:
     is_upstream: bool = False
 
 
-def of_setting(key: str, *, step: Number = 1, about: str = "") -> Knob:
+def of_setting(key: str, *, step: Number = 1, about: str = "") -> AdvisorParameter:
     """Return the input of a number of the brokers: label and default are the table's.
 
     Raises:
@@ -45,7 +45,7 @@ def of_setting(key: str, *, step: Number = 1, about: str = "") -> Knob:
     setting = known_setting(key)
     if not isinstance(setting.default, int | float):
         raise TypeError(key)
-    return Knob(
+    return AdvisorParameter(
         key=key,
         label=setting.label,
         value=setting.default,
@@ -56,12 +56,12 @@ def of_setting(key: str, *, step: Number = 1, about: str = "") -> Knob:
 
 
 @dataclass(frozen=True)
-class Live:
-    """What the cluster gives for an input.
+class ClusterValue:
+    """Value of an input from the cluster.
 
     Attributes:
         value: In the input's unit.
-        words: Where it comes from.
+        words: Its source.
         is_exact: A setting, which is not rounded as measured numbers are.
     """
 
@@ -70,13 +70,13 @@ class Live:
     is_exact: bool = False
 
 
-def live_value(knob: Knob, live: Mapping[str, Live]) -> tuple[Number, str]:
+def live_value(parameter: AdvisorParameter, live: Mapping[str, ClusterValue]) -> tuple[Number, str]:
     """Return the initial value of an input and its source."""
-    found = live.get(knob.key)
+    found = live.get(parameter.key)
     if found is None:
-        default = f"default {knob.value:,g}" if knob.is_upstream else "assumed"
-        return knob.value, default
-    if isinstance(knob.value, int):
+        default = f"default {parameter.value:,g}" if parameter.is_upstream else "assumed"
+        return parameter.value, default
+    if isinstance(parameter.value, int):
         return int(found.value), f"live: {found.words}"
     value = float(found.value) if found.is_exact else shortened(float(found.value))
     return value, f"live: {found.words}"
@@ -93,18 +93,26 @@ def shortened(value: float) -> float:
 
 
 BUNDLES: Final = (
-    Knob(key="brokers", label="Brokers", value=3, help="Brokers that serve the namespace."),
-    Knob(
+    AdvisorParameter(
+        key="brokers", label="Brokers", value=3, help="Brokers that serve the namespace."
+    ),
+    AdvisorParameter(
         key="topics",
         label="Topics",
         value=1000,
         step=100,
         help="Topics of the namespace; each partition is a topic.",
     ),
-    Knob(key="clients", label="Clients", value=1000, step=100, help="Producers and consumers."),
-    Knob(key="msgs", label="Rate (msg/s)", value=10_000.0, step=1000.0, help="In plus out."),
-    Knob(key="traffic", label="Traffic (MB/s)", value=50.0, step=5.0, help="In plus out."),
-    Knob(
+    AdvisorParameter(
+        key="clients", label="Clients", value=1000, step=100, help="Producers and consumers."
+    ),
+    AdvisorParameter(
+        key="msgs", label="Rate (msg/s)", value=10_000.0, step=1000.0, help="In plus out."
+    ),
+    AdvisorParameter(
+        key="traffic", label="Traffic (MB/s)", value=50.0, step=5.0, help="In plus out."
+    ),
+    AdvisorParameter(
         key="within_pct",
         label="Max deviation (%)",
         value=20.0,
@@ -115,20 +123,22 @@ BUNDLES: Final = (
 )
 
 PARTITIONS: Final = (
-    Knob(key="partitions", label="Partitions", value=30, help="Partitions of the topic."),
-    Knob(
+    AdvisorParameter(
+        key="partitions", label="Partitions", value=30, help="Partitions of the topic."
+    ),
+    AdvisorParameter(
         key="even",
         label="Even bundles (0: as in namespace)",
         value=0,
         help="0: boundaries of the namespace; otherwise bundles of equal width.",
     ),
-    Knob(
+    AdvisorParameter(
         key="each",
         label="Max partitions per bundle",
         value=1,
         help="Max partitions per bundle after the proposed splits.",
     ),
-    Knob(
+    AdvisorParameter(
         key="topic_traffic",
         label="Topic traffic (MB/s)",
         value=0.0,
@@ -138,14 +148,16 @@ PARTITIONS: Final = (
 )
 
 PRODUCER: Final = (
-    Knob(key="partitions", label="Partitions", value=30, help="Partitions of the topic."),
-    Knob(
+    AdvisorParameter(
+        key="partitions", label="Partitions", value=30, help="Partitions of the topic."
+    ),
+    AdvisorParameter(
         key="rate", label="Rate (msg/s)", value=10_000.0, step=1000.0, help="Rate of one producer."
     ),
-    Knob(
+    AdvisorParameter(
         key="message", label="Message size (bytes)", value=1024.0, step=256.0, help="Average size."
     ),
-    Knob(
+    AdvisorParameter(
         key="maxPendingMessages",
         label="Pending per partition",
         value=0,
@@ -153,7 +165,7 @@ PRODUCER: Final = (
         help="0: no limit; since 2.10, limited by client memory only.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="maxPendingMessagesAcrossPartitions",
         label="Pending across partitions",
         value=0,
@@ -161,7 +173,7 @@ PRODUCER: Final = (
         help="0: no limit. Share per partition: the value divided by the number of partitions.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="memoryLimitBytes",
         label="Client memory (MiB)",
         value=64.0,
@@ -169,7 +181,7 @@ PRODUCER: Final = (
         help="All producers of one client; 0: no limit.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="batchingMaxPublishDelay",
         label="Batch delay (ms)",
         value=1.0,
@@ -177,7 +189,7 @@ PRODUCER: Final = (
         help="Max delay of a batch.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="batchingMaxMessages",
         label="Messages per batch",
         value=1000,
@@ -185,7 +197,7 @@ PRODUCER: Final = (
         help="Max messages of a batch.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="batchingMaxBytes",
         label="Batch size (KiB)",
         value=128.0,
@@ -193,7 +205,7 @@ PRODUCER: Final = (
         help="Max size of a batch.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="sendTimeout",
         label="Send timeout (s)",
         value=30.0,
@@ -201,8 +213,10 @@ PRODUCER: Final = (
         help="Messages that wait longer fail; 0: no timeout.",
         is_upstream=True,
     ),
-    Knob(key="brokers", label="Brokers", value=3, help="Partitions are evenly distributed."),
-    Knob(
+    AdvisorParameter(
+        key="brokers", label="Brokers", value=3, help="Partitions are evenly distributed."
+    ),
+    AdvisorParameter(
         key="slow_pct",
         label="Throughput of the bad broker (%)",
         value=0.0,
@@ -212,21 +226,21 @@ PRODUCER: Final = (
 )
 
 LEDGER: Final = (
-    Knob(
+    AdvisorParameter(
         key="entries",
         label="Entries/s",
         value=100.0,
         step=10.0,
         help="One entry per batch, or per message without batching.",
     ),
-    Knob(
+    AdvisorParameter(
         key="written",
         label="Written (MB/s)",
         value=1.0,
         step=0.5,
         help="Write throughput of the topic.",
     ),
-    Knob(key="age", label="Age (min)", value=0.0, step=10.0, help="0: new ledger."),
+    AdvisorParameter(key="age", label="Age (min)", value=0.0, step=10.0, help="0: new ledger."),
     of_setting(
         "managedLedgerMinLedgerRolloverTimeMinutes",
         step=5,
@@ -238,13 +252,13 @@ LEDGER: Final = (
 )
 
 DISKS: Final = (
-    Knob(
+    AdvisorParameter(
         key="directories",
         label="Ledger directories per bookie",
         value=4,
         help="ledgerDirectories: directory index = ledger ID modulo this number.",
     ),
-    Knob(
+    AdvisorParameter(
         key="minorCompactionThreshold",
         label="Minor compaction threshold",
         value=0.2,
@@ -252,14 +266,14 @@ DISKS: Final = (
         help="Entry logs with a smaller share of live data are rewritten.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="minorCompactionInterval",
         label="Minor interval (s)",
         value=3600.0,
         step=600.0,
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="majorCompactionThreshold",
         label="Major compaction threshold",
         value=0.8,
@@ -267,25 +281,25 @@ DISKS: Final = (
         help="As minor compaction, with a longer interval and a higher threshold.",
         is_upstream=True,
     ),
-    Knob(
+    AdvisorParameter(
         key="majorCompactionInterval",
         label="Major interval (s)",
         value=86_400.0,
         step=3600.0,
         is_upstream=True,
     ),
-    Knob(key="live_pct", label="Live data of a log (%)", value=50.0, step=5.0),
+    AdvisorParameter(key="live_pct", label="Live data of a log (%)", value=50.0, step=5.0),
 )
 
 RETENTION: Final = (
-    Knob(
+    AdvisorParameter(
         key="written",
         label="Written (MB/s)",
         value=1.0,
         step=0.5,
         help="Write throughput of the topic.",
     ),
-    Knob(
+    AdvisorParameter(
         key="consumed",
         label="Consumed after (min, -1: never)",
         value=5.0,
@@ -322,7 +336,7 @@ RETENTION: Final = (
 )
 
 LOOKUPS: Final = (
-    Knob(
+    AdvisorParameter(
         key="pace",
         label="Rate limit (bundles/min)",
         value=10.0,

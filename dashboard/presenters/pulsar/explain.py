@@ -1,4 +1,4 @@
-"""Why a broker sheds or stays, when it reports, what its leader is about: tables and sentences."""
+"""Shedding decisions, load reports and the leader: tables and sentences."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def split_conditions_table(conditions: Sequence[SplitCondition]) -> pd.DataFrame
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """When a broker reports next, and why it did so last.
+    """Time and trigger of a broker's load reports.
 
     Attributes:
         due: When the next report is due at the latest, in words.
@@ -150,7 +150,7 @@ class ReportFacts:
 def report_facts(
     row: pa.Table, before: pa.Table | None, settings: EffectiveSettings, taken_at: datetime
 ) -> ReportFacts | None:
-    """Return when a broker reports; ``None`` where its report is unknown.
+    """Return the report times of a broker; ``None`` if its report is unknown.
 
     Args:
         row: Its row of the brokers' table.

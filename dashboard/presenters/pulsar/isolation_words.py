@@ -50,7 +50,7 @@ CODES: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """Something that is wrong now, and how to fix it.
+    """A current violation, with its fix.
 
     Attributes:
         finding: What is wrong, and what to do.
@@ -73,12 +73,12 @@ class Violation:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with its numbers."""
+        """The violation with its numbers, one sentence."""
         return self.finding.sentence
 
     @property
     def hint(self) -> str:
-        """What to do."""
+        """The fix, one sentence."""
         return self.finding.hint
 
 
@@ -167,7 +167,7 @@ def impact_sentence(change: PolicyOutlook) -> str:
     return "; ".join(parts) + "."
 
 
-def course_note(change: PolicyOutlook) -> str:
+def destinations_note(change: PolicyOutlook) -> str:
     """Return the scope of the expected destinations."""
     more = change.moving - MAX_MOVES
     text = (

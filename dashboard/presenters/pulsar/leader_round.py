@@ -35,7 +35,7 @@ FROM_EVENTS: Final = "Predicted from leader events."
 
 
 def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str:
-    """Return the headline of a round: the bundles that leave, and how sure that is.
+    """Return the headline of a round: the bundles that leave, with their probability.
 
     Without drawn futures there is no percentage.
 
@@ -52,7 +52,7 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
     if prediction.reason == "disabled":
         return "Shedding is off: no bundles are unloaded"
     if source:
-        own = tuple(one for one in prediction.bundles if one.broker == source)
+        own = tuple(bundle for bundle in prediction.bundles if bundle.broker == source)
         prediction = msgspec.structs.replace(prediction, bundles=own)
     leaving = set(prediction.unloaded)
     count = len(leaving)
@@ -74,7 +74,7 @@ def snapshot_note(taken_at: datetime) -> str:
 
 
 def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> str:
-    """Return where a bundle is after a round, and how sure that is.
+    """Return the location of a bundle after a round, with its probability.
 
     Example:
         >>> one = RoundPrediction(at_s=100.0, made_at_s=90.0, leader="b:1", strategy="AvgShedder")
@@ -101,17 +101,19 @@ def _when(prediction: RoundPrediction, now_s: float) -> str:
 
 
 def _confidence(prediction: RoundPrediction, leaving: set[str]) -> float:
-    """Return the smallest share of what leaves; of a round without any 1 minus the largest one.
+    """Return the smallest share of the unloaded bundles; without any, 1 minus the largest share.
 
     A selected bundle that placement gives back to its broker changes nothing.
     """
     if leaving:
-        return min(one.share for one in prediction.bundles if one.bundle in leaving)
-    return 1.0 - max((one.share for one in prediction.bundles if not one.is_selected), default=0.0)
+        return min(bundle.share for bundle in prediction.bundles if bundle.bundle in leaving)
+    return 1.0 - max(
+        (bundle.share for bundle in prediction.bundles if not bundle.is_selected), default=0.0
+    )
 
 
 def measured_note(forecast: Forecast, now_s: float) -> str:
-    """Return until when the accuracy was measured if no observer runs; empty if one does."""
+    """Return the end of the accuracy's measurement if no observer runs; empty if one does."""
     if forecast.is_live(now_s):
         return ""
     when = datetime.fromtimestamp(forecast.written_at_s, UTC)

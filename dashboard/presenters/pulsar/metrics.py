@@ -1,4 +1,4 @@
-"""What pages say about the metrics of brokers, where a cluster has them."""
+"""Metrics of brokers as shown, where a cluster has them."""
 
 from __future__ import annotations
 

@@ -79,9 +79,9 @@ def parse_change(text: str) -> DesiredPolicy:
     )
 
 
-def joined(held: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
+def joined(policies: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
     """Return the changes with more of them; of one policy the last one counts."""
-    found = {(policy.policy, policy.name): policy for policy in held}
+    found = {(policy.policy, policy.name): policy for policy in policies}
     for policy in more:
         found.pop((policy.policy, policy.name), None)
         found[policy.policy, policy.name] = policy
@@ -102,7 +102,7 @@ def field_text(value: Any) -> str:
 
 
 def document(kind: str, entered: Mapping[str, Entered]) -> str:
-    """Return the document of what was entered in a form; blank is no limit.
+    """Return the document of a form's values; blank is no limit.
 
     Raises:
         InputError: What was entered is no number.
@@ -133,7 +133,7 @@ def difference(changes: Iterable[PolicyChange]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 
-def fields_told(kind: str, text: str) -> str:
+def describe_fields(kind: str, text: str) -> str:
     """Return a value in words: the fields that say something, ``no limit`` where none does."""
     if policy_kind(kind).is_text:
         return text
@@ -145,7 +145,7 @@ def fields_told(kind: str, text: str) -> str:
     return "; ".join(texts) or NO_LIMIT
 
 
-def says_nothing(row: Mapping[Any, Any]) -> bool:
+def is_no_change(row: Mapping[Any, Any]) -> bool:
     """Return whether a field of :func:`difference` goes from no value to one that means none."""
     return {row["now"], row["then"]} <= {NOT_SET, NO_LIMIT, EMPTY}
 
@@ -156,7 +156,7 @@ def plan_sentence(steps: Sequence[Step]) -> str:
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
         for row in difference(policy_changes(steps)).to_dict("records")
-        if not says_nothing(row)
+        if not is_no_change(row)
     ]
     more = f"; and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
     return f"{tally(steps).capitalize()}: {'; '.join(texts[:_MAX_SHOWN])}{more}."

@@ -1,4 +1,4 @@
-"""What the Rebalance page shows: the candidates, what each achieves, the gates to a verdict."""
+"""Data of the Rebalance page: the candidates, their results, the gates to a verdict."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MAX_REACHED: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """One strategy next to the others.
+class StrategyRow:
+    """One row of the table of strategies.
 
     Attributes:
         name: Class name.
@@ -70,7 +70,9 @@ def _is_comparable(optimal: Proposal) -> bool:
     return optimal.measure == "throughput" and not _is_relief(optimal)
 
 
-def table(lines: Sequence[Line], optimal: Proposal | None, optimal_name: str) -> pd.DataFrame:
+def table(
+    lines: Sequence[StrategyRow], optimal: Proposal | None, optimal_name: str
+) -> pd.DataFrame:
     """Return one row a candidate, the optimal plan first; ``None`` where a number is not known.
 
     Where the rounds are not simulated, moves and their cost are those of the first round that
@@ -79,7 +81,7 @@ def table(lines: Sequence[Line], optimal: Proposal | None, optimal_name: str) ->
     return pd.DataFrame([_optimal_row(optimal, optimal_name), *(_row(line) for line in lines)])
 
 
-def _row(line: Line) -> dict[str, object]:
+def _row(line: StrategyRow) -> dict[str, object]:
     simulated = line.simulated if isinstance(line.simulated, Simulation) else None
     row: dict[str, object] = {
         "candidate": line.name,
@@ -127,12 +129,12 @@ def _megabytes(bytes_per_s: float | None) -> float | None:
 
 
 def _shed(simulated: Simulation) -> list[RoundResult]:
-    """The rounds of shedding: what a what-if places again at the start is not the strategy's."""
+    """Return the rounds of shedding, without the placements at the start of a what-if."""
     return [done for done in simulated.rounds if done.number > 0]
 
 
 def _start(simulated: Simulation) -> float | None:
-    """The deviation before the first round, that of the changed fleet where there is a what-if."""
+    """Return the deviation before the first round; with a what-if, of the changed fleet."""
     first = simulated.rounds[0] if simulated.rounds else None
     return first.deviation if first is not None and not first.number else simulated.deviation_before
 
@@ -174,7 +176,7 @@ def _percent(ratio: float | None) -> float | None:
 
 
 def efficiency_curves(
-    lines: Sequence[Line], optimal: Proposal | None, optimal_name: str
+    lines: Sequence[StrategyRow], optimal: Proposal | None, optimal_name: str
 ) -> list[EfficiencyCurve]:
     """Return deviation and moved traffic of each candidate by round."""
     found = [

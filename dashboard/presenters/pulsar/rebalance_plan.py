@@ -52,7 +52,7 @@ def caveat(preview: Preview) -> str:
 
 
 def cost_figures(impact: ClientImpact, optimal: Proposal | None) -> list[tuple[str, str]]:
-    """Return what the moves cost, label and value.
+    """Return the cost of the moves, label and value.
 
     Args:
         impact: Of all moves.
@@ -116,7 +116,11 @@ def answer(plan: Plan, preview: Preview) -> str:
 def _effect(preview: Preview) -> str:
     before = worst_deviation(preview.measures_before.throughput)
     after = worst_deviation(preview.measures_after.throughput)
-    if before is None or after is None or not all(one.placement.is_known for one in preview.steps):
+    if (
+        before is None
+        or after is None
+        or not all(step.placement.is_known for step in preview.steps)
+    ):
         return "effect on the balance unknown"
     if abs(after[0] - before[0]) < 0.0005:
         return f"{MAX_DEVIATION} unchanged, {format_ratio(after[0])} ({after[1]})"

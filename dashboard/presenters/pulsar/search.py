@@ -17,7 +17,7 @@ PER_KIND: Final = 5
 
 
 def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
-    """Return what the query names, at most a few of each kind, exact names first.
+    """Return the matches of the query, at most a few of each kind, exact names first.
 
     Args:
         snapshot: Where to look.
@@ -51,9 +51,13 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
 
 
 def _settings(needle: str) -> list[Hit]:
-    """Settings by key, then by what they mean."""
-    named = [one for one in SETTINGS if needle in one.key.lower()]
-    meant = [one for one in SETTINGS if one not in named and needle in one.meaning.lower()]
+    """Return the settings with a matching key, then those with a matching meaning."""
+    named = [setting for setting in SETTINGS if needle in setting.key.lower()]
+    meant = [
+        setting
+        for setting in SETTINGS
+        if setting not in named and needle in setting.meaning.lower()
+    ]
     return [
         Hit(
             kind="setting",
@@ -85,8 +89,8 @@ def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
     ]
 
 
-def _is_refused(found: TopicLookup) -> bool:
-    return bool(found.owner) and found.service is not None and found.service.is_served is False
+def _is_refused(lookup: TopicLookup) -> bool:
+    return bool(lookup.owner) and lookup.service is not None and lookup.service.is_served is False
 
 
 def _where(owner: str | None, source: object) -> str:
@@ -106,7 +110,7 @@ def _matching(column: pa.ChunkedArray, needle: str) -> list[str]:
 
 
 def _matching_rows(column: pa.ChunkedArray, needle: str) -> list[int]:
-    """Rows whose text holds ``needle``: equal first, then beginning with it, then the others."""
+    """Return the rows that contain ``needle``: equal first, then as a prefix, then the others."""
     mask = pc.match_substring(column, needle, ignore_case=True)
     rows: list[int] = pc.indices_nonzero(mask)[:200].to_pylist()
 

@@ -54,7 +54,7 @@ class Slider:
 
     @property
     def help(self) -> str:
-        """What it is and does, with its upstream name and unit."""
+        """The meaning and effect of the setting, with its upstream name and unit."""
         unit = f" Unit: {self.setting.unit}." if self.setting.unit else ""
         return f"{self.key}: {self.setting.meaning} {self.setting.effect}".strip() + unit
 
@@ -82,5 +82,5 @@ _BY_STRATEGY: Final = {
 
 
 def sliders(strategy: str) -> tuple[Slider, ...]:
-    """Return what a form offers for a strategy, the most important first; none if it is unknown."""
+    """Return the sliders of a strategy, the most important first; none if it is unknown."""
     return _BY_STRATEGY.get(strategy, ())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.pulsar.policy_kinds import PolicyChange
 from core.pulsar.steps.base import policy_change_of
 from core.pulsar.steps.policy import NOT_THERE
-from dashboard.presenters.pulsar.policy_edits import difference, fields_told, says_nothing
+from dashboard.presenters.pulsar.policy_edits import describe_fields, difference, is_no_change
 
 if TYPE_CHECKING:
     from core.actions.views import StepView
@@ -26,13 +26,13 @@ class PolicyText:
     change: PolicyChange
 
     def requested(self) -> str:
-        """Return what is set: ``Set Msg/s, each topic: 5,000``, or that it is removed."""
+        """Return the requested change: ``Set Msg/s, each topic: 5,000``, or ``Remove``."""
         value = self.change.value
-        return "Remove" if value is None else f"Set {fields_told(self.change.policy, value)}"
+        return "Remove" if value is None else f"Set {describe_fields(self.change.policy, value)}"
 
     def value(self, value: str | None) -> str:
         """Return the fields of a value that say something; ``not set``: it has none."""
-        return NOT_THERE if value is None else fields_told(self.change.policy, value)
+        return NOT_THERE if value is None else describe_fields(self.change.policy, value)
 
     def before(self, view: StepView) -> str:
         """Return the value before the step."""
@@ -48,7 +48,7 @@ class PolicyText:
         values = "; ".join(
             f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
             for row in rows
-            if not says_nothing(row)
+            if not is_no_change(row)
         )
         return f"Verified: {values}." if values else ""
 

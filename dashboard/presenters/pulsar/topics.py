@@ -18,7 +18,7 @@ def read_words(read_at: datetime, now: datetime) -> str:
 
 
 def web_addresses_of(snapshot: PulsarSnapshot, broker: str) -> tuple[str | None, str | None]:
-    """Return the broker's web addresses, plain and TLS, ``None`` for what it does not report."""
+    """Return the broker's web addresses, plain and TLS, ``None`` for one not reported."""
     brokers = snapshot.brokers
     row = pc.index(brokers["broker"], broker).as_py()
     if row < 0:

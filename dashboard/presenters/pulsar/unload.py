@@ -1,4 +1,4 @@
-"""What the unload preview shows: the answer, before against after, who takes what, and why."""
+"""Data of the unload preview: the answer, before and after, destinations and reasons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_LISTED: Final = 200
 
 
 def answer(plan: Plan, preview: Preview) -> str:
-    """Return the sentence that says what the plan would do and what it costs."""
+    """Return the effects and the cost of the plan, as one sentence."""
     if not preview.steps:
         is_policies = plan.steps and len(policy_changes(plan.steps)) == len(plan.steps)
         return policies_sentence(plan.steps) if is_policies else plan_sentence(preview)
@@ -58,7 +58,7 @@ def destinations(plan: Plan, preview: Preview) -> str:
 
 
 def _requested(steps: tuple[StepPreview, ...]) -> str:
-    """Who is asked to take the bundles; empty when the cluster places one of them."""
+    """Return the requested destinations as text; empty if the cluster places one of the bundles."""
     destinations_named = [step.step.destination for step in steps if step.step.destination]
     if len(destinations_named) < len(steps):
         return ""

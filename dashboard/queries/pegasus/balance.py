@@ -1,4 +1,4 @@
-"""What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
+"""Kernel results of the Balance page of Pegasus clusters, computed once per request.
 
 A *candidate* is one of these: one of the two policies of the meta server with its switches, or our
 own planner with its request. Both are run on a healthy, whole snapshot; nothing is touched.
@@ -64,7 +64,7 @@ _MARKED_EVERY: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class BalanceBasis:
     """A snapshot as the candidates take it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Basis:
     target_ratio: float
 
     def weights(self, measure: Measure, view: ClusterView) -> Weights:
-        """Return what every replica weighs by a measure."""
+        """Return the weight of every replica by a measure."""
         match measure:
             case "primaries":
                 return primary_weights(view)
@@ -106,7 +106,7 @@ class Basis:
                 return rate_weights(view, "capacity units", "units/s", self.units)
 
 
-def _ground(stored: CachedSnapshot) -> Basis:
+def _ground(stored: CachedSnapshot) -> BalanceBasis:
     one = pegasus_reading(stored)
     view = one.facts.view()
     measured = WeightedSnapshot(one.facts, view)
@@ -122,7 +122,7 @@ def _ground(stored: CachedSnapshot) -> Basis:
         for row in one.facts.rows("nodes")
         if row["is_alive"] and row["copy_rate_mb_per_s"]
     ]
-    return Basis(
+    return BalanceBasis(
         view=view,
         sizes_mb=measured.sizes_mb(),
         requests=measured.led("read_rate") + measured.led("write_rate"),
@@ -144,7 +144,7 @@ Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some tab
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class PolicyCandidate:
     """A policy of the meta server on a snapshot.
 
     Attributes:
@@ -201,7 +201,7 @@ class PolicyRounds:
         return tuple(plan for plans in self.rounds for plan in plans)
 
 
-def _first_round(candidate: Candidate) -> BalanceRound:
+def _first_round(candidate: PolicyCandidate) -> BalanceRound:
     view = candidate.view()
     pick = pick_by_seed(candidate.seed) if candidate.order == "drawn" else pick_first
     plans = tuple(balance_round(view, candidate.options, pick))
@@ -212,7 +212,7 @@ first_round = cached(_first_round, max_entries=32)
 """The next round of a policy."""
 
 
-def _converged(candidate: Candidate) -> PolicyRounds:
+def _converged(candidate: PolicyCandidate) -> PolicyRounds:
     view, sizes = candidate.view(), basis(candidate.stored).sizes_mb
     pick = pick_by_seed(candidate.seed) if candidate.order == "drawn" else pick_first
     rounds: list[tuple[BalancePlan, ...]] = []
@@ -256,7 +256,7 @@ converged_in_background = BackgroundResults(converged)
 """The rounds of a policy until nothing is left to do, computed here or in the background."""
 
 
-def _state_after(key: tuple[Candidate, int]) -> ClusterView:
+def _state_after(key: tuple[PolicyCandidate, int]) -> ClusterView:
     candidate, number = key
     run = converged(candidate)
     if number >= len(run.rounds):
@@ -284,7 +284,7 @@ MEASURE_OF: Final[dict[Measure, EvenMeasure]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvenRun:
-    """What our own planner computes on this page.
+    """Computation of our own planner on this page.
 
     Attributes:
         stored: The snapshot.

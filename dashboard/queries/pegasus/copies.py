@@ -1,4 +1,4 @@
-"""How fast replicas are copied on a cluster, by its own latest runs."""
+"""Copy rate of replicas on a cluster, from its own latest runs."""
 
 from __future__ import annotations
 

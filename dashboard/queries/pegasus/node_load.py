@@ -1,4 +1,4 @@
-"""How even the nodes of a Pegasus cluster were, and what they served, as it was recorded."""
+"""Balance and load of the nodes of a Pegasus cluster over time, as recorded."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _deviations(moments: NDArray[np.intp], counts: Floats) -> Floats:
     reported, size = moments[is_reported], int(moments.max()) + 1
     sums = np.bincount(reported, weights=counts[is_reported], minlength=size)
     mean = np.where(sums > 0, sums, np.nan) / np.maximum(np.bincount(reported, minlength=size), 1)
-    farthest = np.zeros(size)
-    np.maximum.at(farthest, reported, np.abs(counts[is_reported] - mean[reported]))
-    return farthest / mean
+    max_deviation = np.zeros(size)
+    np.maximum.at(max_deviation, reported, np.abs(counts[is_reported] - mean[reported]))
+    return max_deviation / mean
 
 
 def _known(values: Floats) -> tuple[float, ...]:
@@ -83,7 +83,7 @@ _of_history = cached(_trends, max_entries=8)
 
 
 def node_trends(config: Config, cluster: Cluster, period: Period) -> NodeTrends:
-    """Return how the nodes were over a period, at about :data:`MAX_POINTS` recorded minutes."""
+    """Return the load of the nodes over a period, at about :data:`MAX_POINTS` recorded minutes."""
     try:
         return _of_history((history_of(config, cluster), period))
     except SnapshotError:

@@ -75,27 +75,27 @@ def _made(key: tuple[MovesRequest, int]) -> Plan:
 
 _moves = cached(_made, max_entries=32)
 
-Wizard = Literal["migrate", "drain", "offline", "rolling-update", "rebalance"]
+MaintenanceOperation = Literal["migrate", "drain", "offline", "rolling-update", "rebalance"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WizardRequest:
-    """Maintenance; equal requests on the same snapshot have the same answer.
+class MaintenanceRequest:
+    """Requested maintenance; equal requests on the same snapshot have the same answer.
 
     Attributes:
         stored: The snapshot.
-        wizard: Which, as the command line calls it.
+        operation: Its name on the command line.
         nodes: Registered names, in order; none for a rebalance.
-        rate_mb_per_s: What a disk may receive meanwhile; ``None``: where it does not matter.
-        max_under_replicated: Partitions that may lack a replica at a time; ``None``: where it does
-            not matter.
+        rate_mb_per_s: Limit of the copy rate per disk; ``None`` where it does not apply.
+        max_under_replicated: Limit of partitions that lack a replica at a time; ``None`` where
+            it does not apply.
         only_move_primary: Of a rebalance.
         exclusions: Tables that the configuration keeps out of plans.
-        copy_rate: How fast copies were; ``None``: unknown.
+        copy_rate: Measured copy rate; ``None`` if unknown.
     """
 
     stored: CachedSnapshot
-    wizard: Wizard
+    operation: MaintenanceOperation
     nodes: tuple[str, ...] = ()
     rate_mb_per_s: int | None = None
     max_under_replicated: int | None = None
@@ -104,50 +104,56 @@ class WizardRequest:
     copy_rate: CopyRate | None = None
 
 
-def wizard_plan_of(request: WizardRequest) -> Plan:
-    """Return the plan of some maintenance.
+def maintenance_plan_of(request: MaintenanceRequest) -> Plan:
+    """Return the plan of a maintenance operation.
 
     Raises:
         InputError: No node was named, or no such rate.
         UnknownNameError: There is no such node.
     """
-    return _wizards((request, _period()))
+    return _maintenance_plans((request, _period()))
 
 
-def _maintained(key: tuple[WizardRequest, int]) -> Plan:
-    one, _ = key
-    snapshot = pegasus_reading(one.stored).snapshot
+def _maintained(key: tuple[MaintenanceRequest, int]) -> Plan:
+    request, _ = key
+    snapshot = pegasus_reading(request.stored).snapshot
     terms = PlanOptions(
         now=services.now(),
-        reason=f"{one.wizard}, prepared on the Maintenance page",
-        exclusions=frozenset(one.exclusions),
-        copy_rate=one.copy_rate,
+        reason=f"{request.operation}, prepared on the Maintenance page",
+        exclusions=frozenset(request.exclusions),
+        copy_rate=request.copy_rate,
     )
-    limit = MAX_UNDER_REPLICATED if one.max_under_replicated is None else one.max_under_replicated
-    match one.wizard:
+    limit = (
+        MAX_UNDER_REPLICATED
+        if request.max_under_replicated is None
+        else request.max_under_replicated
+    )
+    match request.operation:
         case "migrate":
-            if len(one.nodes) != 1:
+            if len(request.nodes) != 1:
                 raise InputError("Select one node at a time.", hint="Select one node.")
-            return migrate_plan(snapshot, one.nodes[0], terms)
+            return migrate_plan(snapshot, request.nodes[0], terms)
         case "drain":
-            return drain_plan(snapshot, one.nodes, terms, max_under_replicated=limit)
+            return drain_plan(snapshot, request.nodes, terms, max_under_replicated=limit)
         case "offline":
-            rate = OFFLINE_RATE_MB_PER_S if one.rate_mb_per_s is None else one.rate_mb_per_s
+            rate = OFFLINE_RATE_MB_PER_S if request.rate_mb_per_s is None else request.rate_mb_per_s
             return offline_plan(
-                snapshot, one.nodes, terms, rate_mb_per_s=rate, max_under_replicated=limit
+                snapshot, request.nodes, terms, rate_mb_per_s=rate, max_under_replicated=limit
             )
         case "rolling-update":
-            return rolling_update_plan(snapshot, one.nodes, terms)
+            return rolling_update_plan(snapshot, request.nodes, terms)
         case "rebalance":
-            rate = REBALANCE_RATE_MB_PER_S if one.rate_mb_per_s is None else one.rate_mb_per_s
+            rate = (
+                REBALANCE_RATE_MB_PER_S if request.rate_mb_per_s is None else request.rate_mb_per_s
+            )
             return rebalance_plan(
-                snapshot, terms, only_move_primary=one.only_move_primary, rate_mb_per_s=rate
+                snapshot, terms, only_move_primary=request.only_move_primary, rate_mb_per_s=rate
             )
         case _:
-            assert_never(one.wizard)
+            assert_never(request.operation)
 
 
-_wizards = cached(_maintained, max_entries=16)
+_maintenance_plans = cached(_maintained, max_entries=16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

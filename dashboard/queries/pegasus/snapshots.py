@@ -1,4 +1,4 @@
-"""What the pages of Pegasus clusters read: a saved snapshot with what follows from it, once."""
+"""Readings of the pages of Pegasus clusters: a saved snapshot and derived data, computed once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, sum
 from core.pegasus.verdict import BalanceVerdict
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import CachedSnapshot, SnapshotStore
-from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
-from dashboard.presenters.pegasus.past import Moment
+from dashboard.presenters.pegasus.past import LevelMoment
 from dashboard.queries.cache import cached
 
 MAX_READINGS: Final = 4
@@ -32,7 +32,7 @@ MAX_PAIRS: Final = 4_000
 
 
 class PegasusReading:
-    """One saved snapshot and what follows from it; every part is computed at first use."""
+    """One saved snapshot with its derived data; every part is computed at first use."""
 
     def __init__(self, stored: CachedSnapshot) -> None:
         self.stored = stored
@@ -58,7 +58,7 @@ class PegasusReading:
 
     @cached_property
     def cluster_verdict(self) -> Verdict:
-        """What is wrong, and what was examined; computed once for every page."""
+        """The findings and the scope of the examination; computed once for every page."""
         return pegasus_verdict(self.facts, self.earlier)
 
     @cached_property
@@ -77,7 +77,7 @@ class PegasusReading:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return self.cluster_verdict.findings
 
     @cached_property
@@ -119,7 +119,7 @@ def _primaries(stored: CachedSnapshot) -> pa.Table | None:
 _primary_tables = cached(_primaries, max_entries=2)
 
 
-def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[ObservedMove]:
     tables = [(entry.taken_at, _primary_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -127,7 +127,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
 _moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
+def primary_moves(entries: Sequence[CachedSnapshot]) -> list[ObservedMove]:
     """Return the changes of primary from each entry to the next, oldest first.
 
     Cost:
@@ -140,21 +140,21 @@ _LEADER: Final = "primary_meta_server"
 _MAX_MOMENTS: Final = 1_000
 
 
-def _read(stored: CachedSnapshot) -> Moment | None:
+def _read(stored: CachedSnapshot) -> LevelMoment | None:
     """Two settings of one saved snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
     try:
         table = pq.read_table(stored.path / "settings.parquet", columns=["name", "value"])
     except (OSError, pa.ArrowException):
         return None
     settings = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
-    return Moment(stored.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
+    return LevelMoment(stored.taken_at, settings.get(_LEADER), settings.get(STORED_LEVEL))
 
 
 _moments = cached(_read, max_entries=_MAX_MOMENTS)
 
 
-def moments(entries: Sequence[CachedSnapshot]) -> list[Moment]:
-    """Return who led and what was stored, oldest first.
+def moments(entries: Sequence[CachedSnapshot]) -> list[LevelMoment]:
+    """Return the primary meta server and the stored settings of each snapshot, oldest first.
 
     Cost:
         A file of some kilobytes a snapshot the first time.

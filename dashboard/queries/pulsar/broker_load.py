@@ -43,7 +43,7 @@ broker_metrics_of = cached(_read, max_entries=_MAX_TABLES)
 
 
 def counted_and_seen(entries: Sequence[CachedSnapshot], shown: pa.Table, end: datetime) -> str:
-    """Return what the leader counted next to what the saved snapshots show.
+    """Return the leader's counters next to the moves in the saved snapshots.
 
     Args:
         entries: Saved snapshots of the stretch of time, oldest first.

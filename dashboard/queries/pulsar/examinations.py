@@ -1,4 +1,4 @@
-"""What the settings doctor finds on a cluster, with the recorded past next to the snapshot."""
+"""Findings of the settings doctor on a cluster, with the recorded past next to the snapshot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _examinations = cached(_examination, max_entries=16)
 
 
 def examination(config: Config, cluster: str, stored: CachedSnapshot) -> Examination:
-    """Return what the doctor says of a saved snapshot and the week before it."""
+    """Return the doctor's examination of a saved snapshot and the week before it."""
     taken_s = int(stored.taken_at.timestamp())
     week = _Week(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
     return _examinations((stored, week))

@@ -1,4 +1,4 @@
-"""Why the balancer decides as it does, for the pages: each answer is computed once a snapshot."""
+"""Explanations of the balancer's decisions for the pages, computed once per snapshot."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def points_simulated(
     points: Iterable[TurningPoint],
     assumed: Mapping[str, object] | None = None,
 ) -> tuple[TurningPoint, ...]:
-    """Return turning points with what becomes of the cluster, those that it is better for first.
+    """Return turning points with the simulated cluster, those that improve it first.
 
     Args:
         snapshot: The cluster.
@@ -155,7 +155,7 @@ explanation_with = cached(_explained_with, max_entries=4)
 
 
 def _sighted(stored: CachedSnapshot) -> Sighting | None:
-    """What a saved snapshot contains of the leader; ``None`` when it was dropped meanwhile."""
+    """Return the leader's data in a saved snapshot; ``None`` if it was dropped meanwhile."""
     try:
         _, manifest = load_manifest(stored.path)
         table = pq.read_table(
@@ -176,7 +176,7 @@ _sightings = cached(_sighted, max_entries=400)
 def leader_of(
     saved: SavedSnapshots, stored: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
 ) -> LeaderFacts:
-    """Return what the saved snapshots up to one of them report of its leader.
+    """Return the facts about the leader from the saved snapshots up to one of them.
 
     Args:
         saved: All that is saved.
@@ -334,9 +334,9 @@ def _likely(
     checks = UnloadChecks(one.view, one.settings)
     moves = [Move(broker=broker, bundle=bundle) for bundle, broker in owned]
     return {
-        landing.move.bundle: max(landing.distribution.items(), key=lambda item: item[1])
-        for landing in checks.landings(moves)
-        if landing.distribution
+        outcome.move.bundle: max(outcome.distribution.items(), key=lambda item: item[1])
+        for outcome in checks.unload_outcomes(moves)
+        if outcome.distribution
     }
 
 

@@ -25,8 +25,8 @@ _RENEW_AFTER_S: Final = 300
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
-    """What limits a cluster, next to what it carries.
+class ClusterLimits:
+    """Limits of a cluster, next to its load.
 
     Attributes:
         use: By namespace.
@@ -41,10 +41,10 @@ class Limits:
     tenants: tuple[TenantUse, ...]
 
 
-def _limits(stored: CachedSnapshot) -> Limits:
+def _limits(stored: CachedSnapshot) -> ClusterLimits:
     snapshot = reading(stored).snapshot
     use = namespace_use(snapshot)
-    return Limits(
+    return ClusterLimits(
         use,
         tuple(group_uses(snapshot, use)),
         tuple(rate_limits(snapshot, use)),

@@ -1,4 +1,4 @@
-"""What the pages of Pulsar clusters read: a saved snapshot with what follows from it, once."""
+"""Readings of the pages of Pulsar clusters: a saved snapshot and derived data, computed once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import CachedSnapshot, load_snapshot
 from core.units import by_name
-from dashboard.presenters.moves import Move, moves_between
+from dashboard.presenters.moves import ObservedMove, moves_between
 from dashboard.presenters.pulsar.bundles import namespaces_by_load
 from dashboard.presenters.pulsar.fleet import ClusterSummary, summary
 from dashboard.queries.cache import cached
@@ -36,7 +36,7 @@ MAX_PAIRS: Final = 4_000
 
 
 class Reading(PulsarFacts):
-    """One saved snapshot and what follows from it; every part is computed at first use."""
+    """One saved snapshot with its derived data; every part is computed at first use."""
 
     def __init__(self, stored: CachedSnapshot) -> None:
         self.stored = stored
@@ -57,12 +57,12 @@ class Reading(PulsarFacts):
 
     @cached_property
     def cluster_verdict(self) -> Verdict:
-        """What is wrong, and what was examined; computed once for every page."""
+        """The findings and the scope of the examination; computed once for every page."""
         return verdict_of(self.snapshot)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, worst first."""
+        """The findings, worst first."""
         return self.cluster_verdict.findings
 
     @cached_property
@@ -92,7 +92,7 @@ class Reading(PulsarFacts):
 
     @cached_property
     def uncounted(self) -> Mapping[str, int]:
-        """How many bundles no count of a cluster's bundles has, by why."""
+        """The number of bundles excluded from the cluster's counts, by reason."""
         return uncounted_bundles(self.snapshot)
 
     @cached_property
@@ -189,7 +189,7 @@ def _owners(stored: CachedSnapshot) -> pa.Table | None:
 _owner_tables = cached(_owners, max_entries=2)
 
 
-def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[ObservedMove]:
     tables = [(entry.taken_at, _owner_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -197,7 +197,7 @@ def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
 _moves = cached(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
+def moves_seen(entries: Sequence[CachedSnapshot]) -> list[ObservedMove]:
     """Return the changes of owner from each entry to the next, oldest first.
 
     Cost:

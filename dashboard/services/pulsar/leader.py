@@ -1,4 +1,4 @@
-"""What commands and pages need of the connectors about a cluster's leader."""
+"""Access of commands and pages to the connectors for a cluster's leader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def leader_forecast(config: TrimtabConfig, cluster: str) -> Forecast | None:
-    """Return what the collector published last about a cluster's next round, ``None``: nothing."""
+    """Return the latest forecast that the collector published; ``None`` if there is none."""
     from connectors.pulsar.leader.observer import (  # noqa: PLC0415  # pages load it when shown
         forecast_path,
         read_forecast,

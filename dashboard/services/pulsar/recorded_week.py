@@ -20,7 +20,7 @@ LOOKED_BACK: Final = timedelta(days=7)
 
 
 def recorded_week(config: Config, cluster: str, end: datetime) -> RecordedPast | None:
-    """Return what was recorded of a cluster in the week before ``end``; ``None``: nothing.
+    """Return the record of a cluster for the week before ``end``; ``None`` if nothing is recorded.
 
     Raises:
         SnapshotError: The history is damaged, or cannot be reached.
@@ -33,5 +33,5 @@ def recorded_week(config: Config, cluster: str, end: datetime) -> RecordedPast |
 
 
 def silence_words(error: SnapshotError) -> str:
-    """Return what the doctor says is not judged where the week could not be read."""
+    """Return the doctor's note where the week could not be read."""
     return f"Recorded peaks are unknown: {error}"

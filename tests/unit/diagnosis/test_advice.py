@@ -15,7 +15,7 @@ from core.diagnosis.pulsar.advice import (
     simulated_findings,
     values_of,
 )
-from core.diagnosis.pulsar.draws import SEEDS, Draws
+from core.diagnosis.pulsar.draws import SEEDS, SeedTrials
 from core.diagnosis.pulsar.trials import Change, Trials, judged_trials
 from core.findings.finding import Finding, Fix
 from core.pulsar.shedding.what_if import SettingPair
@@ -94,10 +94,10 @@ def test_a_pair_of_settings_is_simulated_before_it_is_recommended():
 
 def test_a_change_whose_harm_depends_on_the_draws_is_not_confirmed():
     trials = judged_trials(Trials(report("i16059")))
-    draws = Draws(trials)
+    draws = SeedTrials(trials)
     helps = Change(settings={EVENLY: False})
     assert draws.confirm(helps)
     worse = replace(trials.trial(helps).outcome, deviation=9.0)
     other = trials.with_seed(SEEDS[0])
     other._trials[helps.key] = replace(trials.trial(helps), outcome=worse)
-    assert not Draws(trials, {SEEDS[0]: other}).confirm(helps)
+    assert not SeedTrials(trials, {SEEDS[0]: other}).confirm(helps)

@@ -14,7 +14,7 @@ from report_cluster import all_reports
 
 from core.diagnosis.request import DiagnoseRequest
 from core.findings.finding import Fix
-from core.history.analysis.diagnosis import OverTime, over_time
+from core.history.analysis.diagnosis import PeriodDiagnosis, over_time
 from core.history.analysis.prevention import prevention
 from core.history.backtest.pulsar.system import PULSAR
 from core.progress import NoProgress
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> OverTime:
+def found(folder: Path) -> PeriodDiagnosis:
     request = DiagnoseRequest(seconds=30.0)
     return over_time(store_in(folder), "c", timedelta(hours=1), request, NoProgress())
 

@@ -15,7 +15,7 @@ from report_cluster import all_reports
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome, one_per_fix
 from core.diagnosis.pulsar import trials as pulsar_trials
 from core.diagnosis.pulsar.answer import diagnose as diagnose_pulsar
-from core.diagnosis.pulsar.draws import Draws
+from core.diagnosis.pulsar.draws import SeedTrials
 from core.diagnosis.pulsar.trials import Change, Trials
 from core.diagnosis.request import DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -199,7 +199,7 @@ def test_no_draw_refutes_a_change_when_the_time_is_over(monkeypatch):
     monkeypatch.setattr(
         pulsar_trials, "_WHOLE_SHARE", 0.0
     )  # the search ends before all time is used
-    draws = Draws(trials)
+    draws = SeedTrials(trials)
     assert draws.confirm(change)
     assert draws.is_hasty(change)
     assert not draws.refuted

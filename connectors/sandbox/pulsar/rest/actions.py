@@ -27,7 +27,7 @@ from core.pulsar.ring import range_equally_divide
 
 if TYPE_CHECKING:
     from connectors.sandbox.pulsar.engine import Engine
-    from connectors.sandbox.pulsar.ownership import Ownership
+    from connectors.sandbox.pulsar.ownership import OwnershipChanges
 
 LOSE_ANSWER: Final = "trimtab.lose_answer"
 """Key in a request's scope: the connection is cut in the place of the answer."""
@@ -47,7 +47,7 @@ class ActionRest(Rest):
         ownership: What changes owners.
     """
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         super().__init__(engine, ownership)
         self._rng = np.random.default_rng([engine.options.seed, 6])
 

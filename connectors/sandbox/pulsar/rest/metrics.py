@@ -29,7 +29,7 @@ from core.pulsar.storage_latency import BUCKETS
 
 if TYPE_CHECKING:
     from connectors.sandbox.pulsar.engine import Engine
-    from connectors.sandbox.pulsar.ownership import Ownership
+    from connectors.sandbox.pulsar.ownership import OwnershipChanges
 
 
 _MIB: Final = 2**20
@@ -233,7 +233,7 @@ _TEXT: Final = "text/plain;charset=utf-8"
 class MetricsRest(Rest):
     """The metrics of the answering broker."""
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         super().__init__(engine, ownership)
         self._exposition = Exposition(engine)
 

@@ -32,7 +32,7 @@ from core.pulsar.ring import topic_hash
 
 if TYPE_CHECKING:
     from connectors.sandbox.pulsar.engine import Engine
-    from connectors.sandbox.pulsar.ownership import Ownership
+    from connectors.sandbox.pulsar.ownership import OwnershipChanges
 
 _OWNED: Final = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
 _CLOSING: Final = {**_OWNED, "is_active": False}
@@ -53,7 +53,7 @@ class Rest:
         ownership: What changes owners.
     """
 
-    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+    def __init__(self, engine: Engine, ownership: OwnershipChanges) -> None:
         self.engine, self.ownership = engine, ownership
         self.state = engine.state
 

@@ -39,15 +39,13 @@ def full_nodes(context: PegasusDiagnosisContext) -> Iterator[Cause]:
         if row["node"] == name
     )
     more = f" and {len(context.full_nodes) - 1} more" if context.full_nodes[1:] else ""
-    has = "have" if more else "has"
     limit, _ = context.facts.full_disk_ratios.get(name, (DISK_MIN_AVAILABLE_RATIO, False))
     yield Cause(
         code="node_disks_full",
         keys=(SPACE,),
         objects=context.full_nodes,
-        summary=f"{name}{more} {has} no disk with {format_ratio(limit)} free (max: "
-        f"{format_ratio(free)}): copies to it are refused and planned "
-        f"again{proof.scope}.",
+        summary=f"No disk with {format_ratio(limit)} free (max: {format_ratio(free)}) on "
+        f"{name}{more}: copies there are refused and planned again{proof.scope}.",
         effect=proof.effect,
         hint=f"Add disks or free space on {name}. Until then "
         + ("partitions lack replicas." if is_repair else "the balancer does not converge."),

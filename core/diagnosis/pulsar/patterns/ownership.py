@@ -82,9 +82,9 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
     named = " and ".join(owner for owner, _ in owners[:_MAX_NAMED])
     verdicts = [found.liveness.by_broker.get(owner) for owner, _ in owners]
     only = verdicts[0] if len(owners) == 1 else None
-    which = f"{'is' if len(owners) == 1 else 'are'} dead or not registered"
+    condition = "dead or not registered"
     if only is not None and only.state != UNKNOWN:
-        which = f"is {only.reason}"
+        condition = only.reason
     hint = services_of(context.snapshot, context.settings, found).fix_of(orphans)
     dead = [one for one in verdicts if one is not None and one.state == DEAD and one.is_registered]
     if dead and f"{REGISTRATIONS}{dead[0].broker}" not in hint:
@@ -92,7 +92,7 @@ def stale_owners(context: DiagnosisContext) -> Iterator[Candidate]:
     yield Candidate(
         code="stale_owner",
         objects=(*(owner for owner, _ in owners[:_MAX_NAMED]), *_names(context.snapshot, rows)),
-        summary=f"{pluralize(rows.size, 'bundle')} owned by {named}, which {which}; no broker "
+        summary=f"{pluralize(rows.size, 'bundle')} owned by {named} ({condition}); no broker "
         "serves them.",
         changes=(_assigned(context, rows, "orphaned bundles assigned"),),
         hint=hint,

@@ -87,7 +87,7 @@ def not_applied(context: DiagnosisContext) -> Iterator[Candidate]:
             code="policy_not_applied",
             objects=(policy.name, *holders[:3], *spaces[:3]),
             summary=f"{pluralize(rows.size, 'bundle')} of {', '.join(spaces[:3])} "
-            f"{'is' if rows.size == 1 else 'are'} on {', '.join(holders[:3])}, which "
+            f"on {', '.join(holders[:3])}, which "
             f"isolation policy {policy.name} excludes. Policies apply only to new "
             "assignments.",
             changes=(

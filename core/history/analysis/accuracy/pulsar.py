@@ -95,7 +95,7 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _PreviousSnapshot:
     """The snapshot before: as it was read, and the averages of its bundles as they were then."""
 
     read: PulsarSnapshot
@@ -106,7 +106,7 @@ class CarriedAverages:
     """Averages of one cluster's bundles as its leader has them; snapshots come in their order."""
 
     def __init__(self) -> None:
-        self._before: _Seen | None = None
+        self._before: _PreviousSnapshot | None = None
         self._leader: str | None = None
 
     def on(self, snapshot: PulsarSnapshot) -> PulsarSnapshot:
@@ -125,14 +125,14 @@ class CarriedAverages:
         if self._before is not None:
             averages = _Minute(snapshot, self._before).averages()
             carried = _with_averages(snapshot, averages)
-        self._before = _Seen(snapshot, averages)
+        self._before = _PreviousSnapshot(snapshot, averages)
         return carried
 
 
 class _Minute:
     """Changes between two snapshots, by row of the later one's bundles."""
 
-    def __init__(self, snapshot: PulsarSnapshot, before: _Seen) -> None:
+    def __init__(self, snapshot: PulsarSnapshot, before: _PreviousSnapshot) -> None:
         bundles, brokers, past = snapshot.bundles, snapshot.brokers, before.read.bundles
         rows = row_of(past["bundle"], bundles["bundle"])
         self._now = _columns(bundles, RATES)
@@ -310,7 +310,7 @@ class PulsarShadow:
             effective = effective_settings(snapshot)
             configured = active_shedding_strategy(snapshot.manifest.load_manager, effective)
         except OpsError as exc:
-            turn = _Turn(taken_at, is_configured=True, is_on=False)
+            turn = _RoundValues(taken_at, is_configured=True, is_on=False)
             return _failed("configured", self._memory("configured"), turn, exc)
         is_on = not effective.shedding_off
         self._notice_switch(is_on=is_on)
@@ -326,16 +326,16 @@ class PulsarShadow:
         names = dict.fromkeys([configured.name, *self.others])
         parts = [
             self._round(
-                snapshot, name, interval_ms, _Turn(taken_at, name == configured.name, is_on)
+                snapshot, name, interval_ms, _RoundValues(taken_at, name == configured.name, is_on)
             )
             for name in names
         ]
-        turn = _Turn(taken_at, is_configured=True, is_on=is_on)
+        turn = _RoundValues(taken_at, is_configured=True, is_on=is_on)
         parts[0] = self._observed_rows(parts[0], configured.name, interval_ms, turn)
         return pa.concat_tables(parts)
 
     def _observed_rows(
-        self, rows: pa.Table, strategy: str, interval_ms: float, turn: _Turn
+        self, rows: pa.Table, strategy: str, interval_ms: float, turn: _RoundValues
     ) -> pa.Table:
         """Return the rows of the configured strategy: those of the observed round if there is one.
 
@@ -403,7 +403,7 @@ class PulsarShadow:
         return self._memories.setdefault(name, _Memory())
 
     def _round(
-        self, snapshot: PulsarSnapshot, name: str, interval_ms: float, turn: _Turn
+        self, snapshot: PulsarSnapshot, name: str, interval_ms: float, turn: _RoundValues
     ) -> pa.Table:
         memory = self._memory(name)
         if not is_due(turn.taken_at, memory.decided_at, interval_ms):
@@ -469,7 +469,7 @@ def _landing(likely: Mapping[str, float]) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _RoundValues:
     """Common values of all rows of a strategy's round."""
 
     taken_at: int
@@ -477,7 +477,7 @@ class _Turn:
     is_on: bool
 
 
-def _failed(name: str, memory: _Memory, turn: _Turn, why: OpsError | Decision) -> pa.Table:
+def _failed(name: str, memory: _Memory, turn: _RoundValues, why: OpsError | Decision) -> pa.Table:
     """Return the row of a round that could not be; once, until the reason is another one."""
     if isinstance(why, Decision):
         reason, sentence = str(why.reason), why.sentence
@@ -501,7 +501,7 @@ def _failed(name: str, memory: _Memory, turn: _Turn, why: OpsError | Decision) -
     )
 
 
-def _round_rows(name: str, turn: _Turn, done: Round) -> pa.Table:
+def _round_rows(name: str, turn: _RoundValues, done: Round) -> pa.Table:
     common = {
         "taken_at": turn.taken_at,
         "strategy": name,

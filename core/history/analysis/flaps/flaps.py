@@ -2,7 +2,7 @@
 
 A *flap* is A-B-A, or a longer path back to A: a bundle comes to a broker that it had left. Its
 *dwell* is the time away. Whether the moves of a minute *helped* follows from the deviation of the
-traffic (farthest distance of a broker from the mean, share of it), averaged over some minutes on
+traffic (max deviation of a broker from the mean, share of it), averaged over some minutes on
 either side: ``before`` is the mean of the minutes before the move was seen, ``after`` that of as
 many minutes once it is stable. They helped when ``after`` is lower by more than half a point;
 they did not when it is not. Nothing is said where the record has a gap on one side, and where other

@@ -40,7 +40,7 @@ FLOW_COLUMNS: Final = ("broker", "taken_at", "msg_throughput_in", "msg_throughpu
 def broker_day(rows: pa.Table, period: Period) -> pa.Table:
     """Return trends of brokers and of the cluster as a whole; table of :data:`TRENDS`.
 
-    The cluster's own measures are made minute by minute: ``deviation`` is the farthest distance of
+    The cluster's own measures are made minute by minute: ``deviation`` is the max deviation of
     a broker's throughput from the mean, share of it; ``gap`` the throughput of the busiest broker
     less that of the idlest; ``usage_spread`` the highest usage over the mean, in ratio; the mean of
     ``uneven`` the share of minutes that are more than :data:`FAR_OFF` off.

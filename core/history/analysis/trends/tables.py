@@ -32,7 +32,7 @@ GAPS: Final = pa.schema(
     ]
 )
 """One row a period: the broker (node) with the highest and the lowest mean flow in it, bytes/s
-(requests/s), and how far off the mean the farthest one was, by minute."""
+(requests/s), and the max deviation from the mean, by minute."""
 
 MOVERS: Final = pa.schema(
     [

@@ -37,7 +37,7 @@ OPERATIONS: Final = ("move_primary", "copy_primary", "copy_secondary")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BacktestStep:
     """One change that happened.
 
     Attributes:
@@ -70,12 +70,12 @@ class SimulatedMinute:
     number: int
     members: Ints
     version: int
-    steps: tuple[Step, ...]
+    steps: tuple[BacktestStep, ...]
     headless_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class _UnderWay:
+class _OngoingChange:
     """Something that is being done: a plan of the balancer, or an addition of the guardian's."""
 
     due_s: float
@@ -109,9 +109,9 @@ class _Simulation:
     pace: float
     now_s: float = 0.0
     headless_s: float = 0.0
-    under_way: list[_UnderWay] = field(default_factory=list)
+    under_way: list[_OngoingChange] = field(default_factory=list)
     wakes_s: dict[int, float] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[BacktestStep] = field(default_factory=list)
     converged_at: tuple[int, Rules] | None = None
     _node_code: dict[str, int] = field(default_factory=dict)
 
@@ -164,7 +164,7 @@ class _Simulation:
             self.converged_at = None
             self._look()
 
-    def _survives(self, one: _UnderWay) -> bool:
+    def _survives(self, one: _OngoingChange) -> bool:
         alive = self.fleet.alive
         if one.plan is not None:
             return self.fleet.can_happen(one.plan)
@@ -230,11 +230,13 @@ class _Simulation:
             copied = plan.kind is not PlanKind.MOVE_PRIMARY
             size_mb = float(self.tape.size_mb[plan.row]) if copied else 0.0
             word = _WORDS[plan.kind]
-            self.steps.append(Step(plan.row, word, plan.source, plan.target, size_mb))
+            self.steps.append(BacktestStep(plan.row, word, plan.source, plan.target, size_mb))
         for one in due:
             if one.plan is None and one.target not in self.fleet.members[one.row]:
                 self.fleet.add(one.row, one.target)
-                self.steps.append(Step(one.row, "refill", NO_NODE, one.target, one.copied_mb))
+                self.steps.append(
+                    BacktestStep(one.row, "refill", NO_NODE, one.target, one.copied_mb)
+                )
         touched = {one.row for one in due}
         self.ill = {row for row in self.ill if row not in touched or self._is_ill(row)}
 
@@ -293,10 +295,10 @@ class _Simulation:
         node = self._node_code[action.node]
         if action.type is ConfigType.REMOVE:
             self.fleet.remove(row, node, int(self.now_s * _MS))
-            self.steps.append(Step(row, "trim", node, NO_NODE))
+            self.steps.append(BacktestStep(row, "trim", node, NO_NODE))
         elif self.fleet.alive[node]:
             self.fleet.promote(row, node)
-            self.steps.append(Step(row, "fail_over", NO_NODE, node))
+            self.steps.append(BacktestStep(row, "fail_over", NO_NODE, node))
         else:
             self.wakes_s[row] = math.inf
         self.ill = {one for one in self.ill if one != row or self._is_ill(row)}
@@ -309,7 +311,7 @@ class _Simulation:
         if not had_it:
             due_s = self.queue.book(row, primary, node, self.now_s)
             copied_mb = float(self.tape.size_mb[row])
-        self.under_way.append(_UnderWay(due_s, row, node, copied_mb=copied_mb))
+        self.under_way.append(_OngoingChange(due_s, row, node, copied_mb=copied_mb))
 
     def _guarded(self, rows: list[int]) -> list[GuardedNode]:
         """Count what living nodes hold; of the tables in question one by one."""
@@ -341,7 +343,7 @@ class _Simulation:
             due_s = self.now_s
             if plan.kind is not PlanKind.MOVE_PRIMARY:
                 due_s = self._booked(plan)
-            self.under_way.append(_UnderWay(due_s, plan.row, plan.target, plan))
+            self.under_way.append(_OngoingChange(due_s, plan.row, plan.target, plan))
 
     def _booked(self, plan: BalancePlan) -> float:
         """Queue the copy of a plan; the primary is what is copied from."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from core.history.backtest.model import DEVIATION_BOUND
-from core.history.backtest.pegasus.engine import OPERATIONS, SimulatedMinute, Step
+from core.history.backtest.pegasus.engine import OPERATIONS, BacktestStep, SimulatedMinute
 from core.history.backtest.pegasus.tape import Floats, PegasusTape
 from core.pegasus.view import NO_NODE, Flags, Ints
 
@@ -28,14 +28,14 @@ class MinuteScore:
     Attributes:
         deviation: Max deviation of a live node from the mean traffic, share of the mean;
             ``None`` if no node lives.
-        farthest: Its node, or ``NO_NODE``.
+        max_deviation_node: The node of ``deviation``, or ``NO_NODE``.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.
         moved_rate: Requests/s of the partitions that it did it with.
     """
 
     deviation: float | None
-    farthest: int
+    max_deviation_node: int
     node_count: int
     operations: int
     moved_rate: float
@@ -94,7 +94,7 @@ class PegasusScore:
     """
 
     minutes: tuple[MinuteScore, ...]
-    steps: tuple[tuple[int, Step], ...]
+    steps: tuple[tuple[int, BacktestStep], ...]
     ping_pongs: int
     headless_s: float
     evenness: dict[str, float]
@@ -133,7 +133,7 @@ class _Tally:
 
     tape: PegasusTape
     minutes: list[MinuteScore] = field(default_factory=list)
-    steps: list[tuple[int, Step]] = field(default_factory=list)
+    steps: list[tuple[int, BacktestStep]] = field(default_factory=list)
     left: set[tuple[int, bool, int]] = field(default_factory=set)
     ping_pongs: int = 0
     headless_s: float = 0.0
@@ -145,12 +145,12 @@ class _Tally:
         tape, number = self.tape, minute.number
         alive = tape.is_alive[number]
         rates = tape.node_rates(minute.members, number)
-        deviation, farthest = _max_deviation(rates, alive)
+        deviation, node = _max_deviation(rates, alive)
         acts = [step for step in minute.steps if step.kind in OPERATIONS]
         rows = [step.row for step in acts]
         moved = float((tape.reads[number, rows] + tape.writes[number, rows]).sum(dtype=np.float64))
         count = int(alive.sum())
-        self.minutes.append(MinuteScore(deviation, farthest, count, len(acts), moved))
+        self.minutes.append(MinuteScore(deviation, node, count, len(acts), moved))
         self.steps += [(number, step) for step in minute.steps]
         self.ping_pongs += sum(map(self._is_back, acts))
         self.headless_s += minute.headless_s
@@ -161,7 +161,7 @@ class _Tally:
         for name, value in vars(self.evenness).items():
             self.sums[name] += value
 
-    def _is_back(self, step: Step) -> bool:
+    def _is_back(self, step: BacktestStep) -> bool:
         is_primary = step.kind in _PRIMARY_KINDS
         is_back = (step.row, is_primary, step.target) in self.left
         self.left.discard((step.row, is_primary, step.target))
@@ -221,7 +221,7 @@ def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[S
     for number in range(1, tape.minute_count):
         headless = int(((members[:, 0] == NO_NODE) & tape.exists[number - 1]).sum())
         change = tape.changes.get(number)
-        steps: tuple[Step, ...] = ()
+        steps: tuple[BacktestStep, ...] = ()
         if change is not None:
             before = members[change.rows]
             members = members.copy()
@@ -232,7 +232,9 @@ def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[S
         yield SimulatedMinute(number, members, version, steps, headless * elapsed_s)
 
 
-def _steps(tape: PegasusTape, rows: Ints, before: Ints, after: Ints, number: int) -> Iterator[Step]:
+def _steps(
+    tape: PegasusTape, rows: Ints, before: Ints, after: Ints, number: int
+) -> Iterator[BacktestStep]:
     alive = tape.is_alive[number]
     there = tape.exists[number] & tape.exists[number - 1]
     for row, was, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
@@ -242,7 +244,7 @@ def _steps(tape: PegasusTape, rows: Ints, before: Ints, after: Ints, number: int
 
 def _steps_of(
     row: int, was: list[int], now: list[int], alive: Flags, size_mb: float
-) -> Iterator[Step]:
+) -> Iterator[BacktestStep]:
     held = {node for node in was if node != NO_NODE}
     holds = {node for node in now if node != NO_NODE}
     gone = [node for node in was if node in held - holds]
@@ -251,17 +253,17 @@ def _steps_of(
     left = [node for node in gone if alive[node]]
     if leads not in (led, NO_NODE):
         if led == NO_NODE or not alive[led]:
-            yield Step(row, "fail_over", NO_NODE, leads)
+            yield BacktestStep(row, "fail_over", NO_NODE, leads)
         elif led in gone and leads in come:
-            yield Step(row, "copy_primary", led, leads, size_mb)
+            yield BacktestStep(row, "copy_primary", led, leads, size_mb)
             left.remove(led)
             come.remove(leads)
         else:
-            yield Step(row, "move_primary", led, leads)
+            yield BacktestStep(row, "move_primary", led, leads)
     for node in come:
         if left:
-            yield Step(row, "copy_secondary", left.pop(0), node, size_mb)
+            yield BacktestStep(row, "copy_secondary", left.pop(0), node, size_mb)
         else:
-            yield Step(row, "refill", NO_NODE, node, size_mb)
+            yield BacktestStep(row, "refill", NO_NODE, node, size_mb)
     for node in left:
-        yield Step(row, "trim", node, NO_NODE)
+        yield BacktestStep(row, "trim", node, NO_NODE)

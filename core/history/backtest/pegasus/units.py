@@ -155,7 +155,9 @@ def _timeline(tape: PegasusTape, unit: Unit, score: PegasusScore) -> pa.Table:
         return {
             "taken_at": int(tape.at_ms[number]),
             "deviation": one.deviation,
-            "farthest": None if one.farthest == NO_NODE else names[one.farthest],
+            "farthest": None
+            if one.max_deviation_node == NO_NODE
+            else names[one.max_deviation_node],
             "nodes": one.node_count,
             "unloads": one.operations,
             "splits": 0,

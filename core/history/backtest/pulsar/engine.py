@@ -28,7 +28,7 @@ from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy, strategies_run_by
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.split.algorithms import SplitLimits
 from core.pulsar.view import LoadView
 from core.simulation.managers import ExtensibleManager, Manager, manager_of
@@ -341,7 +341,7 @@ class _Run:
         self, row: int, clock: float, view: LoadView, portion: Sequence[Move], bundles: Bundles
     ) -> float:
         """Unload what passes the checks; return how many minutes that took."""
-        going = self._going(list(self.manager.landings(view, portion)))
+        going = self._going(list(self.manager.unload_outcomes(view, portion)))
         minutes = self._execute(row, clock, view, going, bundles)
         if going:
             last = [Move(source, name, end) for name, source, end in going]
@@ -369,15 +369,15 @@ class _Run:
         self.moves.add(row, "unload", rows, (sources, ends), bundles)
         return len(going) / self.manager.unloads_per_minute
 
-    def _going(self, landings: Sequence[Landing]) -> list[tuple[str, str, str]]:
+    def _going(self, unload_outcomes: Sequence[UnloadOutcome]) -> list[tuple[str, str, str]]:
         """Draw destinations: bundle, source, destination of what leaves its broker."""
         going = []
-        for landing in landings:
-            if landing.skipped:
+        for outcome in unload_outcomes:
+            if outcome.skipped:
                 continue
-            end = self._drawn(landing.distribution)
-            if end is not None and end != landing.move.broker:
-                going.append((landing.move.bundle, landing.move.broker, end))
+            end = self._drawn(outcome.distribution)
+            if end is not None and end != outcome.move.broker:
+                going.append((outcome.move.bundle, outcome.move.broker, end))
         return going
 
 

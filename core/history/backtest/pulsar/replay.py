@@ -24,7 +24,7 @@ from core.history.backtest.pulsar.series import LoadSeries
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Decision
 from core.pulsar.shedding.registry import AnyStrategy, active_shedding_strategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
@@ -82,10 +82,14 @@ class _Replay:
         view = self._leader.view(row, bundles, owner)
         recent = frozenset(name for at, name in self._moved if at < now and now - at < self._grace)
         decision, self._memory = self._strategy.decide(view, self._config, self._memory, recent)
-        landings = [one for one in self._manager.landings(view, decision.moves) if not one.skipped]
-        return self._rows(int(series.taken_at[row]), decision, landings)
+        unload_outcomes = [
+            one for one in self._manager.unload_outcomes(view, decision.moves) if not one.skipped
+        ]
+        return self._rows(int(series.taken_at[row]), decision, unload_outcomes)
 
-    def _rows(self, taken_at: int, decision: Decision, landings: Sequence[Landing]) -> pa.Table:
+    def _rows(
+        self, taken_at: int, decision: Decision, unload_outcomes: Sequence[UnloadOutcome]
+    ) -> pa.Table:
         whole = {
             "taken_at": taken_at,
             "strategy": self._strategy.name,
@@ -95,17 +99,20 @@ class _Replay:
             "reason": decision.reason,
             "sentence": decision.sentence,
         }
-        moves = [whole | _landing(position, landing) for position, landing in enumerate(landings)]
+        moves = [
+            whole | _outcome_row(position, outcome)
+            for position, outcome in enumerate(unload_outcomes)
+        ]
         return rows_of(moves or [whole])
 
 
-def _landing(position: int, landing: Landing) -> dict[str, Any]:
-    chances = landing.distribution
+def _outcome_row(position: int, outcome: UnloadOutcome) -> dict[str, Any]:
+    chances = outcome.distribution
     most_likely = max(sorted(chances), key=lambda name: chances[name]) if chances else None
     return {
         "position": position,
-        "broker": landing.move.broker,
-        "bundle": landing.move.bundle,
+        "broker": outcome.move.broker,
+        "bundle": outcome.move.bundle,
         "destination": most_likely,
         "probability": chances[most_likely] if most_likely is not None else None,
         "distribution": json.dumps(chances, sort_keys=True),

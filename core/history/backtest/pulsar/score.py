@@ -32,11 +32,11 @@ def deviations(traffic: Floats) -> tuple[Floats, Ints]:
     values = np.where(known, traffic, 0.0)
     mean = values.sum(axis=1) / np.maximum(count, 1)
     scale = np.where(mean > 0, mean, 1.0)[:, None]
-    away = np.where(known, np.abs((values - mean[:, None]) / scale), -1.0)
-    away = np.where((mean > 0)[:, None] | ~known, away, 0.0)
-    farthest = away.argmax(axis=1) if traffic.shape[1] else np.zeros(len(traffic), np.int64)
-    most = away.max(axis=1, initial=-1.0)
-    return np.where(count > 0, most, np.nan), np.where(count > 0, farthest, -1)
+    deviation = np.where(known, np.abs((values - mean[:, None]) / scale), -1.0)
+    deviation = np.where((mean > 0)[:, None] | ~known, deviation, 0.0)
+    column = deviation.argmax(axis=1) if traffic.shape[1] else np.zeros(len(traffic), np.int64)
+    max_deviation = deviation.max(axis=1, initial=-1.0)
+    return np.where(count > 0, max_deviation, np.nan), np.where(count > 0, column, -1)
 
 
 def recorded_run(series: LoadSeries) -> SimulatedRun:

@@ -94,15 +94,15 @@ def _repeated(unit: Unit, count: int) -> dict[str, pa.Array]:
 
 def _timeline(series: LoadSeries, unit: Unit, simulated: SimulatedRun) -> pa.Table:
     rows = series.shape[0]
-    away, farthest = deviations(simulated.traffic)
+    max_deviation, column = deviations(simulated.traffic)
     moves = simulated.moves
     is_unload = moves.kind == KINDS.index("unload")
     at = moves.row[is_unload]
     names = np.array([*series.brokers, None], object)
     columns = _repeated(unit, rows) | {
         "taken_at": pa.array(series.taken_at),
-        "deviation": pa.array(away, mask=np.isnan(away)),
-        "farthest": pa.array(names[farthest], pa.string()),
+        "deviation": pa.array(max_deviation, mask=np.isnan(max_deviation)),
+        "farthest": pa.array(names[column], pa.string()),
         "nodes": pa.array(np.isfinite(simulated.traffic).sum(axis=1).astype(np.int64)),
         "unloads": pa.array(np.bincount(at, minlength=rows).astype(np.int64)),
         "moved_bytes_per_s": pa.array(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.pulsar.anti_affinity import Spread
+from core.pulsar.anti_affinity import GroupSpread
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.policy.state import policies_of, with_policies
@@ -156,7 +156,7 @@ def _astray(
     groups = {str(change.value).lower() for change in changes if change.policy == "anti_affinity"}
     if "failure_domain" in kinds:
         groups = set(view.groups)
-    spread = Spread(view, settings, serving)
+    spread = GroupSpread(view, settings, serving)
     names += [
         name
         for group in groups

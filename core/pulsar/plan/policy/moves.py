@@ -48,14 +48,14 @@ class PolicyOutlook:
     Attributes:
         plan: What would be applied.
         impact: Who may serve what before and after; ``None`` if there is nothing to set.
-        course: What is placed again by the new policies, unloaded by brokers or by the plan, and
+        preview: What is placed again by the new policies, unloaded by brokers or by the plan, and
             where it is expected; not to be applied. ``None`` if nothing moves, or it is refused.
-        moving: How many bundles are placed again; the course follows :data:`MAX_MOVES` of them.
+        moving: How many bundles are placed again; the preview has :data:`MAX_MOVES` of them.
     """
 
     plan: Plan
     impact: PolicyImpact | None
-    course: Preview | None
+    preview: Preview | None
     moving: int = 0
 
 
@@ -88,13 +88,13 @@ def change_policies(
     if astray:
         plan = _with_unloads(snapshot, plan, changes, astray, terms)
     moving = [*impact.unloaded, *astray]
-    course = _course(snapshot, changes, moving, terms)
-    plan = _with_expectation(snapshot, plan, impact, course)
-    return PolicyOutlook(plan, impact, course, len(moving))
+    preview = _placement_preview(snapshot, changes, moving, terms)
+    plan = _with_expectation(snapshot, plan, impact, preview)
+    return PolicyOutlook(plan, impact, preview, len(moving))
 
 
 def _with_expectation(
-    snapshot: PulsarSnapshot, plan: Plan, impact: PolicyImpact, course: Preview | None
+    snapshot: PulsarSnapshot, plan: Plan, impact: PolicyImpact, preview: Preview | None
 ) -> Plan:
     """Return the plan with all that it touches: what brokers unload by themselves is no step."""
     brokers = Expected(
@@ -106,21 +106,21 @@ def _with_expectation(
     )
     expected = combined(plan.expected, brokers)
     found = list(plan.diagnostics)
-    if course is not None:
-        after = course.measures_after
+    if preview is not None:
+        after = preview.measures_after
         expected = replace(
             expected,
             usage_deviation_after=after.usage.max_deviation_ratio,
             throughput_deviation_after=after.throughput.max_deviation_ratio,
-            is_exact=course.is_exact,
-            brokers=_touched(course),
+            is_exact=preview.is_exact,
+            brokers=_touched(preview),
         )
-        found += _over_limit(course, overload_limit(effective_settings(snapshot)))
+        found += _over_limit(preview, overload_limit(effective_settings(snapshot)))
     return sealed(replace(plan, expected=expected, diagnostics=in_order(found)))
 
 
-def _touched(course: Preview) -> tuple[BrokerExpectation, ...]:
-    rows = course.before_after.filter(pc.field("is_touched")).sort_by("broker").to_pylist()
+def _touched(preview: Preview) -> tuple[BrokerExpectation, ...]:
+    rows = preview.before_after.filter(pc.field("is_touched")).sort_by("broker").to_pylist()
     return tuple(
         BrokerExpectation(
             broker=row["broker"],
@@ -133,9 +133,9 @@ def _touched(course: Preview) -> tuple[BrokerExpectation, ...]:
     )
 
 
-def _over_limit(course: Preview, limit: float) -> list[Diagnostic]:
+def _over_limit(preview: Preview, limit: float) -> list[Diagnostic]:
     """Name the brokers that are expected over the overload limit once bundles are placed again."""
-    rows = overloaded(course.before_after, limit)
+    rows = overloaded(preview.before_after, limit)
     if not rows:
         return []
     named = ", ".join(describe_usage(row) for row in rows[:_MAX_NAMED])
@@ -202,7 +202,7 @@ def _left_over(left: int) -> list[Diagnostic]:
     ]
 
 
-def _course(
+def _placement_preview(
     snapshot: PulsarSnapshot,
     changes: Sequence[PolicyChange],
     bundles: Sequence[str],

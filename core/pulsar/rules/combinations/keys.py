@@ -207,8 +207,7 @@ def of_other_strategies(case: Case) -> Iterator[Finding]:
         severity="info",
         keys=tuple(idle),
         sentence=f"Changed, and read by another shedding strategy only: {listed}.",
-        consequence=f"{active.name} does not read {'them' if len(idle) > 1 else 'it'}: the "
-        "change has no effect.",
+        consequence=f"No effect: {active.name} does not read what was changed.",
     )
 
 

@@ -234,12 +234,10 @@ def unequal(context: HealthContext) -> Iterator[Finding]:
             subject_kind="cluster" if len(named) > 1 else "broker",
             subject="" if len(named) > 1 else named[0],
             servers=named,
-            sentence=f"{some(named)} {'have' if len(named) > 1 else 'has'} another limit for "
-            f"{label} than the fleet's median of {words(median)}; the range is "
-            f"{words(span[0])} to {words(span[-1])}.",
-            consequence=f"{' and '.join(by_amount)} "
-            f"{'count' if len(by_amount) > 1 else 'counts'} messages, not capacity: "
-            "smaller brokers get as much load as larger ones."
+            sentence=f"Limit for {label} other than the fleet's median of {words(median)} on "
+            f"{some(named)}; range: {words(span[0])} to {words(span[-1])}.",
+            consequence=f"Based on messages, not capacity: {' and '.join(by_amount)}. Smaller "
+            "brokers get as much load as larger ones."
             if by_amount
             else "Strategies based on usage take it into account; equal traffic then "
             "does not mean balance.",

@@ -18,7 +18,7 @@ from core.pulsar.catalogue.broker_keys import (
 )
 from core.pulsar.presets import upstream_words
 from core.pulsar.rules.context import HealthContext
-from core.pulsar.rules.doctor.model import settings_fix
+from core.pulsar.rules.doctor.model import about_settings, settings_fix
 from core.pulsar.settings import SETTING_BY_KEY
 
 _WHOLE: Final = re.compile(r"[+-]?\d+\Z")
@@ -68,12 +68,9 @@ def unknown_keys(context: HealthContext) -> Iterator[Finding]:
             code="misspelt_key",
             title="Setting does not exist",
             severity="warning",
-            subject_kind="setting",
-            subject=key,
+            **about_settings(key),
             measured=Quantity(key),
             limit=Quantity(near[0]),
-            area="settings",
-            keys=(key,),
             sentence=f"No release of Pulsar has a setting {key}.",
             consequence="Brokers ignore it: the value has no effect.",
             hint=f"Did you mean {' or '.join(near)}? Otherwise remove the line.",
@@ -147,12 +144,9 @@ def misfit_values(context: HealthContext) -> Iterator[Finding]:
                 code="value_refused",
                 title="Broker does not start with this value",
                 severity="error",
-                subject_kind="setting",
-                subject=key,
+                **about_settings(key),
                 measured=Quantity(text[:60]),
                 limit=Quantity(reason),
-                area="settings",
-                keys=(key,),
                 sentence=f"{key} is {text[:60]!r}; it must be {reason}.",
                 consequence="A broker does not start with it.",
                 hint=_default_hint(context, key),
@@ -168,12 +162,9 @@ def _truth(key: str, text: str) -> Iterator[Finding]:
         code="value_read_as_false",
         title="Value is read as false",
         severity="warning",
-        subject_kind="setting",
-        subject=key,
+        **about_settings(key),
         measured=Quantity(text[:60]),
         limit=Quantity("true or false"),
-        area="settings",
-        keys=(key,),
         sentence=f"{key} is {text[:60]!r}; it must be true or false.",
         consequence="Brokers read every value other than true as false.",
         hint="Use true or false, with nothing after it on the line.",
@@ -216,12 +207,9 @@ def _beyond(context: HealthContext, key: str, text: str) -> Iterator[Finding]:
         code="value_out_of_range",
         title="Value is out of range",
         severity="warning",
-        subject_kind="setting",
-        subject=key,
+        **about_settings(key),
         measured=Quantity(text),
         limit=Quantity(f"0 to {whole}"),
-        area="settings",
-        keys=(key,),
         sentence=f"{key} is {text}; it must be from 0 to {whole} ({setting.unit}).",
         consequence=f"{setting.meaning} With {text} the condition never holds, or always.",
         hint=_default_hint(context, key),

@@ -15,6 +15,7 @@ from core.pulsar.placement.selectors import PAIRED_NAMES
 from core.pulsar.rules.addresses import ADVERTISED, LISTENERS, Address
 from core.pulsar.rules.context import HealthContext
 from core.pulsar.rules.doctor.file_keys import file_values
+from core.pulsar.rules.doctor.model import about_settings
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import SHEDDING_STRATEGIES
 
@@ -61,11 +62,8 @@ def unknown_classes(context: HealthContext) -> Iterator[Finding]:
         value = values.get(key, "").strip()
         about = partial(
             Finding,
-            subject_kind="setting",
-            subject=key,
+            **about_settings(key),
             measured=Quantity(value),
-            area="settings",
-            keys=(key,),
         )
         is_own = "." in value and not value.startswith("org.apache.pulsar.")
         if not value or value in known or (is_extensible and key != _MANAGER):
@@ -113,12 +111,9 @@ def periods_of_zero(context: HealthContext) -> Iterator[Finding]:
             code="value_out_of_range",
             title="Value is out of range",
             severity="error",
-            subject_kind="setting",
-            subject=key,
+            **about_settings(key),
             measured=Quantity(int(text), "min"),
             limit=Quantity(1, "min"),
-            area="settings",
-            keys=(key,),
             sentence=f"{key} is {text}; it must be 1 or more (min).",
             consequence="The task has no valid period: it does not run, or runs without a pause.",
             hint=f"Set a period of 1 min or more; the default is {SETTING_BY_KEY[key].default}.",
@@ -147,11 +142,8 @@ def addresses_of_file(context: HealthContext) -> Iterator[Finding]:
             if is_loopback
             else "Broker advertises an unusable address",
             severity="warning" if is_loopback else "error",
-            subject_kind="setting",
-            subject=key,
+            **about_settings(key),
             measured=Quantity(one.text),
-            area="settings",
-            keys=(key,),
             sentence=f"{key} has {one.text}, "
             + (
                 "which directs every client to its own host."
@@ -184,10 +176,7 @@ def _refused(sentence: str, hint: str, *more: str) -> Finding:
         code="listeners_refused",
         title="Listeners are invalid",
         severity="error",
-        subject_kind="setting",
-        subject=(*more, LISTENERS)[0],
-        area="settings",
-        keys=(*more, LISTENERS),
+        **about_settings(*more, LISTENERS),
         sentence=sentence,
         consequence="A broker does not start with it.",
         hint=hint,

@@ -28,7 +28,7 @@ _TO_SIGMA: Final = 1.4826
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class UsageFit:
     """Usage as a straight line over message traffic.
 
     Attributes:
@@ -44,7 +44,7 @@ class Line:
     beyond: Floats
 
 
-def fit_line(traffic: Floats, usage: Floats) -> Line | None:
+def fit_line(traffic: Floats, usage: Floats) -> UsageFit | None:
     """Fit usage over traffic so that a few odd brokers do not move the line.
 
     Args:
@@ -72,7 +72,7 @@ def fit_line(traffic: Floats, usage: Floats) -> Line | None:
     slope = max(0.0, float(np.median(rise[apart] / run[apart]))) if apart.any() else 0.0
     base = float(np.median(y - slope * x))
     beyond = usage - (base + slope * traffic)
-    return Line(base, slope, float(np.median(np.abs(beyond[known]))), beyond)
+    return UsageFit(base, slope, float(np.median(np.abs(beyond[known]))), beyond)
 
 
 def foreign_load(context: HealthContext) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def foreign_load(context: HealthContext) -> Iterator[Finding]:
 
 
 def _found(
-    broker: str, what: tuple[str, str], line: Line, measured: tuple[float, float, float]
+    broker: str, what: tuple[str, str], line: UsageFit, measured: tuple[float, float, float]
 ) -> Finding:
     (resource, label), (usage, traffic, beyond) = what, measured
     words = _cores if resource == "cpu" else flow_words

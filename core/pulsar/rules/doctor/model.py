@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypedDict
 
 from core.findings.finding import Fix
 from core.pulsar.catalogue import Value
@@ -18,6 +18,18 @@ AREAS: Final[Mapping[str, str]] = {
     "record": "Metrics vs. recorded history",
 }
 """Label of each area, in the order in which they are shown."""
+
+
+class _SettingSubject(TypedDict):
+    subject_kind: str
+    subject: str
+    area: str
+    keys: tuple[str, ...]
+
+
+def about_settings(*keys: str) -> _SettingSubject:
+    """Return the fields of a finding about settings; the first one is its subject."""
+    return {"subject_kind": "setting", "subject": keys[0], "area": "settings", "keys": keys}
 
 
 def settings_fix(wanted: Mapping[str, Value]) -> Fix:

@@ -65,8 +65,8 @@ def domains(context: HealthContext) -> Iterator[Finding]:
             severity="warning",
             keys=(DOMAINS,),
             servers=outside,
-            sentence=f"{DOMAINS} is true, there is {group_count}, and {some(outside)} "
-            f"{'are' if len(outside) > 1 else 'is'} in no failure domain.",
+            sentence=f"{DOMAINS} is true, there is {group_count}. Without a failure domain: "
+            f"{some(outside)}.",
             consequence="Brokers without a domain count as one domain together, so group "
             "members are separated from them only by chance.",
             hint="Put every broker into its failure domain (Isolation & domains).",

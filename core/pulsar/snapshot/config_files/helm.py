@@ -40,7 +40,7 @@ _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
 @dataclass(slots=True)
-class _Found:
+class _BrokerConfigPart:
     """One part of the file that configures brokers."""
 
     place: str
@@ -152,7 +152,7 @@ def _is_too_large(documents: list[Any]) -> bool:
     return False
 
 
-def _parts(document: Any) -> Iterator[_Found]:
+def _parts(document: Any) -> Iterator[_BrokerConfigPart]:
     if not isinstance(document, Mapping):
         return
     kind = document.get("kind")
@@ -167,11 +167,11 @@ def _parts(document: Any) -> Iterator[_Found]:
         yield from _values(document, "", document)
 
 
-def _operator(document: Mapping[Any, Any]) -> Iterator[_Found]:
+def _operator(document: Mapping[Any, Any]) -> Iterator[_BrokerConfigPart]:
     spec = _mapping(document.get("spec"))
     config = _mapping(spec.get("config"))
     options = _mapping(_mapping(spec.get("pod")).get("jvmOptions"))
-    yield _Found(
+    yield _BrokerConfigPart(
         "spec.config.custom",
         _mapping(config.get("custom")),
         _jvm(options),
@@ -181,20 +181,22 @@ def _operator(document: Mapping[Any, Any]) -> Iterator[_Found]:
     )
 
 
-def _config_map(document: Mapping[Any, Any]) -> Iterator[_Found]:
+def _config_map(document: Mapping[Any, Any]) -> Iterator[_BrokerConfigPart]:
     data = _mapping(document.get("data"))
     metadata = _mapping(document.get("metadata"))
     component = _mapping(metadata.get("labels")).get("component")
     if component == "broker" or str(metadata.get("name") or "").endswith("broker"):
-        yield _Found("data", data)
+        yield _BrokerConfigPart("data", data)
 
 
-def _values(node: Mapping[Any, Any], place: str, top: Mapping[Any, Any]) -> Iterator[_Found]:
+def _values(
+    node: Mapping[Any, Any], place: str, top: Mapping[Any, Any]
+) -> Iterator[_BrokerConfigPart]:
     broker = node.get("broker")
     if isinstance(broker, Mapping) and ({"configData", "jvm", "replicaCount"} & broker.keys()):
         images = _mapping(_mapping(node.get("images")).get("broker"))
         image = images.get("tag") or node.get("defaultPulsarImageTag") or top.get("pulsar_version")
-        yield _Found(
+        yield _BrokerConfigPart(
             f"{place}broker.configData",
             _mapping(broker.get("configData")),
             _jvm(_mapping(broker.get("jvm"))),
@@ -213,7 +215,7 @@ def _jvm(options: Mapping[Any, Any]) -> list[str]:
     return [str(one) for held in lists if isinstance(held, list) for one in held]
 
 
-def _options(part: _Found) -> list[str]:
+def _options(part: _BrokerConfigPart) -> list[str]:
     keys = ("PULSAR_MEM", "PULSAR_EXTRA_OPTS", "OPTS")
     return [str(part.config.get(key) or "") for key in keys] + part.options
 
@@ -232,7 +234,7 @@ def _release(image: str) -> str | None:
     return match[0] if match else None
 
 
-def _without_prefix(part: _Found) -> Iterator[Finding]:
+def _without_prefix(part: _BrokerConfigPart) -> Iterator[Finding]:
     """Yield the keys of protocol handlers that the image does not write into ``broker.conf``.
 
     Source:
@@ -255,8 +257,7 @@ def _without_prefix(part: _Found) -> Iterator[Finding]:
         severity="warning",
         area="settings",
         keys=tuple(lost),
-        sentence=f"{', '.join(lost[:3])}{more} in {part.place} "
-        f"{'have' if len(lost) > 1 else 'has'} no prefix {PREFIX}.",
+        sentence=f"Keys without prefix {PREFIX} in {part.place}: {', '.join(lost[:3])}{more}.",
         consequence="broker.conf does not have such keys, and the image adds only keys "
         "with the prefix: they have no effect.",
         hint=f"Use {PREFIX}{lost[0]}.",
@@ -264,7 +265,7 @@ def _without_prefix(part: _Found) -> Iterator[Finding]:
     )
 
 
-def _not_texts(part: _Found) -> Iterator[Finding]:
+def _not_texts(part: _BrokerConfigPart) -> Iterator[Finding]:
     """Yield the values that Kubernetes refuses: in a ConfigMap every value is a text.
 
     Source:
@@ -280,7 +281,6 @@ def _not_texts(part: _Found) -> Iterator[Finding]:
         return
     names = ", ".join(key.removeprefix(PREFIX) for key in odd[:3])
     more = f" and {len(odd) - 3} more" if odd[3:] else ""
-    are = "are numbers or truth values" if len(odd) > 1 else "is a number or a truth value"
     yield Finding(
         code="value_not_text",
         title="Chart value is not a string",
@@ -289,7 +289,7 @@ def _not_texts(part: _Found) -> Iterator[Finding]:
         severity="warning",
         area="settings",
         keys=tuple(key.removeprefix(PREFIX) for key in odd),
-        sentence=f"{names}{more} in {part.place} {are}, not a quoted string.",
+        sentence=f"Number or boolean instead of a quoted string in {part.place}: {names}{more}.",
         consequence="Kubernetes refuses a ConfigMap with such a value, and Helm writes "
         "large numbers as 1e+06, which brokers cannot parse.",
         hint='Quote the value: key: "10".',

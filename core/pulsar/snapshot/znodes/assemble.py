@@ -126,7 +126,7 @@ def assemble(
 
 
 def _all_bundles(
-    spaces: namespace_znodes.Spaces,
+    spaces: namespace_znodes.NamespaceColumns,
     owners: dict[str, str],
     reported: bundle_znodes.BundleStatistics,
     averaged: list[str],
@@ -166,7 +166,7 @@ def _all_bundles(
 
 
 def _averaged_only(
-    spaces: namespace_znodes.Spaces,
+    spaces: namespace_znodes.NamespaceColumns,
     parsed: dict[str, tuple[str, int, int]],
     averaged: list[str],
     problems: ProblemLog,

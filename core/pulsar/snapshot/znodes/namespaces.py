@@ -34,7 +34,7 @@ _HEX_DIGITS: Final = 8
 
 
 @dataclass(slots=True)
-class Spaces:
+class NamespaceColumns:
     """Namespace data before the table is made.
 
     Attributes:
@@ -64,9 +64,9 @@ class Spaces:
             self.sources[namespace] = source
 
 
-def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
+def decode_spaces(readings: Readings, problems: ProblemLog) -> NamespaceColumns:
     """Decode local policies, then what brokers answered, then policies; the first one wins."""
-    spaces = Spaces()
+    spaces = NamespaceColumns()
     for namespace, raw in readings.local_policies.items():
         place = f"{LOCAL_POLICIES}/{namespace}"
         local = decode_record(LocalPolicies, raw, place, problems)
@@ -107,7 +107,7 @@ def _check_group(group: str, place: str, problems: ProblemLog) -> None:
 
 
 def _take_policies(
-    spaces: Spaces, namespace: str, raw: bytes, cluster: str, problems: ProblemLog
+    spaces: NamespaceColumns, namespace: str, raw: bytes, cluster: str, problems: ProblemLog
 ) -> None:
     place = f"{POLICIES_ROOT}/{namespace}"
     policies = decode_record(NamespacePolicies, raw, place, problems)
@@ -198,7 +198,7 @@ def bundle_names(namespace: str, bounds: Sequence[int]) -> list[str]:
 
 
 def complete_from_names(
-    spaces: Spaces, parsed: Mapping[str, tuple[str, int, int]], *, expect_all: bool
+    spaces: NamespaceColumns, parsed: Mapping[str, tuple[str, int, int]], *, expect_all: bool
 ) -> set[str]:
     """Fill boundaries of namespaces that no policy tells from the bundles seen.
 
@@ -222,7 +222,7 @@ def complete_from_names(
     return unknown
 
 
-def namespaces_table(names: Iterable[str], spaces: Spaces) -> pa.Table:
+def namespaces_table(names: Iterable[str], spaces: NamespaceColumns) -> pa.Table:
     """Return the table of :data:`core.schemas.pulsar.NAMESPACES`, sorted."""
     ordered = sorted(set(names))
     return pa.Table.from_pydict(
@@ -240,7 +240,7 @@ def namespaces_table(names: Iterable[str], spaces: Spaces) -> pa.Table:
     )
 
 
-def policies_table(readings: Readings, spaces: Spaces, problems: ProblemLog) -> pa.Table:
+def policies_table(readings: Readings, spaces: NamespaceColumns, problems: ProblemLog) -> pa.Table:
     """Return the table of :data:`core.schemas.pulsar.POLICIES`: bodies as they are stored.
 
     Isolation policies keep their stored order, which counts.

@@ -90,7 +90,7 @@ def shed_cluster(snapshot: PulsarSnapshot, request: ShedRequest) -> Mapping[str,
         UnknownNameError: No such strategy.
     """
     require_system(snapshot, "pulsar", "shed bundles")
-    return shed_tables(_Whole(snapshot), request)
+    return shed_tables(_LoadedCluster(snapshot), request)
 
 
 def shed_tables(decider: Decider, request: ShedRequest) -> Mapping[str, pa.Table]:
@@ -136,7 +136,7 @@ def _settings(decider: Decider, request: ShedRequest, named: str | None) -> Effe
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _LoadedCluster:
     """A cluster whose snapshot is in memory."""
 
     snapshot: PulsarSnapshot

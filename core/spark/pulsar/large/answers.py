@@ -75,7 +75,7 @@ def large_answer(cluster: LargeCluster, request: FleetRequest[Any]) -> Mapping[s
 
 
 def _shed(cluster: LargeCluster, request: ShedRequest) -> Mapping[str, pa.Table]:
-    return shed_tables(Spread(cluster), request)
+    return shed_tables(PartitionedCluster(cluster), request)
 
 
 def _simulate(cluster: LargeCluster, request: SimulateRequest) -> Mapping[str, pa.Table]:
@@ -126,7 +126,7 @@ def _compared(cluster: LargeCluster, request: WhatIfRequest) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Spread:
+class PartitionedCluster:
     """A cluster whose bundles stay on Spark; see :class:`core.spark.pulsar.jobs.shed.Decider`."""
 
     cluster: LargeCluster

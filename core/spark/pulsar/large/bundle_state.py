@@ -213,7 +213,7 @@ def names_of(frame: PulsarSnapshot, rows: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class BundleChange:
     """Makes bundles what they are now.
 
     Attributes:

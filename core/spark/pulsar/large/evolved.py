@@ -32,8 +32,8 @@ from core.spark.pulsar.large.bundle_state import (
     MOVED,
     SIMULATED,
     SINCE,
+    BundleChange,
     CachedBundles,
-    Change,
     aged,
 )
 from core.spark.pulsar.large.cluster import LargeCluster, OwnedBundles
@@ -208,8 +208,8 @@ class EvolvedCluster(LargeCluster):
         return pa.concat_tables([stayed, moved])
 
     @cached_property
-    def _change(self) -> Change:
-        return Change(self.coder, self.moved, self.samples, self.cached.keys, self._frame)
+    def _change(self) -> BundleChange:
+        return BundleChange(self.coder, self.moved, self.samples, self.cached.keys, self._frame)
 
     @property
     def _frame(self) -> PulsarSnapshot | None:

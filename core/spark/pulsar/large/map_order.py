@@ -40,7 +40,7 @@ class BucketOrders:
         """
         buckets = np.array(sorted(self.needed), np.int64)
         arrivals = Arrivals.of(self.cluster.brokers, self.cluster.total("measured"))
-        found = self.cluster.map_keys(_Deciding(arrivals, buckets), "ordering equal bundles")
+        found = self.cluster.map_keys(_OrderKeys(arrivals, buckets), "ordering equal bundles")
         code, hashes = found[CODE].to_numpy(), found[HASH].to_numpy()
         self.known.update(arrivals.orders(found["bundle"].to_pylist(), code, hashes, buckets))
         self.needed.clear()
@@ -52,7 +52,7 @@ class BucketOrders:
 
 
 @dataclass(frozen=True, eq=False)
-class _Deciding:
+class _OrderKeys:
     """Picks the keys that decide the order in some buckets.
 
     Attributes:

@@ -44,7 +44,7 @@ def large_rounds(
         JobStoppedError: A person stopped it.
     """
     is_idle = not is_strategy_only and bool(settings.shedding_off)
-    turn = _Turn(strategy, settings, frozenset(recently_unloaded), count)
+    turn = _RoundInput(strategy, settings, frozenset(recently_unloaded), count)
     start = shed_rounds if is_idle else strategy_rounds
     is_placed = not is_idle and not is_strategy_only
     orders = BucketOrders(cluster)
@@ -71,8 +71,8 @@ def large_rounds(
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """Input of each turn."""
+class _RoundInput:
+    """Input of the simulation of rounds."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings

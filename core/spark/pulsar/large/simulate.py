@@ -24,7 +24,7 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.shedding.unload_checks import UnloadOutcome
 from core.pulsar.view import LoadView
 from core.simulation import Run, Simulation
 from core.simulation.cluster import touched_by
@@ -87,7 +87,7 @@ def large_simulation(
     manager = manager_of(cluster.skeleton, strategy, settings)
     with ExitStack() as scope:
         known = start if start is not None else scope.enter_context(cached_start(cluster))
-        spread = Spread(known, settings, strategy, manager, scope)
+        spread = PartitionedSimulation(known, settings, strategy, manager, scope)
         return run_rounds(spread, run, strategy, settings, assumed)
 
 
@@ -102,7 +102,7 @@ def cached_start(cluster: LargeCluster) -> Iterator[EvolvedCluster]:
 
 
 @dataclass(eq=False)
-class Spread:
+class PartitionedSimulation:
     """The cluster at one moment; see :class:`core.simulation.cluster.SimulatedCluster`.
 
     Attributes:
@@ -150,12 +150,14 @@ class Spread:
         self.cluster.have_counted({namespace_of(move.bundle) for move in decision.moves})
         return decision, following
 
-    def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
+    def unload_outcomes(self, moves: Sequence[Move]) -> Sequence[UnloadOutcome]:
         """Delegate to the manager."""
         if not moves:
             return []
         spaces = frozenset(namespace_of(move.bundle) for move in moves)
-        return self._asked(lambda view: list(self.manager.landings(view, moves)), placed=spaces)
+        return self._asked(
+            lambda view: list(self.manager.unload_outcomes(view, moves)), placed=spaces
+        )
 
     def _asked(
         self, request: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
@@ -198,7 +200,7 @@ class Spread:
         """Delegate to the manager."""
         return self.manager.remembered(self._view(), state, moves)
 
-    def after(self, moves: Sequence[SimulatedMove]) -> Spread:
+    def after(self, moves: Sequence[SimulatedMove]) -> PartitionedSimulation:
         """Project the moves on the brokers, and note them."""
         cluster = self.cluster
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
@@ -219,7 +221,7 @@ class Spread:
 
     def changed(
         self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
-    ) -> tuple[Spread, tuple[SimulatedMove, ...]]:
+    ) -> tuple[PartitionedSimulation, tuple[SimulatedMove, ...]]:
         """Look up what went, keep the changed cluster, and have it reported."""
         origin, settings = self.cluster.cached.origin, self.settings
         done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
@@ -230,7 +232,9 @@ class Spread:
         else:
             samples = self.manager.samples(len(start.brokers), len(touched))
             later = start.after(start.skeleton.brokers, start.moved, (), samples)
-        spread = Spread(later, settings, self.strategy, self.manager, self.scope, lost=done.bundles)
+        spread = PartitionedSimulation(
+            later, settings, self.strategy, self.manager, self.scope, lost=done.bundles
+        )
         return spread, done.moves
 
     def _published(
@@ -240,7 +244,7 @@ class Spread:
         tops = large_top_bundles(cluster, self.settings)
         return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
 
-    def rested(self, state: Any) -> tuple[Spread, Any]:
+    def rested(self, state: Any) -> tuple[PartitionedSimulation, Any]:
         """Averages come to their values, or smoothed usage does."""
         cluster, nothing = self.cluster, np.zeros(0, np.int64)
         if isinstance(self.manager, ExtensibleManager):
@@ -253,14 +257,14 @@ class Spread:
         after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
         return self._on(after, nothing), state
 
-    def _on(self, cluster: EvolvedCluster, moved: Ints) -> Spread:
+    def _on(self, cluster: EvolvedCluster, moved: Ints) -> PartitionedSimulation:
         """Return the cluster one round later; ``moved``: which of the bundles that are here."""
         reduced, here = None, self.wanted
         if self._reduced is not None:
             here = self._reduced.here
             rows = cluster.brought_after(self._reduced.bundles, moved)
             reduced = self._reduced.later(cluster, rows)
-        return Spread(
+        return PartitionedSimulation(
             cluster,
             self.settings,
             self.strategy,
@@ -306,12 +310,12 @@ def large_top_bundles(cluster: LargeCluster, settings: EffectiveSettings) -> pa.
     names = skeleton.brokers.select(["broker", "is_leader"])
     tables = {"policies": skeleton.policies, "brokers": names, "namespaces": grouped}
     frame = PulsarSnapshot.build(cluster.manifest, tables)
-    found = cluster.fetch(_Hottest(frame, settings), "searching for the hottest bundles")
+    found = cluster.fetch(_HottestBundles(frame, settings), "searching for the hottest bundles")
     return top_bundles(_with(frame, found), settings)
 
 
 @dataclass(frozen=True, eq=False)
-class _Hottest:
+class _HottestBundles:
     """Keeps the hottest bundles of each broker, of some of its bundles.
 
     Attributes:

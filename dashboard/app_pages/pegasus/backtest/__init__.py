@@ -1,1 +1,1 @@
-"""What the back-test page shows of Pegasus clusters."""
+"""Parts of the back-test page for Pegasus clusters."""

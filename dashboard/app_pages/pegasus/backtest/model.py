@@ -1,4 +1,4 @@
-"""What a back-test tries on a Pegasus cluster: policies, switches with their values, presets."""
+"""Candidates of a back-test on a Pegasus cluster: policies, switches with values, presets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.history.backtest.system import BacktestSystem
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.settings import server_setting
 from dashboard.app_pages.backtest.model import parsed
-from dashboard.app_pages.backtest.system import Preset
+from dashboard.app_pages.backtest.system import GridPreset
 
 POLICIES: Final = ("app", "cluster")
 
@@ -27,7 +27,7 @@ class PegasusGrid:
     keys: tuple[str, ...] = SWITCHES
 
     def describe(self, key: str) -> str:
-        """Return what a switch is, in plain words."""
+        """Return the description of a switch."""
         return "Function level" if key == LEVEL else server_setting(key).meaning
 
     def typed(self, key: str, text: str) -> object:
@@ -59,18 +59,18 @@ def upstream_text(value: object) -> str:
 
 
 PRESETS: Final = (
-    Preset(
+    GridPreset(
         title="Both policies",
         help="Balance by table and over the whole cluster.",
         shedding=POLICIES,
     ),
-    Preset(
+    GridPreset(
         title="Both policies, both settings",
         help="With and without copies, all tables at once and in turn.",
         shedding=POLICIES,
         keys=("only_move_primary", "balancer_in_turn"),
     ),
-    Preset(
+    GridPreset(
         title="Operations per round",
         help="Max concurrent changes of the cluster policy.",
         shedding=("cluster",),

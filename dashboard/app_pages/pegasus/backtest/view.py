@@ -10,7 +10,7 @@ from core.errors import InputError, UnknownNameError
 from core.history.backtest.pegasus.rules import LEVEL
 from dashboard import state
 from dashboard.app_pages.backtest import form
-from dashboard.app_pages.backtest.system import GridSystem, Preset
+from dashboard.app_pages.backtest.system import GridPreset, GridSystem
 from dashboard.app_pages.pegasus.backtest import model
 from dashboard.components import words
 from dashboard.components.pegasus import plan
@@ -33,10 +33,10 @@ class PegasusBacktest:
     target_caption = "Role changes copy no data; only the balance matters."
 
     def subjects(self, page: PegasusPage | None) -> int:
-        """Return how many partitions the cluster has."""
+        """Return the number of partitions of the cluster."""
         return 1_000 if page is None else int(page.snapshot.tables["partitions"].num_rows)
 
-    def presets(self, page: PegasusPage | None) -> Sequence[Preset]:
+    def presets(self, page: PegasusPage | None) -> Sequence[GridPreset]:
         """Return the grids that make sense on every cluster."""
         del page  # they depend on nothing
         return model.PRESETS

@@ -21,7 +21,7 @@ from dashboard.app_pages.pegasus.balance.switches import (
     CLUSTER,
     EVEN,
     POLICIES,
-    Dials,
+    BalanceSettings,
 )
 from dashboard.components import tables, words
 from dashboard.queries.pegasus import balance as queries
@@ -35,20 +35,20 @@ _LOOK_EVERY_S: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateComparison:
-    """What is compared, as far as it is known.
+    """The compared candidates, as far as they are computed.
 
     Attributes:
         page: The page.
         basis: Its snapshot.
-        dials: The switches.
+        settings: The switches.
         even_run: What our own planner computes.
         rate: Of one copy.
         followed: Candidates that are followed to their end on a huge cluster; else all are.
     """
 
     page: PegasusPage
-    basis: queries.Basis
-    dials: Dials
+    basis: queries.BalanceBasis
+    settings: BalanceSettings
     even_run: queries.EvenRun
     rate: CopyRate
     followed: tuple[str, ...] = ()
@@ -64,13 +64,13 @@ class CandidateComparison:
 
     def first(self, name: str) -> BalanceRound:
         """Return a policy's next round; ``name``: of the candidate."""
-        return queries.first_round(self.dials.candidate(self.page, POLICIES[name]))
+        return queries.first_round(self.settings.candidate(self.page, POLICIES[name]))
 
     def run(self, name: str) -> queries.PolicyRounds | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
-        candidate = self.dials.candidate(self.page, POLICIES[name])
+        candidate = self.settings.candidate(self.page, POLICIES[name])
         return (
             queries.converged_in_background(candidate)
             if self.is_huge
@@ -78,7 +78,7 @@ class CandidateComparison:
         )
 
     def even(self) -> EvenPlan | None:
-        """Return what our own planner finds, ``None`` while it is not known."""
+        """Return the plan of our own planner; ``None`` while it is computed."""
         return (
             queries.even_in_background(self.even_run)
             if self.is_huge
@@ -94,7 +94,7 @@ class CandidateComparison:
 def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
     """Return one row a candidate, as far as it is known; the first is doing nothing."""
     measure = compared.even_run.measure
-    effective = compared.dials.here.policy
+    effective = compared.settings.here.policy
     lines = [model.as_it_is(compared.basis, measure)]
     for name, policy in POLICIES.items():
         line = model.CandidateRow(
@@ -123,7 +123,7 @@ def lines_of(compared: CandidateComparison) -> list[model.CandidateRow]:
 def draw_table(lines: Sequence[model.CandidateRow], measure: str, target_ratio: float) -> None:
     """Draw one compact row a candidate; a click on its name chooses it."""
     rows = model.rows_frame(lines)
-    rows["bar"] = tables.deviation_bars([one.off for one in lines], target_ratio)
+    rows["bar"] = tables.deviation_bars([line.off for line in lines], target_ratio)
     tables.table(
         rows,
         {
@@ -174,7 +174,7 @@ def choose(name: str) -> None:
 
 
 def draw_progress(compared: CandidateComparison) -> None:
-    """Say what is still computed, and draw the page again when it is known."""
+    """Render the computations in progress; rerun the page when they are done."""
     if compared.is_huge and not compared.is_whole:
         st.fragment(partial(_look, compared), run_every=state.ticking(_LOOK_EVERY_S))()
 
@@ -191,20 +191,20 @@ def _look(compared: CandidateComparison) -> None:
 
 
 def draw_remarks(compared: CandidateComparison, name: str) -> None:
-    """Say what is known of a policy: its quirks that matter here, and what its switches keep."""
+    """Render the remarks about a policy: its relevant quirks and the effect of its switches."""
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
-    options = replace(compared.dials.options, policy=POLICIES[name])
+    options = replace(compared.settings.options, policy=POLICIES[name])
     remarks = model.quirks(options, first.before, run, plans)
     free = model.without_switches(options)
     if name == APP and free != options:
-        candidate = replace(compared.dials.candidate(compared.page, "app"), options=free)
+        candidate = replace(compared.settings.candidate(compared.page, "app"), options=free)
         more = len(queries.first_round(candidate).plans)
         remarks.append(
             f"Without only_move_primary, only_primary_balancer, balancer_in_turn and ignored "
             f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
         )
-    if name == CLUSTER and compared.dials.here.policy == "app":
+    if name == CLUSTER and compared.settings.here.policy == "app":
         remarks.append("This policy requires `balance_cluster` = true.")
     words.notes(remarks)
 
@@ -215,8 +215,8 @@ def command(
     """Return the line of the command line that shows, or prepares, the same."""
     page = compared.page
     if pick in POLICIES:
-        options = replace(compared.dials.options, policy=POLICIES[pick])
-        line = model.policy_command(page.stored.path, options, compared.dials.here)
+        options = replace(compared.settings.options, policy=POLICIES[pick])
+        line = model.policy_command(page.stored.path, options, compared.settings.here)
     elif pick == EVEN or not moves:
         line = model.even_command(page.name, compared.even_run.request)
     else:

@@ -20,7 +20,7 @@ from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
 from dashboard.charts.bars import BeforeAfter
-from dashboard.queries.pegasus.balance import Basis, disk_counts
+from dashboard.queries.pegasus.balance import BalanceBasis, disk_counts
 
 Floats = NDArray[np.float64]
 By = Literal["primaries", "replicas", "size", "disks"]
@@ -70,7 +70,7 @@ class PlanList:
         )
 
 
-def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFrame:
+def moves_frame(view: ClusterView, basis: BalanceBasis, listed: PlanList) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
@@ -98,7 +98,7 @@ def moves_frame(view: ClusterView, basis: Basis, listed: PlanList) -> pd.DataFra
 
 
 def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd.DataFrame:
-    """Return why the first :data:`MAX_REASONS` changes are made: what source and target hold.
+    """Return the reasons for the first :data:`MAX_REASONS` changes: counts of source and target.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
@@ -127,7 +127,7 @@ def reasons_frame(view: ClusterView, listed: PlanList, *, is_policy: bool) -> pd
     )
 
 
-def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> BeforeAfter:
+def bars(before: ClusterView, after: ClusterView, basis: BalanceBasis, by: By) -> BeforeAfter:
     """Return nodes, or disks of nodes, before and after; those that change most where many."""
     if by == "disks":
         names, was, now = _disks(before, after)
@@ -149,7 +149,7 @@ def bars(before: ClusterView, after: ClusterView, basis: Basis, by: By) -> Befor
 
 
 def _nodes(
-    before: ClusterView, after: ClusterView, basis: Basis, by: By
+    before: ClusterView, after: ClusterView, basis: BalanceBasis, by: By
 ) -> tuple[list[str], Floats, Floats]:
     if by == "size":
         was, now = _sizes(before, basis), _sizes(after, basis)
@@ -160,7 +160,7 @@ def _nodes(
     return list(before.nodes), was, now
 
 
-def _sizes(view: ClusterView, basis: Basis) -> Floats:
+def _sizes(view: ClusterView, basis: BalanceBasis) -> Floats:
     rows, roles = np.nonzero(view.members != NO_NODE)
     loads = np.zeros(len(view.nodes))
     np.add.at(loads, view.members[rows, roles], np.nan_to_num(basis.sizes_mb[rows]))
@@ -179,7 +179,7 @@ def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, 
 
 
 def tables_frame(
-    before: ClusterView, after: ClusterView, basis: Basis, listed: PlanList
+    before: ClusterView, after: ClusterView, basis: BalanceBasis, listed: PlanList
 ) -> pd.DataFrame:
     """Return one row a table that changes: counts per node as ``least to most``, before, after."""
     changes = np.zeros(before.table_count, dtype=np.int64)
@@ -214,8 +214,8 @@ def _range_of(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def headroom(view: ClusterView, basis: Basis, received_mb: Floats) -> tuple[list[str], str]:
-    """Return nodes on which the copies do not fit, and how tight it gets.
+def headroom(view: ClusterView, basis: BalanceBasis, received_mb: Floats) -> tuple[list[str], str]:
+    """Return the nodes without space for the copies, with the shortage.
 
     Args:
         view: In the numbering of ``received_mb``.
@@ -262,16 +262,16 @@ MAY: Final = "allowed"
 
 
 def proposal_context(facts: PegasusFacts) -> ProposalContext:
-    """Return what proposals are checked against; an unknown level counts as one that forbids."""
+    """Return the context for checks of proposals; an unknown level counts as ``freezed``."""
     level = facts.effective_level or FunctionLevel.FREEZED
-    return ProposalContext(nodes={one.name: one for one in facts.nodes}, level=level)
+    return ProposalContext(nodes={node.name: node for node in facts.nodes}, level=level)
 
 
 def config_of(facts: PegasusFacts, table: str, index: int) -> PartitionConfig | None:
     """Return a partition; ``None``: there is none such in the snapshot."""
     app_id = next((key for key, one in facts.tables.items() if one.name == table), None)
     configs = facts.partitions.get(app_id, []) if app_id is not None else []
-    return next((one for one in configs if one.index == index), None)
+    return next((config for config in configs if config.index == index), None)
 
 
 def sources(config: PartitionConfig, move: Move) -> list[str]:
@@ -284,7 +284,7 @@ def sources(config: PartitionConfig, move: Move) -> list[str]:
 def targets_frame(
     facts: PegasusFacts, config: PartitionConfig, move: Move, source: str
 ) -> pd.DataFrame:
-    """Return one row a node: whether it may take the replica, why not, and what it carries.
+    """Return one row a node: permission for the replica, reason against it, and its load.
 
     Those that may stand first, the emptiest of them at the top.
     """
@@ -294,7 +294,7 @@ def targets_frame(
     carried = primaries if move == "move_pri" else replicas
     context = proposal_context(facts)
     verdicts = [_verdict(context, config, move, source, name) for name in columns.nodes]
-    order = np.lexsort((carried, np.array([one != MAY for one in verdicts])))
+    order = np.lexsort((carried, np.array([verdict != MAY for verdict in verdicts])))
     free = {
         name: float(sum(disk.available_mb for disk in disks)) for name, disks in facts.disks.items()
     }

@@ -21,7 +21,7 @@ _KIND = "move"
 _MOST_PX = 320
 
 
-def asked_move(page: PegasusPage) -> RequestedMove | None:
+def requested_move(page: PegasusPage) -> RequestedMove | None:
     """Draw the choices, and return the move; ``None``: none is possible as chosen."""
     config = _partition(page)
     if config is None:
@@ -40,7 +40,7 @@ def asked_move(page: PegasusPage) -> RequestedMove | None:
 
 
 def _partition(page: PegasusPage) -> PartitionConfig | None:
-    """Draw which partition it is, and who serves it."""
+    """Draw the choice of the partition and its members."""
     known = {one.name: one.partition_count for one in page.facts.tables.values()}
     if not known:
         st.info("The cluster has no tables.")

@@ -1,4 +1,4 @@
-"""What the Balance page says: what would happen, why not, and what each candidate achieves."""
+"""Texts and rows of the Balance page: the next round, obstacles, results of the candidates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from core.pegasus.view import ClusterView
 from core.plan.options import CopyRate
 from core.units import pluralize
 from dashboard.presenters.pegasus.copies import copied_words, time_words, total_cost
-from dashboard.queries.pegasus.balance import Basis, Measure, PolicyRounds
+from dashboard.queries.pegasus.balance import BalanceBasis, Measure, PolicyRounds
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -44,7 +44,7 @@ _ORDER_WORDS: Final = (
 
 
 def order_words() -> str:
-    """Return why the order of nodes is something to choose."""
+    """Return the help text for the order of nodes."""
     return _ORDER_WORDS
 
 
@@ -63,9 +63,13 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
 
 
 def answer(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, run: PolicyRounds | None, policy: str
+    facts: PegasusFacts,
+    basis: BalanceBasis,
+    first: BalanceRound,
+    run: PolicyRounds | None,
+    policy: str,
 ) -> str:
-    """Return the sentence that says what the cluster's balancer would do.
+    """Return the sentence about the next round of the cluster's balancer.
 
     Args:
         facts: The snapshot.
@@ -97,9 +101,9 @@ def answer(
 
 
 def why_not(
-    facts: PegasusFacts, basis: Basis, first: BalanceRound, options: BalanceOptions
+    facts: PegasusFacts, basis: BalanceBasis, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:
-    """Return why the balancer does not move anything now, one sentence each; empty: it does."""
+    """Return the reasons why the balancer is idle, one sentence each; empty if it is active."""
     found = [*basis.obstacles, *disk_doubts(basis.view, options.policy)]
     level = facts.effective_level
     if level is None:
@@ -113,8 +117,8 @@ def why_not(
     return found
 
 
-def nothing_here(basis: Basis) -> str:
-    """Return what to say of a candidate without a change."""
+def nothing_here(basis: BalanceBasis) -> str:
+    """Return the text for a candidate without changes."""
     return (
         "Planning is not possible in this state."
         if basis.obstacles
@@ -123,7 +127,7 @@ def nothing_here(basis: Basis) -> str:
 
 
 def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
-    """Return why a round is empty in a state that could be balanced."""
+    """Return the reasons why a round is empty although the state permits balancing."""
     found = []
     resting = int((~view.is_balanceable).sum())
     if resting:
@@ -157,7 +161,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
 
 
 def uneven_tables(view: ClusterView) -> int:
-    """Return how many tables have a node that is off its fair share of primaries or replicas."""
+    """Return the number of tables with a node off its fair share of primaries or replicas."""
     nodes = max(len(view.nodes), 1)
     uneven = np.zeros(view.table_count, dtype=np.bool_)
     totals = view.primary_counts.sum(axis=1), view.replica_counts.sum(axis=1)
@@ -176,7 +180,7 @@ def quirks(
     run: PolicyRounds | None,
     plans: Sequence[BalancePlan],
 ) -> list[str]:
-    """Return which of the policy's known quirks matter here."""
+    """Return the known quirks of the policy that apply here."""
     found = []
     kinds = {plan.kind for plan in plans}
     if options.policy == "cluster":
@@ -223,7 +227,7 @@ def without_switches(options: BalanceOptions) -> BalanceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
-    """What one candidate achieves; ``None``: not known yet, or not to be said of it.
+    """Results of one candidate; ``None`` if not computed yet or not applicable.
 
     Attributes:
         name: Of the candidate.
@@ -237,7 +241,7 @@ class CandidateRow:
         takes: How long the copies take.
         primary_stddev: Of primaries at the end.
         replica_stddev: Of replicas at the end.
-        off: How far the farthest node is from the mean of the chosen measure at the end, 0..1.
+        off: Max deviation of a node from the mean of the chosen measure at the end, 0..1.
         note: What else is to be said.
     """
 
@@ -256,13 +260,13 @@ class CandidateRow:
     note: str = ""
 
 
-def off_mean(view: ClusterView, basis: Basis, measure: Measure) -> float | None:
+def off_mean(view: ClusterView, basis: BalanceBasis, measure: Measure) -> float | None:
     """Return the max deviation of a node from the mean, 0..1; ``None``: nothing is known."""
     weights = basis.weights(measure, view)
     return deviation(node_loads(view, weights)) if weights.is_known.any() else None
 
 
-def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
+def as_it_is(basis: BalanceBasis, measure: Measure) -> CandidateRow:
     """Return the row of doing nothing."""
     spread = count_spread(basis.view)
     return CandidateRow(
@@ -274,9 +278,14 @@ def as_it_is(basis: Basis, measure: Measure) -> CandidateRow:
 
 
 def policy_row(
-    row: CandidateRow, basis: Basis, run: PolicyRounds | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow,
+    basis: BalanceBasis,
+    run: PolicyRounds | None,
+    *,
+    measure: Measure,
+    rate: CopyRate,
 ) -> CandidateRow:
-    """Return the row of a policy, filled with what its rounds achieve.
+    """Return the row of a policy, filled with the results of its rounds.
 
     Args:
         row: Name, mark, next changes, and what to say while its end is not known.
@@ -304,9 +313,14 @@ def policy_row(
 
 
 def even_row(
-    row: CandidateRow, basis: Basis, plan: EvenPlan | None, *, measure: Measure, rate: CopyRate
+    row: CandidateRow,
+    basis: BalanceBasis,
+    plan: EvenPlan | None,
+    *,
+    measure: Measure,
+    rate: CopyRate,
 ) -> CandidateRow:
-    """Return the row of our own planner, filled with what it found."""
+    """Return the row of our own planner, filled with its results."""
     if plan is None:
         return replace(row, note="computing")
     spread = count_spread(plan.end)
@@ -327,7 +341,7 @@ def even_row(
 
 
 def verdict_words(plan: EvenPlan) -> str:
-    """Return what came of the search."""
+    """Return the verdict of the search."""
     said = {
         "nothing_to_do": "already within target",
         "reached": "reaches target",
@@ -341,19 +355,19 @@ def rows_frame(rows: Sequence[CandidateRow]) -> pd.DataFrame:
     """Return one row a candidate."""
     return pd.DataFrame(
         {
-            "candidate": [one.name for one in rows],
-            "mark": [one.mark for one in rows],
-            "next": _column(one.next_changes for one in rows),
-            "changes": _column(one.changes for one in rows),
-            "rounds": _column(one.rounds for one in rows),
-            "copies": _column(one.copies for one in rows),
-            "copy_mb": _column(one.copy_mb for one in rows),
-            "takes": [one.takes for one in rows],
-            "least": [one.least for one in rows],
-            "off": _column(None if one.off is None else one.off * 100 for one in rows),
-            "primary_stddev": _column(one.primary_stddev for one in rows),
-            "replica_stddev": _column(one.replica_stddev for one in rows),
-            "note": [one.note for one in rows],
+            "candidate": [row.name for row in rows],
+            "mark": [row.mark for row in rows],
+            "next": _column(row.next_changes for row in rows),
+            "changes": _column(row.changes for row in rows),
+            "rounds": _column(row.rounds for row in rows),
+            "copies": _column(row.copies for row in rows),
+            "copy_mb": _column(row.copy_mb for row in rows),
+            "takes": [row.takes for row in rows],
+            "least": [row.least for row in rows],
+            "off": _column(None if row.off is None else row.off * 100 for row in rows),
+            "primary_stddev": _column(row.primary_stddev for row in rows),
+            "replica_stddev": _column(row.replica_stddev for row in rows),
+            "note": [row.note for row in rows],
         }
     )
 
@@ -364,7 +378,7 @@ def _column(values: Iterable[float | None]) -> pd.Series[float]:
 
 def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
     """Return the changes that depend on the node order, the most likely first."""
-    tied = sorted((one for one in plans if one.share < 1), key=lambda one: -one.share)
+    tied = sorted((plan for plan in plans if plan.share < 1), key=lambda one: -one.share)
     return pd.DataFrame(
         {
             "partition": [one.gpid for one in tied],

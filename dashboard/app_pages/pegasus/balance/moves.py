@@ -27,7 +27,7 @@ _TAKEN: Final = "_balance_taken"
 
 
 def quantity_choice() -> changes.By:
-    """Draw what the chart shows of the nodes, and return it."""
+    """Draw the choice of the charted quantity, and return it."""
     return st.segmented_control(
         "Quantity",
         list(changes.QUANTITIES),
@@ -40,7 +40,7 @@ def quantity_choice() -> changes.By:
 
 
 def draw_bars(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, by: changes.By
+    before: ClusterView, after: ClusterView, basis: queries.BalanceBasis, by: changes.By
 ) -> None:
     """Draw nodes, or their disks, before and after."""
     data = changes.bars(before, after, basis, by)
@@ -54,7 +54,7 @@ def draw_bars(
 
 
 def round_choice(rounds: int) -> int:
-    """Draw how many rounds are looked at; return it, 1 or more."""
+    """Draw the choice of the number of rounds; return it, 1 or more."""
     if rounds <= 1:
         return rounds
     return int(
@@ -71,7 +71,7 @@ def round_choice(rounds: int) -> int:
 
 
 def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
-    """Draw of which table moves are looked at; return its name, empty for every table."""
+    """Draw the choice of the table; return its name, empty for every table."""
     tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
     names = sorted(view.app_names[table] for table in tables_)
     named = state.text(state.TABLE)
@@ -91,9 +91,9 @@ def table_choice(view: ClusterView, listed: changes.PlanList) -> str:
 
 
 def choose_moves(
-    page: PegasusPage, view: ClusterView, basis: queries.Basis, listed: changes.PlanList
+    page: PegasusPage, view: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList
 ) -> None:
-    """Draw the moves with ticks; :func:`taken` returns what is ticked, also behind another tab."""
+    """Draw the moves with ticks; :func:`taken` returns the ticked ones, also behind another tab."""
     rows = changes.moves_frame(view, basis, listed)
     if len(listed.plans) > len(rows):
         st.caption(f"First {len(rows):,} of {len(listed.plans):,} shown.")
@@ -135,7 +135,7 @@ def taken(listed: changes.PlanList) -> changes.PlanList:
 
 
 def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool) -> None:
-    """Draw why the first changes are made: what both nodes hold, and what would be fair."""
+    """Draw the reasons for the first changes: counts of both nodes, and the fair share."""
     rows = changes.reasons_frame(view, listed, is_policy=is_policy)
     if rows.empty:
         return
@@ -168,7 +168,7 @@ def draw_reasons(view: ClusterView, listed: changes.PlanList, *, is_policy: bool
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, basis: queries.Basis, listed: changes.PlanList
+    before: ClusterView, after: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
     rows: pd.DataFrame = changes.tables_frame(before, after, basis, listed)
@@ -190,9 +190,9 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, basis: queries.Basis, listed: changes.PlanList, rate: CopyRate
+    before: ClusterView, basis: queries.BalanceBasis, listed: changes.PlanList, rate: CopyRate
 ) -> None:
-    """Say what the chosen changes copy, how long that takes, and whether there is room."""
+    """Render the data volume, duration and disk space of the chosen changes."""
     cost = copy_cost(before, listed.plans, basis.sizes_mb)
     if not cost.copy_count:
         st.caption("Role changes only; no data is copied.")

@@ -14,7 +14,7 @@ from core.pegasus.plan.preview import preview_pegasus
 from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, switches
 from dashboard.app_pages.pegasus.balance.changes import PlanList
-from dashboard.app_pages.pegasus.balance.hand import asked_move
+from dashboard.app_pages.pegasus.balance.hand import requested_move
 from dashboard.components import figures, frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
@@ -33,7 +33,7 @@ except IncompleteSnapshotError as error:
     words.failed(error, what="Incomplete snapshot")
     st.stop()
 
-own = switches.own_dials(page)
+own = switches.cluster_settings(page)
 effective = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 figures.key_figures(cluster.key_figures(page.facts), key="balance")
 answer = st.container()
@@ -55,23 +55,28 @@ with left:
     with st.container(horizontal=True, vertical_alignment="center"):
         measure = switches.measure_choice()
         adjust = st.popover("Adjust settings", icon=":material/tune:", key="adjust")
-turned = own
-evening = queries.EvenRun(
+settings = own
+even_run = queries.EvenRun(
     stored=page.stored, request=EvenRequest(measure=queries.MEASURE_OF[measure])
 )
 with adjust:
     if pick in switches.POLICIES:
-        turned = switches.policy_dials(page, own, switches.POLICIES[pick])
+        settings = switches.draw_settings(page, own, switches.POLICIES[pick])
     elif pick == switches.EVEN:
-        evening = switches.even_run(page, measure)
+        even_run = switches.even_run(page, measure)
     rate = switches.copy_rate(page, basis)
 compared = candidates.CandidateComparison(
-    page=page, basis=basis, dials=turned, even_run=evening, rate=rate, followed=(effective, pick)
+    page=page,
+    basis=basis,
+    settings=settings,
+    even_run=even_run,
+    rate=rate,
+    followed=(effective, pick),
 )
 lines = candidates.lines_of(compared)
 first = queries.first_round(own.candidate(page, own.here.policy))
 with answer:
-    run = replace(compared, dials=own).run(effective)
+    run = replace(compared, settings=own).run(effective)
     words.answer(model.answer(page.facts, basis, first, run, own.here.policy))
 with candidates_here:
     candidates.draw_table(lines, measure, page.facts.target_ratio)
@@ -85,7 +90,7 @@ with right:
         quantity = moves.quantity_choice()
         number_here = st.container(width=170)
 if pick in switches.POLICIES:
-    candidate = turned.candidate(page, switches.POLICIES[pick])
+    candidate = settings.candidate(page, switches.POLICIES[pick])
     chosen, following = compared.first(pick), compared.run(pick)
     rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
     before, after = chosen.before, chosen.after
@@ -112,7 +117,7 @@ plan_tab, compare_tab, why_tab, cost_tab = st.tabs(
 )
 if pick == switches.HAND:
     with plan_tab:
-        one = asked_move(page)
+        one = requested_move(page)
         requested = () if one is None else (one,)
 else:
     if plan_tab.open:

@@ -1,4 +1,4 @@
-"""What a person may turn on the Balance page: switches of the policies, the planner's request."""
+"""Controls of the Balance page: switches of the policies, the planner's request."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SWITCHES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dials:
-    """What was turned for the policies.
+class BalanceSettings:
+    """Settings of the policies on the page.
 
     Attributes:
-        options: Switches as turned, of the chosen policy or of the one in force.
+        options: Switches as set on the page, of the selected policy or of the active one.
         here: The cluster's own.
-        assumed: Names of those of its own that it did not tell.
+        assumed: Names of the cluster's switches that it did not report.
         order: Of the nodes.
         seed: Of a drawn order.
     """
@@ -61,9 +61,9 @@ class Dials:
     order: queries.Order = "learned"
     seed: int = 1
 
-    def candidate(self, page: PegasusPage, policy: Policy) -> queries.Candidate:
+    def candidate(self, page: PegasusPage, policy: Policy) -> queries.PolicyCandidate:
         """Return one policy with these switches."""
-        return queries.Candidate(
+        return queries.PolicyCandidate(
             stored=page.stored,
             options=replace(self.options, policy=policy),
             order=self.order,
@@ -71,14 +71,14 @@ class Dials:
         )
 
 
-def own_dials(page: PegasusPage) -> Dials:
+def cluster_settings(page: PegasusPage) -> BalanceSettings:
     """Return the cluster's own switches."""
     here, assumed = page.facts.options()
-    return Dials(options=here, here=here, assumed=tuple(assumed))
+    return BalanceSettings(options=here, here=here, assumed=tuple(assumed))
 
 
-def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
-    """Draw a policy's switches, and return them."""
+def draw_settings(page: PegasusPage, own: BalanceSettings, policy: Policy) -> BalanceSettings:
+    """Draw a policy's switches; return their settings."""
     here, names = own.here, {table.name: key for key, table in page.facts.tables.items()}
     is_app = policy == "app"
     with st.container(horizontal=True):  # flows: as many next to each other as there is room for
@@ -126,7 +126,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             help="Tables ignored by the app policy. The cluster policy moves them.",
         )
         order, seed = _order()
-    turned = replace(
+    options = replace(
         here,
         policy=policy,
         only_move_primary=bool(switches["only_move_primary"]),
@@ -136,8 +136,8 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
         ignored_app_ids=frozenset(names[name] for name in ignored),
         intended_skew=bool(skew),
     )
-    _say_what_if(own, turned)
-    return Dials(options=turned, here=here, assumed=own.assumed, order=order, seed=seed)
+    _draw_comparison(own, options)
+    return BalanceSettings(options=options, here=here, assumed=own.assumed, order=order, seed=seed)
 
 
 def _order() -> tuple[queries.Order, int]:
@@ -160,9 +160,9 @@ def _order() -> tuple[queries.Order, int]:
     return _ORDERS[chosen or "learned"], seed
 
 
-def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
-    here = replace(own.here, policy=turned.policy)
-    if turned != here:
+def _draw_comparison(own: BalanceSettings, options: BalanceOptions) -> None:
+    here = replace(own.here, policy=options.policy)
+    if options != here:
         st.caption("◇ What if: some switches differ from the cluster. Simulation only.")
     elif own.assumed:
         st.caption(
@@ -172,8 +172,8 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
         st.caption("Switches of the cluster. Changes apply to this page only.")
 
 
-def draw_node_order(page: PegasusPage, basis: queries.Basis, own: Dials) -> None:
-    """Draw from what the node order is known, and the changes that depend on it."""
+def draw_node_order(page: PegasusPage, basis: queries.BalanceBasis, own: BalanceSettings) -> None:
+    """Draw the source of the node order and the changes that depend on it."""
     plans = queries.likely((page.stored, own.here))
     st.caption(
         words.plain(f"{node_order.orders_sentence(basis.orders)} {node_order.ties_sentence(plans)}")
@@ -253,7 +253,7 @@ def even_run(page: PegasusPage, measure: queries.Measure) -> queries.EvenRun:
 
 
 def measure_choice() -> queries.Measure:
-    """Draw by what the candidates are compared, and return it."""
+    """Draw the choice of the compared measure, and return it."""
     return st.segmented_control(
         "Measure",
         list(queries.MEASURES),
@@ -266,7 +266,7 @@ def measure_choice() -> queries.Measure:
     )
 
 
-def copy_rate(page: PegasusPage, basis: queries.Basis) -> CopyRate:
+def copy_rate(page: PegasusPage, basis: queries.BalanceBasis) -> CopyRate:
     """Draw the copy rate that times are estimated with, and return it."""
     expected = copies.expected_rate(measured_rate(page.config, page.name), basis)
     rate = st.number_input(

@@ -38,7 +38,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 def level_switch(page: PegasusPage) -> FunctionLevel | None:
-    """Draw the switch with what every level does; return the level to set, ``None``: none."""
+    """Draw the switch with the effects of every level; return the level to set, or ``None``."""
     facts = page.facts
     words.section("Meta function level")
     wanted = _choose(page)
@@ -68,7 +68,7 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
     stored = page.facts.stored_level
     known = [level.word for level in FunctionLevel]
     unknown = state.unknown_in_address(LEVEL, [*known, *(one.upper() for one in known)])
-    words.tell_unknown("level", unknown, known)
+    words.report_unknown("level", unknown, known)
     named = st.query_params.get(LEVEL, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
     # another stored level: what was chosen against the former one does not count any more
@@ -108,7 +108,7 @@ class Rounds:
         rate: Of one copy.
     """
 
-    basis: queries.Basis
+    basis: queries.BalanceBasis
     run: queries.PolicyRounds | None
     rate: CopyRate
 
@@ -120,33 +120,33 @@ def rounds_of(page: PegasusPage) -> Rounds | None:
     except IncompleteSnapshotError:
         return None
     options, _ = page.facts.options()
-    candidate = queries.Candidate(stored=page.stored, options=options, order="learned")
+    candidate = queries.PolicyCandidate(stored=page.stored, options=options, order="learned")
     is_huge = basis.view.partition_count > queries.SYNC_PARTITIONS
     run = queries.converged_in_background if is_huge else queries.converged
     rate = expected_rate(measured_rate(page.config, page.name), basis)
     return Rounds(basis, run(candidate), rate)
 
 
-def plan_of(page: PegasusPage, wanted: FunctionLevel) -> Plan:
+def plan_of(page: PegasusPage, function_level: FunctionLevel) -> Plan:
     """Return the plan that sets a level; behind an open dialog the one that it is about."""
-    made = level_plan_of(LevelRequest(stored=page.stored, level=wanted.word))
+    made = level_plan_of(LevelRequest(stored=page.stored, level=function_level.word))
     plan = pegasus_plan.in_dialog(made)
     return plan if all(step.subject == LEVEL_KEY for step in plan.steps) else made
 
 
-def draw_preview(page: PegasusPage, wanted: FunctionLevel | None) -> None:
-    """Draw what the chosen level would do, that of lively while none is chosen."""
-    level = FunctionLevel.LIVELY if wanted is None else wanted
+def draw_preview(page: PegasusPage, function_level: FunctionLevel | None) -> None:
+    """Draw the effects of the selected level; of lively while none is selected."""
+    level = FunctionLevel.LIVELY if function_level is None else function_level
     words.section(f"Preview: {level.word}")
-    if wanted is not None:
-        pegasus_plan.draw_remarks(plan_of(page, wanted), ("error", "warning"))
+    if function_level is not None:
+        pegasus_plan.draw_remarks(plan_of(page, function_level), ("error", "warning"))
     if level is FunctionLevel.LIVELY:
         _draw_lively(page)
-    if wanted is not None:
+    if function_level is not None:
         words.notes(
             [
-                *model.change_sentences(page.facts, wanted),
-                *remarks(plan_of(page, wanted)).get("info", ()),
+                *model.change_sentences(page.facts, function_level),
+                *remarks(plan_of(page, function_level)).get("info", ()),
             ]
         )
 
@@ -227,39 +227,39 @@ def _deviations(run: queries.PolicyRounds) -> tuple[float, float]:
 # -- the action bar -----------------------------------------------------------------------------
 
 
-def draw_bar(page: PegasusPage, wanted: FunctionLevel) -> None:
+def draw_bar(page: PegasusPage, level: FunctionLevel) -> None:
     """Draw the action bar that sets the chosen level."""
-    plan = plan_of(page, wanted)
+    plan = plan_of(page, level)
     pegasus_plan.draw_bar(
         page,
         plan,
         preview_pegasus(page.snapshot, plan),
         key="level",
-        effects=_effects(page, wanted),
-        label=f"Set level to {wanted.word}…",
+        effects=_effects(page, level),
+        label=f"Set level to {level.word}…",
     )
 
 
-def _effects(page: PegasusPage, wanted: FunctionLevel) -> list[action_bar.Effect]:
+def _effects(page: PegasusPage, level: FunctionLevel) -> list[action_bar.PlanFigure]:
     stored = model.word_of(page.facts.stored_level)
-    change = action_bar.Effect(
+    change = action_bar.PlanFigure(
         label="Meta function level",
-        value=f"{stored} → {wanted.word}",
-        note="discards proposals" if model.may_clear(wanted) else "until a new leader",
+        value=f"{stored} → {level.word}",
+        note="discards proposals" if model.may_clear(level) else "until a new leader",
     )
-    rounds = rounds_of(page) if wanted is FunctionLevel.LIVELY else None
+    rounds = rounds_of(page) if level is FunctionLevel.LIVELY else None
     if rounds is None or rounds.run is None:
         return [change]
     run = rounds.run
     cost = total_cost(run.costs, len(run.before.nodes))
     return [
         change,
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Moves",
             value=f"{len(run.plans):,}",
             note=pluralize(len(run.rounds), "round"),
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Copies",
             value=format_mb(cost.copy_mb) if cost.copy_count else "0 B",
             note=f"{time_words(cost, rounds.basis, rounds.rate)} at "

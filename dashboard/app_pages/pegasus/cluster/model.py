@@ -22,7 +22,7 @@ from dashboard.charts.template import ACCENT
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus.cluster import word_of
 from dashboard.presenters.pegasus.copies import time_words
-from dashboard.queries.pegasus.balance import Basis, PolicyRounds
+from dashboard.queries.pegasus.balance import BalanceBasis, PolicyRounds
 
 __all__ = [
     "change_sentences",
@@ -45,8 +45,8 @@ TAB_OF: Final = {"level": "Preview", "node": "Nodes", "view": "Nodes", "setting"
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnTab:
-    """What the page was drawn with the last time.
+class TabState:
+    """State of the tabs when the page was last drawn.
 
     Attributes:
         tab: The open one.
@@ -57,7 +57,7 @@ class DrawnTab:
     values: Mapping[str, str]
 
 
-def tab_to_open(at: str, values: Mapping[str, str], followed: DrawnTab | None) -> str:
+def tab_to_open(at: str, values: Mapping[str, str], followed: TabState | None) -> str:
     """Return the tab of a parameter that was set from outside of its tab; empty: stay.
 
     A widget in a tab sets its parameter when it is drawn, which does not request that tab: only
@@ -102,10 +102,10 @@ _DOTS_STYLE: Final = f"""<style>
 
 
 def dots(facts: PegasusFacts) -> str:
-    """Return a table of what each level does, a dot each, with the word for screen readers."""
+    """Return a table of the effects of each level, a dot each, with the word for screen readers."""
     levels = list(FunctionLevel)
     marks = {level: " at" if level is facts.effective_level else "" for level in levels}
-    head = "".join(f'<th scope="col" class="{marks[one]}">{one.word}</th>' for one in levels)
+    head = "".join(f'<th scope="col" class="{marks[level]}">{level.word}</th>' for level in levels)
     rows = "".join(
         f'<tr><th scope="row">{label.capitalize()}</th>'
         + "".join(_dot(getattr(ALLOWANCES[level], name), marks[level]) for level in levels)
@@ -127,7 +127,7 @@ def _dot(is_done: bool, mark: str) -> str:  # noqa: FBT001  # one cell
 
 
 def level_note(facts: PegasusFacts) -> str:
-    """Return why the effective level is not the stored one, else how long the stored one lasts."""
+    """Return the cause of a differing effective level, else the lifetime of the stored one."""
     stored, effective = facts.stored_level, facts.effective_level
     if stored is not None and effective is not None and stored is not effective:
         return (
@@ -136,17 +136,17 @@ def level_note(facts: PegasusFacts) -> str:
     return NOT_PERSISTED
 
 
-def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
-    """Return what begins and what ends when another level is stored, and what is discarded."""
+def change_sentences(facts: PegasusFacts, level: FunctionLevel) -> list[str]:
+    """Return the activities that start, stop and are discarded when another level is stored."""
     stored = facts.stored_level
-    found = [] if stored is None else _differences(stored, wanted)
-    if clears_proposals(wanted):
+    found = [] if stored is None else _differences(stored, level)
+    if clears_proposals(level):
         found.append("Discards all pending proposals.")
     return found
 
 
-def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
-    was, will = ALLOWANCES[stored], ALLOWANCES[wanted]
+def _differences(stored: FunctionLevel, level: FunctionLevel) -> list[str]:
+    was, will = ALLOWANCES[stored], ALLOWANCES[level]
     begins = [text for name, text in _ABILITIES.items() if getattr(will, name) > getattr(was, name)]
     ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
     found = []
@@ -157,9 +157,9 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     return found
 
 
-def shell_line(wanted: FunctionLevel) -> str:
+def shell_line(level: FunctionLevel) -> str:
     """Return the line of Pegasus' shell that does the same."""
-    return f"set_meta_level {wanted.word}"
+    return f"set_meta_level {level.word}"
 
 
 def step_label(facts: PegasusFacts, level: FunctionLevel) -> str:
@@ -177,8 +177,8 @@ def may_clear(level: FunctionLevel) -> bool:
 
 def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     """Return one row a disk of the node, or of all, with its replicas; none: not reported."""
-    known = facts.snapshot.tables
-    disks, held = known["disks"].to_pandas(), known["replicas"].to_pandas()
+    tables = facts.snapshot.tables
+    disks, held = tables["disks"].to_pandas(), tables["replicas"].to_pandas()
     if node:
         disks, held = disks[disks["node"] == node], held[held["node"] == node]
     places = ["node", "disk"]
@@ -201,7 +201,7 @@ def disks_frame(facts: PegasusFacts, node: str = "") -> pd.DataFrame:
     ).sort_values("free_pct", kind="stable", ignore_index=True)
 
 
-def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFrame:
+def rounds_frame(run: PolicyRounds, basis: BalanceBasis, rate: CopyRate) -> pd.DataFrame:
     """Return one row a round of the balancer: its changes by kind, data, deviation after, time."""
     rows = []
     for number, (plans, spread, cost) in enumerate(
@@ -225,7 +225,7 @@ def rounds_frame(run: PolicyRounds, basis: Basis, rate: CopyRate) -> pd.DataFram
 
 
 def round_lines(run: PolicyRounds) -> RoundLines:
-    """Return the primaries of the nodes by round, of those that begin farthest from the mean."""
+    """Return the primaries of the nodes by round, of those with the largest initial deviations."""
     begin = run.before.primary_counts.sum(axis=0, dtype=np.int64)
     counts = np.array([begin, *(spread.primaries for spread in run.spreads)], dtype=np.float64)
     rounds = np.unique(np.linspace(0, len(counts) - 1, MAX_POINTS, dtype=np.int64))
@@ -244,7 +244,7 @@ MAX_ROUNDS_SHOWN: Final = 100
 
 
 def carried_frame(facts: PegasusFacts, node: str) -> pd.DataFrame:
-    """Return one row a table of which the node has replicas, most primaries first."""
+    """Return one row per table with replicas on the node, most primaries first."""
     columns = facts.columns
     at = columns.nodes.index(node)
     held = columns.counts(primaries_only=False)[:, at]
@@ -298,7 +298,7 @@ def shown(text: str | None) -> str:
 
 
 def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a setting; what was not reported is unknown, never its default."""
+    """Return one row a setting; values not reported are unknown, never the default."""
     origins, values = origins_of(facts), values_of(facts)
     return pd.DataFrame(
         [
@@ -315,7 +315,7 @@ def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
 
 
 def values_of(facts: PegasusFacts) -> dict[str, str | None]:
-    """Return what every setting is, by its key; ``None``: unknown."""
+    """Return the value of every setting by its key; ``None`` if unknown."""
     known: dict[str, str | None] = {
         setting.key: facts.snapshot.settings.get(setting.name) for setting in SERVER_SETTINGS
     }
@@ -331,7 +331,7 @@ def _origin(
 
 
 def origins_of(facts: PegasusFacts) -> dict[str, str]:
-    """Return where every setting was read, by name."""
+    """Return the source of every setting by its name."""
     table = facts.snapshot.tables["settings"]
     names, origins = table["name"].to_pylist(), table["origin"].to_pylist()
     return dict(zip(names, origins, strict=True))
@@ -345,7 +345,7 @@ def _mark(setting: ServerSetting, values: Mapping[str, str | None]) -> str:
 
 
 def settings_sentence(facts: PegasusFacts) -> str:
-    """Return how many settings are not their defaults, and how many are unknown."""
+    """Return the number of settings with non-default values and of unknown settings."""
     values = values_of(facts)
     marks = [_mark(setting, values) for setting in ALL_SETTINGS]
     changed, unknown = marks.count("● changed"), marks.count("? unknown")
@@ -354,6 +354,6 @@ def settings_sentence(facts: PegasusFacts) -> str:
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
-    """Return what ``cluster_info`` prints, in its order; what was not reported is unknown."""
-    known = facts.snapshot.settings
-    return {key: known.get(key) or UNKNOWN for key in _INFO_ORDER}
+    """Return the output of ``cluster_info``, in its order; values not reported are unknown."""
+    settings = facts.snapshot.settings
+    return {key: settings.get(key) or UNKNOWN for key in _INFO_ORDER}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def follow_address() -> None:
-    """Open the tab of what an address or a click names, unless a tab was named or clicked."""
+    """Open the tab of the object in an address or click, unless a tab was named or clicked."""
     is_first = model.TAB not in st.session_state
     at = st.query_params.get(model.TAB, "") if is_first else st.session_state[model.TAB]
     followed = None if is_first else st.session_state.get(_FOLLOWED)
@@ -28,7 +28,7 @@ def follow_address() -> None:
     named = model.tab_to_open(at, values, followed)
     if named:
         st.session_state[model.TAB] = named
-    st.session_state[_FOLLOWED] = model.DrawnTab(named or at or model.TABS[0], values)
+    st.session_state[_FOLLOWED] = model.TabState(named or at or model.TABS[0], values)
 
 
 def choose(node: str) -> None:
@@ -105,7 +105,7 @@ def _one_node(page: PegasusPage) -> None:
         "Node",
         ["", *page.facts.columns.nodes],
         key=state.NODE,
-        say=lambda name: name or "Select a node",
+        format_func=lambda name: name or "Select a node",
         has_label=False,
     )
     if not node:
@@ -120,7 +120,7 @@ def _one_node(page: PegasusPage) -> None:
 
 
 def _server(page: PegasusPage, node: str) -> None:
-    """Draw what is of one server only: where it is, what it runs, how fast it copies."""
+    """Draw the facts of one server only: its address, its version, its copy rate."""
     rows = cluster.nodes_frame(page.facts)
     rows = rows[rows["node"] == node]
     tables.table(rows, _SERVER_COLUMNS, key="node_server", alt=f"Server of {node}")

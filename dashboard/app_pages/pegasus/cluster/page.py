@@ -41,7 +41,7 @@ with right:
         list(cluster.NODE_MEASURES),
         default="replicas",
         key=state.MEASURE,
-        say=lambda key: cluster.NODE_MEASURES[key],
+        format_func=lambda key: cluster.NODE_MEASURES[key],
     )
     bars = cluster.node_bars(facts, measure)
     figures.chart(node_bars(bars), key="pegasus_nodes", alt=cluster.bars_sentence(bars))

@@ -25,7 +25,7 @@ _MOST_PX: Final = 330
 
 
 def draw(page: PegasusPage, *, may_plan: bool) -> None:
-    """Draw every setting, the way to change one, and what ``cluster_info`` prints.
+    """Draw every setting, the form to change one, and the output of ``cluster_info``.
 
     Args:
         page: The page.
@@ -122,7 +122,7 @@ def _is_of_settings(plan: Plan) -> bool:
 
 
 def _cluster_info(page: PegasusPage) -> None:
-    """Draw what ``cluster_info`` prints."""
+    """Draw the output of ``cluster_info``."""
     with st.expander("Cluster info", icon=":material/info:"):
         rows = model.info_table(page.facts)
         st.table(

@@ -1,4 +1,4 @@
-"""What leads on from a cause on a Pegasus cluster."""
+"""Next pages of a cause on a Pegasus cluster."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the fleet overview shows of Pegasus clusters."""
+"""Parts of the fleet overview for Pegasus clusters."""

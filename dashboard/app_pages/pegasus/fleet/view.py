@@ -21,7 +21,7 @@ _MOVE_POINTS: Final = 30
 
 
 class PegasusFleet:
-    """Pegasus; see :class:`dashboard.app_pages.fleet.system.FleetSystem`."""
+    """Pegasus; see :class:`dashboard.app_pages.fleet.system.FleetPageSystem`."""
 
     title = "Pegasus"
     overview = "pegasus"

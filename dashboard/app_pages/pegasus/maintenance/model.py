@@ -1,4 +1,4 @@
-"""What the Maintenance page says: the state of the nodes, and what each wizard is for."""
+"""Texts of the Maintenance page: the state of the nodes, and the operations."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from core.pegasus.snapshot import PegasusFacts
 from core.units import pluralize
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pegasus.headline import NODE_STATUS_WORDS
-from dashboard.queries.pegasus.plans import Wizard
+from dashboard.queries.pegasus.plans import MaintenanceOperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WizardWords:
-    """What a person should know of a wizard.
+class OperationDescription:
+    """Description of a maintenance operation.
 
     Attributes:
-        wizard: As the command line calls it.
-        label: For the choice.
+        name: Its name on the command line.
+        label: Its name on the page.
         icon: Name of a Material symbol.
-        explained: What it does, and how it ends.
-        nodes: How many nodes it takes: ``none``, ``one``, ``some``, ``all``: all that live where
-            none is chosen.
-        rate_mb_per_s: Usual copy rate; ``None``: it does not set one.
-        script: Upstream's own, which it stands for.
-        max_under_replicated: Default limit of partitions that lack a replica; ``None``: none.
+        explained: Its effect and its end.
+        nodes: Number of nodes it takes: ``none``, ``one``, ``some``, ``all``: every alive
+            node if none is selected.
+        rate_mb_per_s: Default copy rate; ``None`` if it sets none.
+        script: The upstream script that it replaces.
+        max_under_replicated: Default limit of partitions that lack a replica; ``None``
+            if unlimited.
     """
 
-    wizard: Wizard
+    name: MaintenanceOperation
     label: str
     icon: str
     explained: str
@@ -49,9 +50,9 @@ class WizardWords:
     max_under_replicated: int | None = None
 
 
-WIZARDS: Final = (
-    WizardWords(
-        wizard="migrate",
+OPERATIONS: Final = (
+    OperationDescription(
+        name="migrate",
         label="Migrate primaries",
         icon="move_up",
         explained="Moves all primaries of one node to their secondaries. No data is copied; the "
@@ -60,8 +61,8 @@ WIZARDS: Final = (
         nodes="one",
         script="migrate_node.sh",
     ),
-    WizardWords(
-        wizard="drain",
+    OperationDescription(
+        name="drain",
         label="Drain",
         icon="output",
         explained="Drains nodes one by one: moves primaries, then removes secondaries in "
@@ -72,8 +73,8 @@ WIZARDS: Final = (
         script="migrate_node.sh, downgrade_node.sh",
         max_under_replicated=MAX_UNDER_REPLICATED,
     ),
-    WizardWords(
-        wizard="offline",
+    OperationDescription(
+        name="offline",
         label="Take offline",
         icon="power_settings_new",
         explained="Decommissions nodes: drains each node and closes its replicas, then waits "
@@ -84,8 +85,8 @@ WIZARDS: Final = (
         rate_mb_per_s=OFFLINE_RATE_MB_PER_S,
         max_under_replicated=MAX_UNDER_REPLICATED,
     ),
-    WizardWords(
-        wizard="rolling-update",
+    OperationDescription(
+        name="rolling-update",
         label="Rolling update",
         icon="restart_alt",
         explained="Updates nodes one by one: drains the node, waits until you restart its "
@@ -94,8 +95,8 @@ WIZARDS: Final = (
         nodes="all",
         script="pegasus_rolling_update.sh",
     ),
-    WizardWords(
-        wizard="rebalance",
+    OperationDescription(
+        name="rebalance",
         label="Rebalance to convergence",
         icon="balance",
         explained="Sets the level to lively, waits until the balancer has no more changes in "
@@ -106,12 +107,12 @@ WIZARDS: Final = (
         rate_mb_per_s=REBALANCE_RATE_MB_PER_S,
     ),
 )
-BY_LABEL: Final = {one.label: one for one in WIZARDS}
+BY_LABEL: Final = {operation.label: operation for operation in OPERATIONS}
 
 
-def answer(facts: PegasusFacts, going: RunView | None) -> str:
-    """Return what is out of service, and what is under way."""
-    dead = [one.name for one in facts.nodes if not one.is_alive]
+def answer(facts: PegasusFacts, active_run: RunView | None) -> str:
+    """Return the nodes out of service and the run in progress."""
+    dead = [node.name for node in facts.nodes if not node.is_alive]
     empty = empty_nodes(facts)
     alive = len(facts.nodes) - len(dead)
     parts = [f"{alive} of {pluralize(len(facts.nodes), 'node')} alive"]
@@ -119,8 +120,8 @@ def answer(facts: PegasusFacts, going: RunView | None) -> str:
         parts.append(f"down: {listed(dead)}")
     if empty:
         parts.append(f"without replicas: {listed(empty)}")
-    if going is not None:
-        parts.append(f"run {going.run_id} in progress")
+    if active_run is not None:
+        parts.append(f"run {active_run.run_id} in progress")
     return f"{'; '.join(parts)}."
 
 
@@ -138,7 +139,7 @@ def empty_nodes(facts: PegasusFacts) -> list[str]:
 
 
 def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a node: alive or not, what it holds, its room; dead ones first."""
+    """Return one row a node: state, replicas, free space; dead nodes first."""
     columns = facts.columns
     led = columns.counts(primaries_only=True).sum(axis=0)
     held = columns.counts(primaries_only=False).sum(axis=0)
@@ -163,7 +164,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
 
 
 def barred_words(facts: PegasusFacts) -> str:
-    """Return which nodes get no new replicas by setting; empty: none."""
+    """Return the nodes excluded from new replicas by a setting; empty if none."""
     barred = facts.snapshot.settings.get("assign_secondary_black_list", "")
     if not barred:
         return ""
@@ -174,16 +175,16 @@ def barred_words(facts: PegasusFacts) -> str:
 
 
 def command(
-    one: WizardWords,
+    operation: OperationDescription,
     cluster: str,
     nodes: Sequence[str],
     rate: int | None,
     max_under_replicated: int | None = None,
 ) -> str:
     """Return the line of the command line that prepares the same plan."""
-    line = ["trimtab", "pegasus", one.wizard, cluster, *nodes]
-    if one.rate_mb_per_s is not None and rate not in (None, one.rate_mb_per_s):
+    line = ["trimtab", "pegasus", operation.name, cluster, *nodes]
+    if operation.rate_mb_per_s is not None and rate not in (None, operation.rate_mb_per_s):
         line += ["--rate", str(rate)]
-    if max_under_replicated not in (None, one.max_under_replicated):
+    if max_under_replicated not in (None, operation.max_under_replicated):
         line += ["--max-under-replicated", str(max_under_replicated)]
     return shlex.join(line)

@@ -10,29 +10,29 @@ from dashboard.components import figures, frame, words
 from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.components.pegasus.page import PegasusPage
 from dashboard.presenters.pegasus import cluster
-from dashboard.queries.pegasus.plans import wizard_plan_of
+from dashboard.queries.pegasus.plans import maintenance_plan_of
 from dashboard.services import config_option
 
 page = frame.open_page("Maintenance", PegasusPage)
-run = view.going(page)
+run = view.active_run(page)
 words.title("Maintenance", cluster.subtitle(page.facts))
 figures.key_figures(cluster.key_figures(page.facts), key="maintenance")
 words.answer(model.answer(page.facts, run))
 if run is not None:
-    view.draw_going(page, run)
-wizard, request = view.choose(page)
+    view.draw_active_run(page, run)
+operation, request = view.choose(page)
 if request is None:
     st.caption(":material/touch_app: Select a node to show the steps.")
     view.draw_nodes(page)
     st.stop()
 try:
     with st.spinner("Planning"):
-        plan = wizard_plan_of(request)
+        plan = maintenance_plan_of(request)
 except InputError as error:
     words.failed(error, what="Could not create a plan")
     st.stop()
 line = model.command(
-    wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
+    operation, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
 )
 pegasus_plan.draw_plan(
     page,

@@ -1,4 +1,4 @@
-"""Choosing a wizard with its nodes, and the run that is under way."""
+"""The choice of an operation and its nodes, and the run in progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dashboard.components.run_controls import controls, notice
 from dashboard.presenters import runs as run_words
 from dashboard.queries import runs
 from dashboard.queries.pegasus.copies import measured_rate
-from dashboard.queries.pegasus.plans import WizardRequest
+from dashboard.queries.pegasus.plans import MaintenanceRequest
 
 if TYPE_CHECKING:
     from dashboard.components.pegasus.page import PegasusPage
@@ -26,7 +26,7 @@ _LOOK_EVERY_S: Final = 2.0
 _MOST_PX: Final = 320
 
 
-def going(page: PegasusPage) -> RunView | None:
+def active_run(page: PegasusPage) -> RunView | None:
     """Return the run that has not ended, ``None``: there is none, or it cannot be read."""
     try:
         return runs.open_run(page.config, page.name)
@@ -35,8 +35,8 @@ def going(page: PegasusPage) -> RunView | None:
         return None
 
 
-def draw_going(page: PegasusPage, run: RunView) -> None:
-    """Show the run under way: how far, what it waits for, and how to stop it."""
+def draw_active_run(page: PegasusPage, run: RunView) -> None:
+    """Draw the run in progress: its progress, its pending wait, and its controls."""
     with st.container(border=True):
         st.fragment(partial(_draw_run, page, run), run_every=state.ticking(_LOOK_EVERY_S))()
 
@@ -62,7 +62,7 @@ def _draw_run(page: PegasusPage, drawn: RunView) -> None:
 
 
 def draw_nodes(page: PegasusPage) -> None:
-    """Show the nodes with what they hold."""
+    """Draw the nodes with their replicas."""
     rows = model.nodes_frame(page.facts)
     tables.table(
         rows,
@@ -85,43 +85,43 @@ def draw_nodes(page: PegasusPage) -> None:
         st.caption(words.plain(barred))
 
 
-def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
-    """Draw the choice of a wizard, its nodes and its settings.
+def choose(page: PegasusPage) -> tuple[model.OperationDescription, MaintenanceRequest | None]:
+    """Draw the choice of an operation, its nodes and its settings.
 
     Returns:
-        The wizard, and what is requested of it; ``None``: no node is chosen yet.
+        The operation and the request; ``None`` until a node is selected.
     """
     labels = list(model.BY_LABEL)
     state.rename_in_address(state.PICK, {"Rebalance until done": "Rebalance to convergence"})
-    words.tell_unknown("wizard", state.unknown_in_address(state.PICK, labels), labels)
+    words.report_unknown("operation", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
         "Operation",
         labels,
-        default=model.WIZARDS[0].label,
+        default=model.OPERATIONS[0].label,
         required=True,
         key=state.PICK,
         bind="query-params",
         label_visibility="collapsed",
     )
-    one = model.BY_LABEL[label]
-    st.caption(words.plain(one.explained))
+    operation = model.BY_LABEL[label]
+    st.caption(words.plain(operation.explained))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        nodes = _nodes(page, one)
-        rate = _rate(one)
-        limit = _max_under_replicated(one)
+        nodes = _nodes(page, operation)
+        rate = _rate(operation)
+        limit = _max_under_replicated(operation)
         only = False
-        if one.wizard == "rebalance":
+        if operation.name == "rebalance":
             only = st.toggle(
                 "`only_move_primary`",
                 key="only_move_primary",
                 bind="query-params",
                 help="During the run, primaries change roles and are not copied.",
             )
-    if not nodes and one.nodes in ("one", "some"):
-        return one, None
-    return one, WizardRequest(
+    if not nodes and operation.nodes in ("one", "some"):
+        return operation, None
+    return operation, MaintenanceRequest(
         stored=page.stored,
-        wizard=one.wizard,
+        operation=operation.name,
         nodes=nodes,
         rate_mb_per_s=rate,
         max_under_replicated=limit,
@@ -131,38 +131,39 @@ def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
     )
 
 
-def _nodes(page: PegasusPage, one: model.WizardWords) -> tuple[str, ...]:
-    if one.nodes == "none":
+def _nodes(page: PegasusPage, operation: model.OperationDescription) -> tuple[str, ...]:
+    if operation.nodes == "none":
         return ()
     names = [node.name for node in page.facts.nodes]
     dead = {node.name for node in page.facts.nodes if not node.is_alive}
-    words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
+    words.report_unknown("node", state.unknown_in_address(state.NODE, names), names)
     chosen = st.multiselect(
-        "Node" if one.nodes == "one" else "Nodes (in order)",
+        "Node" if operation.nodes == "one" else "Nodes (in order)",
         names,
         key=state.NODE,
         bind="query-params",
         format_func=lambda name: f"{name} (down)" if name in dead else str(name),
-        placeholder="all alive nodes" if one.nodes == "all" else "choose",
-        select_all=one.nodes == "all",
+        placeholder="all alive nodes" if operation.nodes == "all" else "choose",
+        select_all=operation.nodes == "all",
         wrap=True,
         width=560,
     )
-    if one.nodes == "one" and len(chosen) > 1:  # no limit to the choice: other wizards take many
+    # the choice has no limit: other operations take many
+    if operation.nodes == "one" and len(chosen) > 1:
         st.caption("One node at a time. Only the first is used.")
         return tuple(chosen[:1])
     return tuple(chosen)
 
 
-def _rate(one: model.WizardWords) -> int | None:
-    if one.rate_mb_per_s is None:
+def _rate(operation: model.OperationDescription) -> int | None:
+    if operation.rate_mb_per_s is None:
         return None
     return int(
         st.number_input(
             "Copy rate (MB/s per disk, 0: no limit)",
             min_value=0,
-            value=one.rate_mb_per_s,
-            key=f"rate_{one.wizard}",
+            value=operation.rate_mb_per_s,
+            key=f"rate_{operation.name}",
             bind="query-params",
             width=230,
             help="Limit of every replica server during the run; restored afterwards.",
@@ -170,15 +171,15 @@ def _rate(one: model.WizardWords) -> int | None:
     )
 
 
-def _max_under_replicated(one: model.WizardWords) -> int | None:
-    if one.max_under_replicated is None:
+def _max_under_replicated(operation: model.OperationDescription) -> int | None:
+    if operation.max_under_replicated is None:
         return None
     return int(
         st.number_input(
             "Max under-replicated partitions",
             min_value=1,
-            value=one.max_under_replicated,
-            key=f"under_replicated_{one.wizard}",
+            value=operation.max_under_replicated,
+            key=f"under_replicated_{operation.name}",
             bind="query-params",
             width=230,
             help="Batch size of removed replicas; the next batch starts when all partitions are "

@@ -111,7 +111,7 @@ MISSING_ROW: Final = "missing"
 
 
 def partition_matrix(data: MatrixData) -> go.Figure:
-    """Return who holds what: P primary, s secondary; the last row what is missing."""
+    """Return the partitions by node: P primary, s secondary; last row: missing replicas."""
     return _single(data) if data.group == 1 else _grouped(data)
 
 

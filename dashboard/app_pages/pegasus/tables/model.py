@@ -1,4 +1,4 @@
-"""What the page of Pegasus tables shows: every table in the columns of upstream's own commands."""
+"""Data of the page of Pegasus tables: every table in the columns of upstream's own commands."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ MAX_GRID_ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFilter:
-    """What a person requested.
+    """Filter of the table list.
 
     Attributes:
         contains: Part of the name or the whole id; empty: every table.
@@ -99,7 +99,7 @@ class TableFilter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePage:
-    """Rows that are shown, how many match, and how many there are."""
+    """Rows of a page, number of matches, and total number."""
 
     rows: pd.DataFrame
     matching: int
@@ -164,7 +164,7 @@ def key_figures(facts: PegasusFacts, name: str) -> list[KeyFigure]:
 
 
 def answer(facts: PegasusFacts) -> str:
-    """Return how many tables there are, and what is unhealthy or uneven among them."""
+    """Return the number of tables, and of unhealthy and uneven ones."""
     columns = facts.columns
     total = int(columns.partition_counts.sum())
     start = f"{pluralize(columns.table_count, 'table')} with {pluralize(total, 'partition')}"
@@ -175,7 +175,7 @@ def answer(facts: PegasusFacts) -> str:
         what = "all partitions that were read are healthy" if unread else "all healthy"
         if columns.is_child.any():
             what = f"{int((~columns.is_child).sum()):,} healthy"
-        more = "".join(f", {one}" for one in service_words(facts))
+        more = "".join(f", {word}" for word in service_words(facts))
         return f"{start}, {what}{more}{rest}; {_uneven_words(facts)}."
     places = np.unique(columns.part_table[unhealthy])
     names = listed([columns.app_names[at] for at in places])
@@ -184,7 +184,7 @@ def answer(facts: PegasusFacts) -> str:
 
 
 def table_answer(facts: PegasusFacts, name: str) -> str:
-    """Return how one table is: healthy or not, and how evenly it is led."""
+    """Return the health of one table and the distribution of its primaries."""
     columns = facts.columns
     at = columns.app_names.index(name)
     size = (
@@ -278,7 +278,7 @@ def stat_columns(stats: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _table_rows(facts: PegasusFacts) -> pd.DataFrame:
-    """Return what only the list of tables has: when they were made, and what goes on in them."""
+    """Return the columns that only the list of tables has: creation time and notes."""
     table = facts.snapshot.tables["tables"].to_pandas()
     table = table[table["status"] == "available"].sort_values("app_id")
     marks = [", ".join(table_notes(facts, int(app_id))) for app_id in table["app_id"]]
@@ -290,7 +290,7 @@ _SEVERITY: Final = (*range(HealthState.HEALTHY), HealthState.SPLITTING, HealthSt
 
 
 def _worst(facts: PegasusFacts, states: Floats) -> list[str]:
-    """Return every table's worst state with how many partitions are in it."""
+    """Return every table's worst state with its number of partitions."""
     found = []
     for counts, is_read in zip(states.tolist(), facts.columns.is_read.tolist(), strict=True):
         states_held = [at for at, count in enumerate(counts) if count]
@@ -303,7 +303,7 @@ def _worst(facts: PegasusFacts, states: Floats) -> list[str]:
 
 
 def _known_words(facts: PegasusFacts) -> list[str]:
-    """Return of how many replicas the size is known: ``190 of 192``."""
+    """Return the number of replicas with a known size: ``190 of 192``."""
     columns = facts.columns
     every = np.bincount(columns.rep_table, minlength=columns.table_count)
     is_known = np.isfinite(columns.measures["size_mb"])
@@ -364,7 +364,7 @@ def grid(facts: PegasusFacts, measure: str) -> GridData:
 
 
 def grid_note(data: GridData) -> str:
-    """Return which tables are shown."""
+    """Return the selection and order of the tables."""
     if len(data.rows) < data.total_rows:
         return (
             f"{len(data.rows)} of {data.total_rows:,} tables, largest gap between alive nodes "
@@ -417,7 +417,7 @@ def unhealthy_rows(facts: PegasusFacts) -> Rows:
 
 
 def worst_first(facts: PegasusFacts, rows: Rows) -> Rows:
-    """Return the rows by state, the worst first; then what the guardian calls ill; then gpid."""
+    """Return the rows by state, worst first; then by the guardian's verdict; then by gpid."""
     states = facts.columns.states(minimum_2pc(facts))[rows]
     is_fine = facts.columns.is_guardian_healthy[rows]
     order = np.lexsort((rows, is_fine, states))
@@ -429,7 +429,7 @@ def worst_first(facts: PegasusFacts, rows: Rows) -> Rows:
 
 
 def windows(partition_count: int) -> list[str]:
-    """Return which stretches of partitions can be looked at: all of them, or so many at once."""
+    """Return the selectable ranges of partitions: all, or pages of them."""
     if partition_count <= MAX_MATRIX_TEXT:
         return [f"0-{max(partition_count - 1, 0)}"]
     return [
@@ -442,7 +442,7 @@ def windows(partition_count: int) -> list[str]:
 
 
 def matrix(facts: PegasusFacts, name: str, window: str) -> MatrixData:
-    """Return who holds which partition of a table.
+    """Return the holders of the partitions of a table.
 
     Args:
         facts: The snapshot.
@@ -487,7 +487,7 @@ def _column_names(first: int, last: int, group: int) -> list[str]:
 def _missing(
     columns: PegasusColumns, place: int, first: int, last: int, group: int
 ) -> NDArray[np.int64]:
-    """Return wanted less held replicas by column; in a group only what is missing is added up."""
+    """Return the missing replicas by column; in a group the sum of the missing ones."""
     rows = (columns.part_table == place) & (columns.part_index >= first)
     rows &= columns.part_index <= last
     lacking = (columns.part_wanted - columns.membership.replica_counts)[rows].astype(np.int64)
@@ -499,7 +499,7 @@ def _missing(
 
 
 def matrix_sentence(data: MatrixData) -> str:
-    """Return the takeaway of the matrix for those who cannot see it."""
+    """Return the takeaway of the matrix as text, for screen readers."""
     led = data.primaries.sum(axis=1)
     if not led.size:
         return "No nodes known."
@@ -516,7 +516,7 @@ def matrix_sentence(data: MatrixData) -> str:
 
 
 def partitions_frame(facts: PegasusFacts, rows: Rows) -> tuple[pd.DataFrame, list[Outlook]]:
-    """Return one row a partition, and what comes next for those that are not healthy.
+    """Return one row a partition, with the next repair of unhealthy ones.
 
     Args:
         facts: The snapshot.
@@ -577,7 +577,7 @@ def _next_words(outlook: Outlook | None) -> str:
 
 
 def action_words(action: ProposalAction) -> str:
-    """Return an action as upstream calls it, with the node whose role changes."""
+    """Return an action by its upstream name, with the node that changes its role."""
     return f"{action.type.name} {action.node}"
 
 
@@ -608,20 +608,20 @@ def lost(found: Sequence[Outlook]) -> list[Outlook]:
     return [one for one in found if one.config.is_ddd]
 
 
-def lost_sentences(one: Outlook) -> list[str]:
-    """Return what the meta server says, what it does next, and whom the shell would choose."""
-    config = one.config
+def lost_sentences(outlook: Outlook) -> list[str]:
+    """Return the meta server's diagnosis, its next action and the node the shell recommends."""
+    config = outlook.config
     state_text = {
         None: "Not in the diagnosis of the meta server.",
         "": "The meta server lists it without a reason (known bug).",
-    }.get(one.reported_reason, f"Meta server: {one.reported_reason}")
-    found = [state_text, f"Next: {one.cure.reason}"]
-    if one.choice is None:
+    }.get(outlook.reported_reason, f"Meta server: {outlook.reported_reason}")
+    found = [state_text, f"Next: {outlook.cure.reason}"]
+    if outlook.choice is None:
         found.append("`ddd_diagnose` recommends no node: no diagnosis of former members.")
-    elif one.choice.node is None:
-        found.append(f"`ddd_diagnose` recommends no node. {one.choice.reason}")
+    elif outlook.choice.node is None:
+        found.append(f"`ddd_diagnose` recommends no node. {outlook.choice.reason}")
     else:
-        found.append(f"`ddd_diagnose` recommends {one.choice.node}: {one.choice.reason}")
+        found.append(f"`ddd_diagnose` recommends {outlook.choice.node}: {outlook.choice.reason}")
     if config.last_drops:
         found.append(f"Last drops, latest last: {', '.join(config.last_drops)}.")
     return found

@@ -25,7 +25,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Table",
         ["", *names],
         key=state.TABLE,
-        say=lambda name: name or "all tables",
+        format_func=lambda name: name or "all tables",
         has_label=False,
     )
     if table:

@@ -45,7 +45,7 @@ def tables_by_node(page: PegasusPage) -> None:
         list(model.GRID_MEASURES),
         default="primaries",
         key=_GRID,
-        say=lambda key: model.GRID_MEASURES[key][0],
+        format_func=lambda key: model.GRID_MEASURES[key][0],
     )
     data = model.grid(page.facts, measure)
     st.caption(model.grid_note(data))
@@ -57,7 +57,7 @@ def tables_by_node(page: PegasusPage) -> None:
 
 
 def members_of(page: PegasusPage, table: str) -> None:
-    """Draw who holds which partition of a table."""
+    """Draw the members of a table's partitions."""
     columns = page.facts.columns
     count = int(columns.partition_counts[columns.app_names.index(table)])
     stretches = model.windows(count)
@@ -102,7 +102,7 @@ def all_tables(page: PegasusPage) -> None:
             "Order", list(model.SORTS), key=state.SORT, bind="query-params", width=120
         )
         limit = st.selectbox("Rows", _ROWS, key=state.SHOW, bind="query-params", width=90)
-    found = model.table_page(
+    table_page = model.table_page(
         model.tables_frame(page.facts),
         model.TableFilter(
             contains=contains or "",
@@ -113,18 +113,19 @@ def all_tables(page: PegasusPage) -> None:
     )
     st.caption(
         words.coded(
-            f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} "
-            f"matching tables shown ({found.total:,} total)."
+            f"{model.VIEWS[view or 'overview']} {len(table_page.rows):,} of "
+            f"{table_page.matching:,} "
+            f"matching tables shown ({table_page.total:,} total)."
         )
     )
     tables.table(
-        found.rows,
-        _used(table_columns(view or "overview", choose), found.rows),
+        table_page.rows,
+        _used(table_columns(view or "overview", choose), table_page.rows),
         key=f"pegasus_tables_{view}",
         alt="Tables that match the filter",
-        height=min(_MOST_PX, tables.height_of(max(len(found.rows), 1))),
+        height=min(_MOST_PX, tables.height_of(max(len(table_page.rows), 1))),
     )
-    tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
+    tables.downloads(table_page.rows, cluster=page.name, what="tables", moment=page.stored.taken_at)
 
 
 def _used(columns: Columns, rows: pd.DataFrame) -> Columns:

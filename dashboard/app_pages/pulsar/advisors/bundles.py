@@ -107,8 +107,8 @@ def _lookups(subject: Subject, given: Given, _: None) -> Result:
     )
 
 
-def _pressure(found: UnloadPressure, bundles: list[str]) -> None:
-    words.notes(model.pressure_words(found))
+def _pressure(pressure: UnloadPressure, bundles: list[str]) -> None:
+    words.notes(model.pressure_words(pressure))
     st.caption(
         "`pulsar-admin namespaces unload` without a bundle closes all topics at once. A plan "
         "unloads bundle by bundle with a rate limit and checks each step."
@@ -123,7 +123,7 @@ def _pressure(found: UnloadPressure, bundles: list[str]) -> None:
 
 BUNDLES_CALCULATOR: Final = Calculator[None](
     title="Bundles",
-    knobs=BUNDLES,
+    parameters=BUNDLES,
     controls=_nothing,
     live=lambda subject, _: (
         live_bundles(subject.facts) | live_settings(subject.page.reading.settings, BUNDLES)
@@ -132,7 +132,7 @@ BUNDLES_CALCULATOR: Final = Calculator[None](
 )
 LOOKUPS_CALCULATOR: Final = Calculator[None](
     title="Lookups",
-    knobs=LOOKUPS,
+    parameters=LOOKUPS,
     controls=_nothing,
     live=lambda _subject, _chosen: {},
     compute=_lookups,

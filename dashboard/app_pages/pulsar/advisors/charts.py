@@ -39,7 +39,7 @@ MAX_TALLY = 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tally:
-    """How many bundles hold so many partitions.
+    """Numbers of bundles by partition count.
 
     Attributes:
         held: 0, 1, 2 ...
@@ -58,7 +58,7 @@ class Tally:
 def count_lines(
     tried: Sequence[BundleCount], *, within: float, advised: int, present: int
 ) -> go.Figure:
-    """Return how far the busiest broker is above the mean at best, by number of bundles."""
+    """Return the lowest possible excess of the busiest broker over the mean, by bundle count."""
     at = [one.bundles for one in tried]
     figure = go.Figure(
         go.Scatter(
@@ -106,7 +106,7 @@ def count_lines(
 
 @drawn_once
 def tally_bars(data: Tally) -> go.Figure:
-    """Return how many bundles hold so many partitions, next to random names and after the cuts."""
+    """Return the number of bundles by partition count: now, for random names, after the splits."""
     held = list(data.held)[: MAX_TALLY + 1]
     figure = go.Figure()
     for values, name, color in (
@@ -179,7 +179,7 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
 
 
 def by_crowding(ring: go.Figure) -> go.Figure:
-    """Colour the bundles of a ring by what they hold, the same before and after, in a copy."""
+    """Colour the bundles of a ring by their partitions, the same before and after, in a copy."""
     ring = go.Figure(ring)
     for trace in ring.data:
         if trace.type == "barpolar":
@@ -223,7 +223,7 @@ def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int)
 def stall_lines(
     lines: Sequence[tuple[str, Sequence[RoutedStall]]], *, partitions: int, timeout_s: float
 ) -> go.Figure:
-    """Return how soon a bad broker holds up a producer, by number of partitions and routing."""
+    """Return the time until a bad broker blocks a producer, by partition count and routing."""
     figure = go.Figure()
     for rank, (name, found) in enumerate(lines):
         figure.add_trace(
@@ -316,7 +316,7 @@ _COLORS = {"backlog": SERIES[1], "kept": SERIES[0], "waits for deletion": SERIES
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filling:
-    """How full a ledger becomes.
+    """Fill level of a ledger over time.
 
     Attributes:
         minutes: Of its age.
@@ -368,7 +368,7 @@ def span(minutes: float) -> str:
 
 @drawn_once
 def filling_lines(data: Filling) -> go.Figure:
-    """Return how full each bound of a ledger is by its age, and where it is closed."""
+    """Return the fill level of each bound of a ledger by its age, with the time of closing."""
     figure = go.Figure()
     for rank, (name, shares) in enumerate(data.shares.items()):
         figure.add_trace(
@@ -404,7 +404,7 @@ def filling_lines(data: Filling) -> go.Figure:
 
 @drawn_once
 def disk_bars(data: DiskPicture) -> go.Figure:
-    """Return what each directory of a bookie gets from one round of ledgers."""
+    """Return the data volume that each directory of a bookie gets from one round of ledgers."""
     names = [f"directory {number}" for number in range(data.uneven.size_bytes.size)]
     gigabytes = data.uneven.size_bytes / 1e9
     figure = go.Figure(
@@ -463,7 +463,7 @@ def compaction_line(data: CompactionCurve) -> go.Figure:
 @drawn_once
 def life_bars(phases: Sequence[Phase]) -> go.Figure:
     """Return the phases of a message's life on a time line; one without end runs off the chart."""
-    ends = [one.ends for one in phases if one.ends is not None]
+    ends = [phase.ends for phase in phases if phase.ends is not None]
     end = max(ends, default=60.0) or 1.0
     shown_end = end if phases[-1].ends is not None else max(end * 1.5, 60.0)
     figure = go.Figure()

@@ -1,4 +1,4 @@
-"""What every calculator begins with: its inputs, live or assumed, and the topics of a namespace."""
+"""Common part of every calculator: its inputs, live or assumed, and the topics of a namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from dashboard.presenters.pulsar.advisors_facts import (
     PartitionedTopic,
     partitioned_topics,
 )
-from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number, live_value
+from dashboard.presenters.pulsar.advisors_inputs import (
+    AdvisorParameter,
+    ClusterValue,
+    Number,
+    live_value,
+)
 from dashboard.presenters.pulsar.topics import read_words, web_addresses_of
 
 if TYPE_CHECKING:
@@ -33,31 +38,33 @@ _WIDTH_PX: Final = 184
 _REMEMBERED: Final = 8
 
 
-def draw(knobs: Sequence[Knob], live: Mapping[str, Live]) -> dict[str, Number]:
-    """Draw the inputs in rows that wrap, and return what they hold by key.
+def draw(
+    parameters: Sequence[AdvisorParameter], live: Mapping[str, ClusterValue]
+) -> dict[str, Number]:
+    """Draw the inputs in rows that wrap, and return their values by key.
 
     What has not been changed follows the cluster from snapshot to snapshot.
 
     Args:
-        knobs: In their order.
+        parameters: In their order.
         live: What the cluster gives, by key.
     """
     with st.container(horizontal=True, gap="small"):
-        return {knob.key: _draw(knob, live) for knob in knobs}
+        return {parameter.key: _draw(parameter, live) for parameter in parameters}
 
 
-def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
-    begin, origin = live_value(knob, live)
-    _follow(knob.key, begin)
+def _draw(parameter: AdvisorParameter, live: Mapping[str, ClusterValue]) -> Number:
+    begin, origin = live_value(parameter, live)
+    _follow(parameter.key, begin)
     with st.container(gap=None, width=_WIDTH_PX):
         given = st.number_input(
-            knob.label,
+            parameter.label,
             value=begin,
-            step=knob.step,
+            step=parameter.step,
             format=None if isinstance(begin, int) else "%g",
-            key=knob.key,
+            key=parameter.key,
             bind="query-params",
-            help=_help(knob),
+            help=_help(parameter),
         )
         value = begin if given is None else given
         mark = "◇ custom; " if value != begin else ""
@@ -65,9 +72,12 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
     return value
 
 
-def _help(knob: Knob) -> str | None:
-    """Return what an input means, with the name that the real system gives it."""
-    parts = (words.plain(knob.key) if knob.is_upstream else "", words.plain(knob.help))
+def _help(parameter: AdvisorParameter) -> str | None:
+    """Return the meaning of an input and its upstream name."""
+    parts = (
+        words.plain(parameter.key) if parameter.is_upstream else "",
+        words.plain(parameter.help),
+    )
     return ": ".join(part for part in parts if part) or None
 
 
@@ -98,7 +108,7 @@ def preset(values: Mapping[str, Number]) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Subject:
-    """What a calculator is about.
+    """Namespace of a calculator, with its data.
 
     Attributes:
         page: The page.
@@ -116,7 +126,7 @@ class Subject:
 
     @classmethod
     def of(cls, page: PulsarPage, namespace: str) -> Subject:
-        """Take what the snapshot shows, and the topics that this session has read."""
+        """Return the data of a namespace: of the snapshot, and topics fetched in this session."""
         read = state.topics_of(page.name, namespace)
         return cls(
             page=page,
@@ -136,8 +146,10 @@ def topics_button(subject: Subject) -> None:
     page, facts = subject.page, subject.facts
     snapshot = page.reading.snapshot
     owners = sorted({owner for owner in facts.owners if owner})
-    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, one)) for one in owners]
-    addresses = [one for one in asked_of if one]
+    web_addresses = (
+        page.cluster.web_address(*web_addresses_of(snapshot, owner)) for owner in owners
+    )
+    addresses = [address for address in web_addresses if address]
     with st.container(horizontal=True, vertical_alignment="center"):
         is_clicked = st.button(
             "Fetch topics",
@@ -146,7 +158,7 @@ def topics_button(subject: Subject) -> None:
             key="_advisor_topics",
             help="Topics with hash and traffic, read from the owner brokers.",
         )
-        st.caption(words.plain(_told(subject, len(addresses))), width="content")
+        st.caption(words.plain(_source_words(subject, len(addresses))), width="content")
     if not is_clicked:
         return
     try:
@@ -159,7 +171,7 @@ def topics_button(subject: Subject) -> None:
     st.rerun()
 
 
-def _told(subject: Subject, brokers: int) -> str:
+def _source_words(subject: Subject, brokers: int) -> str:
     if subject.topics is not None and subject.read_at is not None:
         return (
             f"{pluralize(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
@@ -180,7 +192,7 @@ def topic_choice(subject: Subject) -> PartitionedTopic | None:
         "Rate source",
         names,
         key=state.OF,
-        say=lambda name: name or "namespace average",
+        format_func=lambda name: name or "namespace average",
         width=460,
     )
     return subject.topic(chosen)

@@ -60,7 +60,7 @@ EXAMPLE_WORDS: Final = (
 
 
 def bundles_answer(advice: BundleAdvice, present: int) -> str:
-    """Return the advice, next to what the namespace has."""
+    """Return the advice, next to the namespace's bundle count."""
     if not present:
         return advice.sentence
     if present == advice.bundles:
@@ -71,9 +71,9 @@ def bundles_answer(advice: BundleAdvice, present: int) -> str:
 
 
 def bundles_figures(advice: BundleAdvice, present: int) -> list[KeyFigure]:
-    """Return the advice, what the namespace has, and what decides."""
+    """Return the advice, the namespace's bundle count, and the deciding reason."""
     missing = advice.bundles - present
-    bounds = [(one.bundles, one.name) for one in advice.reasons if one.bound == "least"]
+    bounds = [(reason.bundles, reason.name) for reason in advice.reasons if reason.bound == "least"]
     deciding = max(((count, name) for count, name in bounds if count is not None), default=None)
     return [
         KeyFigure(
@@ -101,18 +101,18 @@ def reasons_table(advice: BundleAdvice) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "name": one.name,
-                "bound": BOUNDS[one.bound],
-                "bundles": one.bundles,
-                "formula": one.formula,
+                "name": reason.name,
+                "bound": BOUNDS[reason.bound],
+                "bundles": reason.bundles,
+                "formula": reason.formula,
             }
-            for one in advice.reasons
+            for reason in advice.reasons
         ]
     )
 
 
 def basis_words(advice: BundleAdvice, topics: int | None) -> str:
-    """Return what the topics are that the curve is computed from."""
+    """Return the source of the topics that the curve is computed from."""
     if advice.is_assumed:
         return (
             "Assumption: uniform, randomly placed topics. Fetch the topics to use their "
@@ -125,7 +125,7 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
 
 
 def spread_answer(split_plan: SplitPlan, expected: float, partitions: int) -> str:
-    """Return how the partitions fall, as one sentence."""
+    """Return the distribution of the partitions, as one sentence."""
     before = split_plan.before
     bundles = before.boundaries.size - 1
     share = before.worst / partitions
@@ -202,20 +202,20 @@ def counts_table(counts: Sequence[CountAdvice], partitions: int) -> pd.DataFrame
     return pd.DataFrame(
         [
             {
-                "partitions": one.partitions,
-                "mark": "◆ selected" if one.partitions == partitions else "",
-                "worst": one.worst,
-                "expected": one.expected_worst,
-                "share": one.bundle_share * _PERCENT,
-                "unevenness": one.unevenness,
+                "partitions": count.partitions,
+                "mark": "◆ selected" if count.partitions == partitions else "",
+                "worst": count.worst,
+                "expected": count.expected_worst,
+                "share": count.bundle_share * _PERCENT,
+                "unevenness": count.unevenness,
             }
-            for one in counts
+            for count in counts
         ]
     )
 
 
 def owners_words(owners: Mapping[str, int]) -> str:
-    """Return who would serve most of the partitions with the present owners."""
+    """Return the brokers that would serve most of the partitions with the present owners."""
     if not owners:
         return ""
     name, highest = next(iter(owners.items()))
@@ -257,19 +257,21 @@ def cuts_table(split_plan: SplitPlan) -> pd.DataFrame:
 
 
 def spread_ring(spread: PartitionSpread, *, wanted: int) -> RingData:
-    """Return a ring whose bundles are as long as they hold partitions, each of these a tick.
+    """Return a ring with bundles sized by their partitions, each of these a tick.
 
     Args:
         spread: Partitions over bundles.
         wanted: Partitions of a bundle that are wanted: those with more are coloured apart.
     """
-    held = spread.per_bundle
-    owners = np.where(held > wanted, f"more than {wanted}", np.where(held > 0, "within", "none"))
+    per_bundle = spread.per_bundle
+    owners = np.where(
+        per_bundle > wanted, f"more than {wanted}", np.where(per_bundle > 0, "within", "none")
+    )
     return RingData(
         lower=spread.boundaries[:-1],
         upper=spread.boundaries[1:],
         owners=owners.tolist(),
-        values=held.astype(np.float64),
+        values=per_bundle.astype(np.float64),
         unit="count",
         topic_hashes=spread.hashes[:2_000].tolist(),
     )
@@ -293,35 +295,41 @@ def thin_ring(data: RingData, limit: int = 1_024) -> RingData:
 # -- lookups ---------------------------------------------------------------------------------------
 
 
-def lookups_figures(found: UnloadPressure) -> list[KeyFigure]:
+def lookups_figures(pressure: UnloadPressure) -> list[KeyFigure]:
     """Return the lookups of an unload at once, and bundle by bundle."""
     return [
-        KeyFigure(label="At once", value=f"{found.at_once:,}", note="concurrent lookups"),
+        KeyFigure(label="At once", value=f"{pressure.at_once:,}", note="concurrent lookups"),
         KeyFigure(
             label="One by one",
-            value=f"{found.worst_clients:,}",
+            value=f"{pressure.worst_clients:,}",
             note="max concurrent",
         ),
-        KeyFigure(label="Mean rate", value=f"{found.per_s:,.1f}/s", note="lookups"),
+        KeyFigure(label="Mean rate", value=f"{pressure.per_s:,.1f}/s", note="lookups"),
         KeyFigure(
             label="Duration",
-            value=seconds(found.minutes * 60),
-            note=pluralize(found.bundles, "bundle"),
+            value=seconds(pressure.minutes * 60),
+            note=pluralize(pressure.bundles, "bundle"),
         ),
     ]
 
 
-def pressure_words(found: UnloadPressure) -> list[str]:
+def pressure_words(pressure: UnloadPressure) -> list[str]:
     """Return the arithmetic behind the sentence."""
-    per_bundle = found.clients / found.bundles if found.bundles else 0.0
-    worst = found.worst_bundle.rpartition("/")[2]
+    per_bundle = pressure.clients / pressure.bundles if pressure.bundles else 0.0
+    worst = pressure.worst_bundle.rpartition("/")[2]
     remarks_found = [
-        f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} concurrent lookups.",
-        f"One by one: {per_bundle:,.0f} clients per bundle, {found.worst_clients:,} in {worst}.",
-        f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f}/s.",
+        (
+            f"At once: {pluralize(pressure.bundles, 'bundle')}, {pressure.at_once:,} concurrent "
+            f"lookups."
+        ),
+        f"One by one: {per_bundle:,.0f} clients per bundle, {pressure.worst_clients:,} in {worst}.",
+        (
+            f"Then {pressure.clients:,} / ({pressure.minutes:,.1f} min x 60) = "
+            f"{pressure.per_s:,.1f}/s."
+        ),
     ]
-    if found.unknown_bundles:
-        unknown = pluralize(found.unknown_bundles, "bundle")
+    if pressure.unknown_bundles:
+        unknown = pluralize(pressure.unknown_bundles, "bundle")
         remarks_found.append(f"Unknown clients of {unknown} are not included.")
     return remarks_found
 
@@ -366,20 +374,20 @@ def load_of(given: Mapping[str, Number]) -> ProducerLoad:
     )
 
 
-def answer(load: ProducerLoad, found: RoutedStall) -> str:
-    """Return what may wait and what a bad broker does, in one sentence."""
+def answer(load: ProducerLoad, stall: RoutedStall) -> str:
+    """Return the limit of pending messages and the effect of a bad broker, in one sentence."""
     queue = (
         f"{load.queue:,} pending messages for each of "
         f"{pluralize(load.partitions, 'partition')}, {seconds(buffered_s(load))} of its traffic"
         if load.queue
         else f"pending messages of {load.partitions:,} partitions limited by client memory only"
     )
-    return f"{queue[0].upper()}{queue[1:]}; {_stall_words(found)}."
+    return f"{queue[0].upper()}{queue[1:]}; {_stall_words(stall)}."
 
 
-def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> list[KeyFigure]:
-    """Return the queue, the batch, and what a bad broker does."""
-    after = found.stall.blocked_after_s
+def producer_figures(load: ProducerLoad, batch: Batch, stall: RoutedStall) -> list[KeyFigure]:
+    """Return the queue, the batch, and the effect of a bad broker."""
+    after = stall.stall.blocked_after_s
     return [
         KeyFigure(
             label="Queue per partition",
@@ -397,12 +405,12 @@ def producer_figures(load: ProducerLoad, batch: Batch, found: RoutedStall) -> li
             value="never" if after is None else seconds(after),
             note="by a bad broker",
         ),
-        KeyFigure(label="Producers", value=format_ratio(found.hit_ratio), note="blocked"),
+        KeyFigure(label="Producers", value=format_ratio(stall.hit_ratio), note="blocked"),
     ]
 
 
 def buffered_s(load: ProducerLoad) -> float:
-    """Return how long a partition's queue lasts when nothing is acknowledged, seconds."""
+    """Return the time to fill a partition's queue without acknowledgements, seconds."""
     return load.queue / load.msgs_per_partition_s
 
 
@@ -419,21 +427,21 @@ def seconds(value: float) -> str:
     return f"{value:,.1f} s" if value < 120 else f"{value / 60:,.0f} min"
 
 
-def _stall_words(found: RoutedStall) -> str:
-    stall = found.stall
-    broker = f"a bad broker with {pluralize(found.silent, 'partition')}"
+def _stall_words(routed_stall: RoutedStall) -> str:
+    stall = routed_stall.stall
+    broker = f"a bad broker with {pluralize(routed_stall.silent, 'partition')}"
     if stall.blocked_after_s is None:
         return f"{broker} never fills a queue, but its messages fail or wait"
     full = "queue" if stall.by == "queue" else "client memory"
     return (
-        f"{broker} blocks {format_ratio(found.hit_ratio)} of producers after "
+        f"{broker} blocks {format_ratio(routed_stall.hit_ratio)} of producers after "
         f"{seconds(stall.blocked_after_s)} ({full} full)"
     )
 
 
-def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFrame:
-    """Return what the numbers come to, each with its formula."""
-    stall = found.stall
+def results_table(load: ProducerLoad, batch: Batch, routed_stall: RoutedStall) -> pd.DataFrame:
+    """Return the computed numbers, each with its formula."""
+    stall = routed_stall.stall
     across, own = load.max_pending_across, load.max_pending
     queue_formula = (
         f"min({own or 'no limit'}, {across:,} / {load.partitions})"
@@ -461,15 +469,15 @@ def comes_to(load: ProducerLoad, batch: Batch, found: RoutedStall) -> pd.DataFra
             f"{batch.per_s:,.0f} a second",
             f"{load.msgs_per_s:,.0f} / {batch.messages:,.1f}",
         ),
-        *_stall_rows(load, found),
+        *_stall_rows(load, routed_stall),
     ]
     if stall.timeouts_before:
         rows.append(("Send timeout", seconds(load.send_timeout_s), "sendTimeout"))
     return pd.DataFrame(rows, columns=["what", "value", "formula"])
 
 
-def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, str]]:
-    stall = found.stall
+def _stall_rows(load: ProducerLoad, routed_stall: RoutedStall) -> list[tuple[str, str, str]]:
+    stall = routed_stall.stall
     if stall.blocked_after_s is None:
         return [("Blocked after", "never", "no queue and no memory limit")]
     megabytes = stall.waiting_bytes / 1024**2
@@ -483,14 +491,14 @@ def _stall_rows(load: ProducerLoad, found: RoutedStall) -> list[tuple[str, str, 
             "Remaining throughput",
             format_ratio(stall.left_ratio),
             f"round-robin: one full queue of {load.partitions} blocks the others"
-            if found.hit_ratio == 1
+            if routed_stall.hit_ratio == 1
             else "producers with their partition on it",
         ),
     ]
 
 
 def remarks(load: ProducerLoad, batch: Batch) -> list[str]:
-    """Return what of the settings does not go together."""
+    """Return the conflicts between the settings."""
     remarks_found = []
     if load.queue and batch.messages >= load.queue:
         remarks_found.append(
@@ -544,7 +552,7 @@ def rule_of(given: Mapping[str, Number]) -> RolloverRule:
 
 
 def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | None:
-    """Return when the ledger ends, its content taken from its age and the rates.
+    """Return the next rollover of the ledger, its content computed from its age and the rates.
 
     Raises:
         InputError: A negative number.
@@ -561,55 +569,62 @@ def rollover_of(rule: RolloverRule, given: Mapping[str, Number]) -> Rollover | N
     )
 
 
-def rollover_answer(found: Rollover | None) -> str:
-    """Return when the next ledger begins, in one sentence."""
-    if found is None:
+def rollover_answer(rollover: Rollover | None) -> str:
+    """Return the time of the next rollover, in one sentence."""
+    if rollover is None:
         return "Never: no writes, and an empty ledger is not rolled over."
     held = ""
-    if found.held_by_minimum:
+    if rollover.held_by_minimum:
         held = "; other bounds are reached earlier, but the min age keeps the ledger open"
     late = ""
-    if found.latest_minutes > found.age_minutes:
-        late = f" (up to {found.latest_minutes:,.0f} min with the timer tolerance of 5%)"
+    if rollover.latest_minutes > rollover.age_minutes:
+        late = f" (up to {rollover.latest_minutes:,.0f} min with the timer tolerance of 5%)"
     return (
-        f"Next rollover in {found.in_minutes:,.1f} min, at an age of {found.age_minutes:,.1f} "
-        f"min{late}, by {_CAUSES[found.cause]}: {found.entries:,.0f} entries and "
-        f"{found.size_bytes / _MIB_BYTES:,.0f} MiB{held}."
+        f"Next rollover in {rollover.in_minutes:,.1f} min, at an age of "
+        f"{rollover.age_minutes:,.1f} "
+        f"min{late}, by {_CAUSES[rollover.cause]}: {rollover.entries:,.0f} entries and "
+        f"{rollover.size_bytes / _MIB_BYTES:,.0f} MiB{held}."
     )
 
 
 def ledger_figures(
-    rule: RolloverRule, found: Rollover | None, compaction: CompactionRule
+    rule: RolloverRule, rollover: Rollover | None, compaction: CompactionRule
 ) -> list[KeyFigure]:
-    """Return the next rollover, what the ledger holds then, and what compaction leaves."""
+    """Return the next rollover, the ledger's content then, and the compacted rest."""
     dead = KeyFigure(
         label="Dead data",
         value=format_ratio(1 - compaction.major_threshold),
         note="max share of the disk",
     )
-    if found is None:
+    if rollover is None:
         return [KeyFigure(label="Next ledger", value="never", note="no writes"), dead]
     return [
         KeyFigure(
-            label="Next ledger", value=span(found.in_minutes), note=f"by {_CAUSES[found.cause]}"
+            label="Next ledger",
+            value=span(rollover.in_minutes),
+            note=f"by {_CAUSES[rollover.cause]}",
         ),
         KeyFigure(
             label="Age at rollover",
-            value=span(found.age_minutes),
-            note="delayed by min age" if found.held_by_minimum else f"of {span(rule.max_minutes)}",
-            status="warning" if found.held_by_minimum else "",
+            value=span(rollover.age_minutes),
+            note="delayed by min age"
+            if rollover.held_by_minimum
+            else f"of {span(rule.max_minutes)}",
+            status="warning" if rollover.held_by_minimum else "",
         ),
         KeyFigure(
             label="Size at rollover",
-            value=f"{found.size_bytes / _MIB_BYTES:,.0f} MiB",
-            note=f"{found.entries:,.0f} entries",
+            value=f"{rollover.size_bytes / _MIB_BYTES:,.0f} MiB",
+            note=f"{rollover.entries:,.0f} entries",
         ),
         dead,
     ]
 
 
-def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> pd.DataFrame:
-    """Return one row a bound: when it is reached, and how full it is at the rollover."""
+def bounds_table(
+    rule: RolloverRule, rollover: Rollover, given: Mapping[str, Number]
+) -> pd.DataFrame:
+    """Return one row a bound: the time to reach it, and its fill level at the rollover."""
     minutes = {
         "entries": _until(rule.max_entries, float(given["entries"])),
         "size": _until(rule.max_megabytes * _MIB_BYTES, given["written"] * 1e6),
@@ -617,9 +632,9 @@ def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number
     }
     max_bytes = rule.max_megabytes * _MIB_BYTES
     full = {
-        "entries": found.entries / rule.max_entries,
-        "size": found.size_bytes / max_bytes,
-        "age": found.age_minutes / rule.max_minutes,
+        "entries": rollover.entries / rule.max_entries,
+        "size": rollover.size_bytes / max_bytes,
+        "age": rollover.age_minutes / rule.max_minutes,
     }
     formulas = {
         "entries": f"{rule.max_entries:,} / {given['entries']:,g} entries/s",
@@ -630,7 +645,7 @@ def bounds_table(rule: RolloverRule, found: Rollover, given: Mapping[str, Number
         [
             {
                 "bound": name,
-                "mark": "◆ first" if name == found.cause else "",
+                "mark": "◆ first" if name == rollover.cause else "",
                 "minutes": minutes[name] if np.isfinite(minutes[name]) else None,
                 "full": full[name] * 100,
                 "formula": formulas[name],
@@ -644,9 +659,9 @@ def _until(bound: float, per_s: float) -> float:
     return bound / per_s / 60 if per_s > 0 else np.inf
 
 
-def filling(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) -> Filling:
-    """Return how a ledger fills up to a little after its end."""
-    minutes = np.linspace(0, max(found.age_minutes, rule.min_minutes) * 1.15, _POINTS)
+def filling(rule: RolloverRule, rollover: Rollover, given: Mapping[str, Number]) -> Filling:
+    """Return the fill level of a ledger over time, until shortly after its end."""
+    minutes = np.linspace(0, max(rollover.age_minutes, rule.min_minutes) * 1.15, _POINTS)
     entries, size = float(given["entries"]) * minutes * 60, given["written"] * 1e6 * minutes * 60
     return Filling(
         minutes=minutes,
@@ -656,7 +671,7 @@ def filling(rule: RolloverRule, found: Rollover, given: Mapping[str, Number]) ->
             "age": minutes / rule.max_minutes * 100,
         },
         least_minutes=rule.min_minutes,
-        ends_at=found.age_minutes,
+        ends_at=rollover.age_minutes,
         now=float(given["age"]),
     )
 
@@ -679,7 +694,7 @@ def compaction_of(given: Mapping[str, Number]) -> CompactionRule:
 
 
 def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
-    """Return what becomes of a log with so much live data, and what dead data stay for good.
+    """Return the compaction of a log with this share of live data, and the dead data that remain.
 
     Raises:
         InputError: A share outside 0..1.
@@ -703,7 +718,7 @@ def compaction_words(rule: CompactionRule, live_ratio: float) -> str:
 
 
 def compaction_curve(rule: CompactionRule, live_ratio: float) -> CompactionCurve:
-    """Return how long dead data stay, for every share of live data."""
+    """Return the retention time of dead data for every share of live data."""
     live = np.linspace(0, 1, 101)
     waits = [fate_of_log(rule, share).within_s for share in live.tolist()]
     return CompactionCurve(
@@ -736,12 +751,12 @@ def retention_of(given: Mapping[str, Number]) -> RetentionRule:
 
 
 def consumed_after(given: Mapping[str, Number]) -> float | None:
-    """Return when everybody has read a message, minutes; ``None``: never."""
+    """Return the time until all subscriptions have consumed a message, minutes; ``None``: never."""
     return None if given["consumed"] == -1 else float(given["consumed"])
 
 
 def retention_answer(phases: Sequence[Phase], held: str) -> str:
-    """Return how long a message lives and what that takes on disk, in one sentence.
+    """Return the lifetime of a message and its disk space, in one sentence.
 
     Args:
         phases: Of its life.
@@ -762,7 +777,7 @@ def retention_answer(phases: Sequence[Phase], held: str) -> str:
 def retention_figures(
     phases: Sequence[Phase], rule: RetentionRule, bytes_per_s: float
 ) -> list[KeyFigure]:
-    """Return how long a message is backlog, when it is gone, and what that takes on disk."""
+    """Return the backlog time, the deletion time and the disk space of a message."""
     first, last = phases[0].ends, phases[-1].ends
     size = None if last is None else last * 60 * bytes_per_s
     return [
@@ -791,10 +806,10 @@ def phases_table(phases: Sequence[Phase]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "phase": one.name,
-                "from": span(one.begins),
-                "until": "unlimited" if one.ends is None else span(one.ends),
+                "phase": phase.name,
+                "from": span(phase.begins),
+                "until": "unlimited" if phase.ends is None else span(phase.ends),
             }
-            for one in phases
+            for phase in phases
         ]
     )

@@ -32,14 +32,14 @@ if movable.num_rows == 0:
     words.nothing("No bundles in this snapshot", page.reading.snapshot.manifest)
     st.stop()
 namespaces = page.reading.namespaces
-words.tell_unknown("namespace", state.unknown_in_address(state.NAMESPACE, namespaces), namespaces)
+words.report_unknown("namespace", state.unknown_in_address(state.NAMESPACE, namespaces), namespaces)
 with st.container(horizontal=True, vertical_alignment="center"):
     chosen = CALCULATORS[
         choice.segmented(
             "Calculator",
             list(CALCULATORS),
             key=state.VIEW,
-            say=lambda name: CALCULATORS[name].title,
+            format_func=lambda name: CALCULATORS[name].title,
         )
     ]
     namespace = st.selectbox(

@@ -39,22 +39,22 @@ _MAX_OFFERED: Final = 500
 
 def _compute(subject: Subject, given: Given, topic: str) -> Result:
     request, facts = _request(subject, topic, given)
-    found = queries.spread(request)
-    split_plan = found.split_plan
+    spread = queries.spread(request)
+    split_plan = spread.split_plan
     limit = subject.page.reading.settings.number(_BANDWIDTH) * _MIB_BYTES
     need = partitions_needed(given["topic_traffic"] * 1e6, request.partitions, limit)
     text = model.need_words(need, request.partitions)
     owners = "" if facts is None else model.owners_words(queries.owners_of(facts, split_plan))
     return Result(
-        answer=model.spread_answer(split_plan, found.expected, request.partitions),
-        figures=model.spread_figures(split_plan, found.expected, request.partitions),
+        answer=model.spread_answer(split_plan, spread.expected, request.partitions),
+        figures=model.spread_figures(split_plan, spread.expected, request.partitions),
         title="Partitions per bundle",
         chart=tally_bars(model.tally(split_plan, request.partitions)),
         alt=f"Bundles by number of partitions; max {split_plan.before.worst}",
         basis=f"{_basis(subject, request)} {owners}".strip(),
         warnings=[text] if text and not need.is_enough else [],
         tabs={
-            "Other counts": partial(_others, found, request),
+            "Other counts": partial(_others, spread, request),
             "Splits": partial(_splits, subject, request, split_plan, facts),
         },
     )
@@ -67,7 +67,7 @@ def _form(subject: Subject) -> str:
 
 
 def _topic(subject: Subject) -> str:
-    """Draw the choice of topic; return its complete name, or what was typed."""
+    """Draw the choice of topic; return its complete name, or the typed text."""
     assumed = f"persistent://{subject.facts.namespace}/my-topic"
     offered = [one.topic for one in subject.partitioned[:_MAX_OFFERED]]
     named = state.text(state.TOPIC)
@@ -115,7 +115,7 @@ def _example(partitions: int) -> None:
 def _request(
     subject: Subject, topic: str, given: Given
 ) -> tuple[queries.SpreadRequest, NamespaceFacts | None]:
-    """Return the request, and the namespace whose own bundles these are.
+    """Return the request, and the namespace that owns the bundles.
 
     Raises:
         InputError: The topic has no name, or a number cannot be.
@@ -161,24 +161,24 @@ def _basis(subject: Subject, request: queries.SpreadRequest) -> str:
     return text
 
 
-def _others(found: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
+def _others(spread_answer: queries.SpreadAnswer, request: queries.SpreadRequest) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         words.section("Share of the fullest bundle")
         figures.chart(
-            curve_lines(found.curve, partitions=request.partitions),
+            curve_lines(spread_answer.curve, partitions=request.partitions),
             key="advisor_curve",
             alt="Share of the traffic in the fullest bundle by number of partitions",
         )
     with right:
         words.section("Even bundles", "Highlighted: number of this cluster.")
         figures.chart(
-            bundle_count_bars(found.by_bundles, bundles=found.bundles),
+            bundle_count_bars(spread_answer.by_bundles, bundles=spread_answer.bundles),
             key="advisor_bundle_counts",
             alt="Partitions in the fullest bundle by number of even bundles",
         )
     tables.table(
-        model.counts_table(found.counts, request.partitions),
+        model.counts_table(spread_answer.counts, request.partitions),
         {
             "partitions": tables.whole("Partitions"),
             "mark": tables.words(""),
@@ -273,8 +273,10 @@ def _plan(subject: Subject, facts: NamespaceFacts, split_plan: SplitPlan) -> Non
         return
     dialog = moves_plan.dialog_of(page, plan, preview, sentence=split_plan.verdict)
     effects = [
-        action_bar.Effect(label="Splits", value=f"{len(preview.others):,}", note="irreversible"),
-        action_bar.Effect(
+        action_bar.PlanFigure(
+            label="Splits", value=f"{len(preview.others):,}", note="irreversible"
+        ),
+        action_bar.PlanFigure(
             label="Fullest bundle",
             value=pluralize(split_plan.after.worst, "partition"),
             note=f"now {split_plan.before.worst}",
@@ -287,7 +289,7 @@ def _plan(subject: Subject, facts: NamespaceFacts, split_plan: SplitPlan) -> Non
 
 PARTITIONS_CALCULATOR: Final = Calculator[str](
     title="Partitions",
-    knobs=PARTITIONS,
+    parameters=PARTITIONS,
     controls=_form,
     live=lambda subject, topic: live_topic(subject.topic(topic)),
     compute=_compute,

@@ -77,7 +77,7 @@ def _compute(_: Subject, given: Given, choices: _Choices) -> Result:
         if chart is not None
         else "No queue and no memory limit: messages fail by sendTimeout or wait indefinitely.",
         warnings=model.remarks(load, batch),
-        tabs={"Why": partial(_why, model.comes_to(load, batch, found))},
+        tabs={"Why": partial(_why, model.results_table(load, batch, found))},
     )
 
 
@@ -112,7 +112,7 @@ def _chart(load: ProducerLoad, brokers: int, slow_ratio: float) -> go.Figure | N
 
 PRODUCER_CALCULATOR: Final = Calculator[_Choices](
     title="Producer queue",
-    knobs=PRODUCER,
+    parameters=PRODUCER,
     controls=_choices,
     live=lambda subject, choices: live_producer(subject.facts, choices.topic),
     compute=_compute,

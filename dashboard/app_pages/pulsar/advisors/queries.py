@@ -1,4 +1,4 @@
-"""What the advisors compute for their page, each answer once for what it depends on."""
+"""Results of the advisors for their page, each computed once per input."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class SpreadRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpreadAnswer:
-    """How they fall, and what would fix it.
+    """Distribution of the partitions, and the splits that improve it.
 
     Attributes:
         bundles: In all.
@@ -222,7 +222,7 @@ _cuts = cached(_cut, max_entries=16)
 
 
 def owners_of(found: NamespaceFacts, split_plan: SplitPlan) -> dict[str, int]:
-    """Return how many partitions each broker serves now, most first; the bundles are its own."""
+    """Return the number of partitions per broker, largest first; the bundles keep their owners."""
     counts: dict[str, int] = {}
     for owner, held in zip(found.owners, split_plan.before.per_bundle.tolist(), strict=True):
         if held:

@@ -14,7 +14,7 @@ from dashboard import state
 from dashboard.app_pages.pulsar.advisors import inputs
 from dashboard.components import figures, frame, words
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.pulsar.advisors_inputs import Knob, Live, Number
+from dashboard.presenters.pulsar.advisors_inputs import AdvisorParameter, ClusterValue, Number
 
 if TYPE_CHECKING:
     from dashboard.app_pages.pulsar.advisors.inputs import Subject
@@ -25,7 +25,7 @@ Given = dict[str, Number]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """What a calculator found.
+    """Result of a calculator.
 
     Attributes:
         answer: The page's one sentence.
@@ -54,7 +54,7 @@ class Calculator(Generic[Chosen]):
 
     Attributes:
         title: In the chooser.
-        knobs: Numbers of the form.
+        parameters: Numbers of the form.
         controls: Draws what else the form has, and returns what was chosen.
         live: What the cluster gives for the numbers.
         compute: Returns the answer; raises an :class:`OpsError` for what cannot be.
@@ -62,9 +62,9 @@ class Calculator(Generic[Chosen]):
     """
 
     title: str
-    knobs: Sequence[Knob]
+    parameters: Sequence[AdvisorParameter]
     controls: Callable[[Subject], Chosen]
-    live: Callable[[Subject, Chosen], Mapping[str, Live]]
+    live: Callable[[Subject, Chosen], Mapping[str, ClusterValue]]
     compute: Callable[[Subject, Given, Chosen], Result]
     reads_topics: bool = True
 
@@ -73,7 +73,7 @@ class Calculator(Generic[Chosen]):
         left, right = frame.columns([0.38, 0.62], key="calculator")
         with left, st.container(border=True):
             chosen = self.controls(subject)
-            given = inputs.draw(self.knobs, self.live(subject, chosen))
+            given = inputs.draw(self.parameters, self.live(subject, chosen))
             if self.reads_topics:
                 inputs.topics_button(subject)
         with right:

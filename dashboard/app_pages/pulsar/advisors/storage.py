@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.presenters.pulsar.advisors_facts import PartitionedTopic
-    from dashboard.presenters.pulsar.advisors_inputs import Live
+    from dashboard.presenters.pulsar.advisors_inputs import ClusterValue
 
 
 # -- ledgers ---------------------------------------------------------------------------------------
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
 def _ledgers(subject: Subject, given: Given, _: PartitionedTopic | None) -> Result:
     rule = model.rule_of(given)
-    found = model.rollover_of(rule, given)
+    rollover = model.rollover_of(rule, given)
     compaction, live_ratio = model.compaction_of(given), given["live_pct"] / 100
     text = model.compaction_words(compaction, live_ratio)
     directories = int(given["directories"])
     disks = disk_picture(subject.page.reading.movable, rule, directories)
     return Result(
-        answer=model.rollover_answer(found),
-        figures=model.ledger_figures(rule, found, compaction),
+        answer=model.rollover_answer(rollover),
+        figures=model.ledger_figures(rule, rollover, compaction),
         title="Ledger growth",
-        chart=None if found is None else filling_lines(model.filling(rule, found, given)),
-        alt=model.rollover_answer(found),
+        chart=None if rollover is None else filling_lines(model.filling(rule, rollover, given)),
+        alt=model.rollover_answer(rollover),
         basis="Grey: min age. Rollover at the first bound after it.",
         tabs={
-            **({} if found is None else {"Why": partial(_bounds, rule, found, given)}),
+            **({} if rollover is None else {"Why": partial(_bounds, rule, rollover, given)}),
             "Disks": partial(_disks, disks, directories),
             "Compaction": partial(_compaction, compaction, live_ratio, text),
         },
     )
 
 
-def _bounds(rule: RolloverRule, found: Rollover, given: Given) -> None:
+def _bounds(rule: RolloverRule, rollover: Rollover, given: Given) -> None:
     tables.table(
-        model.bounds_table(rule, found, given),
+        model.bounds_table(rule, rollover, given),
         {
             "bound": tables.words("Bound"),
             "mark": tables.words(""),
@@ -81,12 +81,12 @@ def _bounds(rule: RolloverRule, found: Rollover, given: Given) -> None:
     )
 
 
-def _disks(found: DiskPicture | None, directories: int) -> None:
-    if found is None:
+def _disks(picture: DiskPicture | None, directories: int) -> None:
+    if picture is None:
         st.info("No topics in this snapshot.", icon=":material/info:")
         return
-    st.markdown(words.plain(disks_words(found, directories)))
-    figures.chart(disk_bars(found), key="advisor_disks", alt=disks_words(found, directories))
+    st.markdown(words.plain(disks_words(picture, directories)))
+    figures.chart(disk_bars(picture), key="advisor_disks", alt=disks_words(picture, directories))
     st.caption(
         "Live: topics and traffic of every bundle of the cluster. Assumption: equal topics "
         "per bundle, one ledger each with a random number, all on one bookie."
@@ -146,7 +146,7 @@ def _phases(phases: Sequence[Phase]) -> None:
         st.caption(words.coded(phases[row].why))
 
 
-def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, Live]:
+def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[str, ClusterValue]:
     snapshot, settings = subject.page.reading.snapshot, subject.page.reading.settings
     return (
         live_ledger(subject.facts, topic)
@@ -157,7 +157,7 @@ def _live_retention(subject: Subject, topic: PartitionedTopic | None) -> dict[st
 
 LEDGERS_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
     title="Ledgers",
-    knobs=(*LEDGER, *DISKS),
+    parameters=(*LEDGER, *DISKS),
     controls=topic_choice,
     live=lambda subject, topic: (
         live_ledger(subject.facts, topic) | live_settings(subject.page.reading.settings, LEDGER)
@@ -166,7 +166,7 @@ LEDGERS_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
 )
 RETENTION_CALCULATOR: Final = Calculator["PartitionedTopic | None"](
     title="Retention",
-    knobs=RETENTION,
+    parameters=RETENTION,
     controls=topic_choice,
     live=_live_retention,
     compute=_retention,

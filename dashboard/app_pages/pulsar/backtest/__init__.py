@@ -1,1 +1,1 @@
-"""What the back-test page shows of Pulsar clusters."""
+"""Parts of the back-test page for Pulsar clusters."""

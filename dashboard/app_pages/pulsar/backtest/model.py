@@ -1,4 +1,4 @@
-"""What a back-test tries on a Pulsar cluster: strategies, settings with their values, presets."""
+"""Candidates of a back-test on a Pulsar cluster: strategies, settings with values, presets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_settin
 from core.pulsar.shedding import SHEDDING_STRATEGIES, SHEDDING_STRATEGY_NAMES, strategies_run_by
 from core.snapshot import LoadManager
 from dashboard.app_pages.backtest.model import parsed, text_of
-from dashboard.app_pages.backtest.system import Preset
+from dashboard.app_pages.backtest.system import GridPreset
 from dashboard.presenters.pulsar.sliders import Slider, sliders
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
@@ -43,7 +43,7 @@ class PulsarGrid:
     keys = tuple(key for key in _KEYS if key not in (SHEDDING_KEY, PLACEMENT_KEY))
 
     def describe(self, key: str) -> str:
-        """Return what a setting is, in plain words."""
+        """Return the description of a setting."""
         setting = SETTING_BY_KEY[key]
         return setting.label if key in _ADJUSTABLE else setting.meaning
 
@@ -57,7 +57,7 @@ GRID: Final = PulsarGrid()
 
 
 def compared_by_default(manager: LoadManager) -> tuple[str, ...]:
-    """Return what a form tries before anything is chosen: every strategy that fits the brokers.
+    """Return the default candidates of a form: every strategy that fits the brokers.
 
     The optimizer's plans are one of them. The recorded settings are replayed in every back-test.
 
@@ -109,8 +109,8 @@ def _within(slider: Slider, value: float) -> bool | int | float:
     return slider.number(round(max(held, slider.low), 6))
 
 
-def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
-    """Return the grids that are offered: only what can be simulated on such a record.
+def presets(effective: str, *, is_extensible: bool = False) -> tuple[GridPreset, ...]:
+    """Return the preset grids that can be simulated on such a record.
 
     Args:
         effective: Class name of the cluster's own shedding strategy; empty: unknown.
@@ -119,14 +119,14 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     sheddings = tuple(one for one in SHEDDINGS if is_extensible or one not in _EXTENSIBLE_ONLY)
     offered = sliders(effective)
     found = [
-        Preset(
+        GridPreset(
             title="Every strategy",
             help="All shedding strategies with the cluster's settings, the optimizer, and no "
             "shedding.",
             shedding=sheddings,
             placement=(RECORDED,),
         ),
-        Preset(
+        GridPreset(
             title="Every pair",
             help="Each shedding strategy with each placement strategy.",
             shedding=tuple(one for one in sheddings if one != RECORDED),
@@ -136,7 +136,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
     if offered:
         found.insert(
             0,
-            Preset(
+            GridPreset(
                 title=f"Settings of {effective}",
                 help="Active strategy with several values of "
                 f"{' and '.join(one.key for one in offered[:2])}.",
@@ -146,7 +146,7 @@ def presets(effective: str, *, is_extensible: bool = False) -> tuple[Preset, ...
             ),
         )
     found.append(
-        Preset(
+        GridPreset(
             title="Fewer moves",
             help="Relative-load strategies with several shares of the gap per round.",
             shedding=tuple(dict.fromkeys((effective or RECORDED, *_COMPARING))),

@@ -13,7 +13,7 @@ from core.snapshot import LoadManager
 from dashboard import state
 from dashboard.app_pages.backtest import form
 from dashboard.app_pages.backtest.model import set_options
-from dashboard.app_pages.backtest.system import GridSystem, Preset
+from dashboard.app_pages.backtest.system import GridPreset, GridSystem
 from dashboard.app_pages.pulsar.backtest import model
 from dashboard.components import words
 from dashboard.components.pulsar import setting_plan
@@ -45,10 +45,10 @@ class PulsarBacktest:
     target_caption = "First target: reported by one large operator."
 
     def subjects(self, page: PulsarPage | None) -> int:
-        """Return how many bundles the cluster has."""
+        """Return the number of bundles of the cluster."""
         return 1_000 if page is None else int(page.reading.snapshot.bundles.num_rows)
 
-    def presets(self, page: PulsarPage | None) -> Sequence[Preset]:
+    def presets(self, page: PulsarPage | None) -> Sequence[GridPreset]:
         """Return the grids that make sense with the brokers' load manager."""
         active = model.active_strategy(_settings(page))
         return model.presets(active, is_extensible=_manager(page) == "extensible")

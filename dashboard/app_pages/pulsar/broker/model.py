@@ -1,4 +1,4 @@
-"""What the page of one broker shows."""
+"""Data of the page of one broker."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from core.units import (
     ms_to_datetime,
     pluralize,
 )
-from dashboard.charts.lines import Series
+from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure, band_status
-from dashboard.presenters.moves import Move
+from dashboard.presenters.moves import ObservedMove
 from dashboard.presenters.naming import RESOURCE_NAMES, resource_name
 from dashboard.presenters.pulsar.bundles import rows_of
 
@@ -85,13 +85,13 @@ def subtitle(snapshot: PulsarSnapshot, row: int, settings: EffectiveSettings) ->
 
 
 def problems(findings: Iterable[Finding], broker: str) -> list[Finding]:
-    """Return what is wrong with a broker that the figures of its load do not show, worst first."""
+    """Return the problems of a broker that its load figures do not show, worst first."""
     found = [
-        one
-        for one in findings
-        if one.severity in PROBLEMS
-        and one.area not in ("load", "settings")
-        and broker in (one.subject, *one.servers)
+        finding
+        for finding in findings
+        if finding.severity in PROBLEMS
+        and finding.area not in ("load", "settings")
+        and broker in (finding.subject, *finding.servers)
     ]
     return found[:_MAX_PROBLEMS]
 
@@ -101,7 +101,7 @@ def _age_s(epoch_ms: int, now: datetime) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class BrokerLoadHistory:
     """The load of one broker over time, next to the mean of all.
 
     Attributes:
@@ -128,7 +128,7 @@ def past(
     broker: str,
     settings: EffectiveSettings,
     limiting: str | None,
-) -> Past:
+) -> BrokerLoadHistory:
     """Return the broker's load in each table of its history.
 
     Args:
@@ -153,7 +153,7 @@ def past(
         values[at, 4] = column_values(one, "cpu_ratio")[0]
         if limiting is not None:
             values[at, 5] = column_values(one, f"{limiting}_ratio")[0]
-    return Past(
+    return BrokerLoadHistory(
         times=[moment for moment, _ in history],
         usage=values[:, 0],
         mean_usage=values[:, 1],
@@ -168,19 +168,19 @@ def _sum(table: pa.Table, name: str) -> float:
     return float(column_values(table, f"{name}_in")[0] + column_values(table, f"{name}_out")[0])
 
 
-def usage_lines(found: Past, broker: str) -> list[Series]:
+def usage_lines(history: BrokerLoadHistory, broker: str) -> list[LineSeries]:
     """Return the lines of the chart: this broker, and the mean of all."""
-    return [Series(broker, found.usage), Series("fleet mean", found.mean_usage)]
+    return [LineSeries(broker, history.usage), LineSeries("fleet mean", history.mean_usage)]
 
 
-def usage_table(found: Past) -> pd.DataFrame:
+def usage_table(history: BrokerLoadHistory) -> pd.DataFrame:
     """Return the chart as a table, the newest first."""
     return pd.DataFrame(
         {
-            "at": found.times,
-            "usage": found.usage * 100,
-            "mean": found.mean_usage * 100,
-            "traffic": found.traffic / 1e6,
+            "at": history.times,
+            "usage": history.usage * 100,
+            "mean": history.mean_usage * 100,
+            "traffic": history.traffic / 1e6,
         }
     ).iloc[::-1]
 
@@ -192,9 +192,9 @@ def known_points(values: Floats) -> list[float]:
 
 
 def events(
-    moves: Sequence[Move], broker: str, started_at: int | None, since: datetime
+    moves: Sequence[ObservedMove], broker: str, started_at: int | None, since: datetime
 ) -> list[tuple[datetime, str]]:
-    """Return time and text of what happened to the broker: restarts, bundles gained and lost.
+    """Return time and text of the broker's events: restarts, bundles gained and lost.
 
     Args:
         moves: To and from it, oldest first.
@@ -226,7 +226,7 @@ def key_figures(
     measures: Measures,
     settings: EffectiveSettings,
     row: int,
-    found: Past,
+    history: BrokerLoadHistory,
 ) -> list[KeyFigure]:
     """Return the figures at the top: load against the mean, resources against their limits."""
     broker = measures.brokers[row]
@@ -243,7 +243,7 @@ def key_figures(
             value=format_bytes_per_s(traffic.value_of(broker)),
             note="drained" if is_aside else f"{format_deviation(deviation)} vs mean",
             status="" if is_aside else band_status(deviation, measures.target.bound),
-            trend=known_points(found.traffic),
+            trend=known_points(history.traffic),
             help="In plus out, from the last load report.",
         ),
     ]
@@ -256,7 +256,7 @@ def key_figures(
                 value=format_ratio(value),
                 note=f"limit {format_ratio(limit)}",
                 status="unknown" if np.isnan(value) else "bad" if value > limit else "ok",
-                trend=known_points(found.cpu if name == "cpu" else found.limiting),
+                trend=known_points(history.cpu if name == "cpu" else history.limiting),
                 help="Highest weighted resource usage." if name == limiting else "",
             )
         )
@@ -265,7 +265,7 @@ def key_figures(
             label="Message rate",
             value=format_msgs_per_s(measures.msg_rate.value_of(broker)),
             note=f"mean {format_msgs_per_s(measures.msg_rate.mean)}",
-            trend=known_points(found.rate),
+            trend=known_points(history.rate),
         )
     )
     figures += _latency(snapshot, row)
@@ -344,7 +344,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
-    """Return what is known about the broker besides its load."""
+    """Return the facts about the broker other than its load."""
     one = snapshot.brokers.slice(row, 1).to_pylist()[0]
     return {
         "Load manager": (one["load_manager"] or "unknown").rpartition(".")[2],
@@ -354,7 +354,7 @@ def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
 
 
 def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
-    """Return how many bundles its last load report names as gained and lost; empty: none."""
+    """Return the bundles gained and lost by its last load report; empty if none."""
     one = snapshot.brokers.slice(row, 1)
     gained, lost = (
         len(one[f"last_bundle_{side}"][0].as_py() or []) for side in ("gains", "losses")
@@ -362,13 +362,13 @@ def reported_moves(snapshot: PulsarSnapshot, row: int) -> str:
     return f"Last load report: {gained} gained, {lost} lost." if gained or lost else ""
 
 
-def of_broker(moves: Sequence[Move], broker: str) -> list[Move]:
+def of_broker(moves: Sequence[ObservedMove], broker: str) -> list[ObservedMove]:
     """Return the moves to or from the broker."""
     return [move for move in moves if broker in (move.from_broker, move.to_broker)]
 
 
 def own_settings(settings: EffectiveSettings, broker: str) -> pd.DataFrame:
-    """Return the settings whose value on this broker differs from another broker's."""
+    """Return the settings with a value that differs from another broker's."""
     rows = []
     for key, by_broker in sorted(settings.differing().items()):
         if broker not in by_broker:
@@ -419,7 +419,7 @@ def limiting_column(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: 
 def describe_chart(
     broker: str, measures: Measures, limiting: str | None, limit: float, span: str
 ) -> str:
-    """Return what the chart shows, in a sentence."""
+    """Return the description of the chart, in one sentence."""
     return (
         f"Usage of {broker}, {span}: {format_ratio(measures.usage.value_of(broker))} now, "
         f"limited by {resource_name(limiting)}; the fleet's mean is "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from core.snapshot.store import CachedSnapshot
     from dashboard.components.pulsar.page import PulsarPage
-    from dashboard.presenters.moves import Move
+    from dashboard.presenters.moves import ObservedMove
 
 _MAX_ROWS: Final = 500
 _MAX_DETAILED: Final = 40
@@ -97,13 +97,13 @@ def bundles_tab(
 
 
 def shedding_tab(page: PulsarPage, broker: str) -> None:
-    """Explain whether the broker sheds, and when it reports."""
+    """Draw the shedding decision of the broker, and the times of its reports."""
     explain.shedding_panel(page, broker)
     explain.reports_panel(page, broker)
 
 
 def latency_tab(page: PulsarPage, broker: str) -> None:
-    """Show what metrics have of the broker."""
+    """Render the metrics of the broker."""
     facts = metric_facts(page.reading.snapshot, broker)
     if not facts:
         st.info(
@@ -116,7 +116,7 @@ def latency_tab(page: PulsarPage, broker: str) -> None:
 
 
 def events_tab(
-    page: PulsarPage, broker: str, moves: Sequence[Move], usage: pd.DataFrame, row: int
+    page: PulsarPage, broker: str, moves: Sequence[ObservedMove], usage: pd.DataFrame, row: int
 ) -> None:
     """Show gains and losses, runs, and the chart's figures.
 

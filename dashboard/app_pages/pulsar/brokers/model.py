@@ -231,7 +231,7 @@ def _first(values: Floats) -> float | None:
 
 
 def unit_of(data: HeatmapData) -> str:
-    """Return the unit in which :func:`over_time_table` gives the values."""
+    """Return the unit of the values in :func:`over_time_table`."""
     return scale_of(data.unit).title
 
 
@@ -310,7 +310,7 @@ def brokers_table(
 
 
 def as_file(rows: pd.DataFrame, measure: BrokerMeasure) -> pd.DataFrame:
-    """Return the table as a file has it: what it is judged by is in the names of the columns."""
+    """Return the table for a file: the names of the columns have the measure."""
     judged = {name: f"{measure.key}_{name}" for name in ("deviation", "band")}
     return rows.drop(columns=["bar", "trend"]).rename(columns=judged)
 
@@ -360,7 +360,7 @@ BANDS: Final = (
 
 
 def band_words(deviations: Floats, tolerance_ratio: float) -> list[str]:
-    """Return for each broker where it stands to the target band, in a word with a shape."""
+    """Return the position of each broker relative to the target band, a word with a shape."""
     return [
         "? unknown"
         if not np.isfinite(value)
@@ -382,13 +382,13 @@ def _pair(table: pa.Table, name: str) -> Floats:
 
 
 def heatmap_note(data: HeatmapData, *, total: int) -> str:
-    """Return what the picture leaves out; empty: nothing."""
+    """Return the note about brokers omitted from the heatmap; empty if none."""
     shown = len(data.rows)
     return "" if shown >= total else f"{shown} hottest of {total:,} brokers"
 
 
 def subtitle(measures: Measures, dead: int = 0) -> str:
-    """Return how many brokers there are, and whether they are balanced.
+    """Return the number of brokers and their balance.
 
     Args:
         measures: Of the snapshot.

@@ -42,7 +42,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         "Measure",
         [measure.key for measure in BROKER_MEASURES],
         key=state.MEASURE,
-        say=lambda key: broker_measure(key).label,
+        format_func=lambda key: broker_measure(key).label,
     )
     window = st.segmented_control(
         "Window",
@@ -71,7 +71,7 @@ figures.chart(
     f"{data.rows[0] if data.rows else 'unknown'}.",
 )
 
-about = [one for one in reading.findings if one.subject_kind in ABOUT]
+about = [finding for finding in reading.findings if finding.subject_kind in ABOUT]
 brokers, resources, wrong, over_time = st.tabs(
     ["Brokers", "Resources", "Findings", "Over time"],
     key=state.VIEW,

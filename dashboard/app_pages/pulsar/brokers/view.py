@@ -36,7 +36,7 @@ def brokers_tab(
     history: Sequence[tuple[datetime, pa.Table]],
     measure: BrokerMeasure,
 ) -> None:
-    """Show how far each broker is from the mean of the chosen measure, as the chart does.
+    """Render the deviation of each broker from the mean of the chosen measure, as the chart does.
 
     Args:
         page: Of the cluster.
@@ -97,7 +97,7 @@ def _broker(key: str) -> tables.Column:
 def resources_tab(
     page: PulsarPage, measure: BrokerMeasure, entries: Sequence[CachedSnapshot]
 ) -> None:
-    """Show the resources of each broker, what metrics have of it, and its load report.
+    """Draw the resources of each broker, its metrics, and its load report.
 
     Args:
         page: Of the cluster.

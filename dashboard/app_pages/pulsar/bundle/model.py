@@ -1,4 +1,4 @@
-"""What the page of one bundle shows."""
+"""Data of the page of one bundle."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from core.pulsar.rules.broker_metrics import BrokerMetrics
 from core.pulsar.served import Service
 from core.snapshot import PulsarSnapshot
 from core.units import format_bytes_per_s, format_count, format_msgs_per_s, format_ratio, pluralize
-from dashboard.charts.lines import Series
+from dashboard.charts.lines import LineSeries
 from dashboard.presenters.figures import KeyFigure
-from dashboard.presenters.moves import NO_OWNER, Move, returning
+from dashboard.presenters.moves import NO_OWNER, ObservedMove, returning
 from dashboard.presenters.pulsar.metrics import METRICS_FROM
 
 Row = dict[str, object]
@@ -54,7 +54,7 @@ def children_of(bundles: pa.Table, name: str) -> list[str]:
 
 
 def subtitle(row: Row, service: Service | None = None) -> str:
-    """Return where the bundle is, and which part of the ring it covers."""
+    """Return the owner of the bundle and its share of the hash range."""
     owner = row["owner"]
     is_refused = service is not None and service.is_served is False
     where = (
@@ -78,7 +78,7 @@ def key_figures(
     row: Row,
     fleet_total: float | None,
     mean_broker: float | None,
-    moves: Sequence[Move],
+    moves: Sequence[ObservedMove],
     trend: Sequence[float],
     likely: tuple[str, float] | None,
 ) -> list[KeyFigure]:
@@ -180,7 +180,7 @@ def exposed_rates(snapshot: PulsarSnapshot, row: Row) -> Row | None:
 
 
 def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -> str:
-    """Return where the column of metrics comes from; empty where there is none."""
+    """Return the source of the metrics column; empty if there is none."""
     if exposed is None:
         return ""
     source = BrokerMetrics(snapshot).source
@@ -191,7 +191,7 @@ def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -
 
 
 def samples_note(row: Row) -> str:
-    """Return how many samples stand behind the averages."""
+    """Return the number of samples in the averages."""
     short, long = _number(row["short_samples"]), _number(row["long_samples"])
     if short is None or long is None:
         return "No stored averages: the leader stores the hottest bundles only."
@@ -201,13 +201,16 @@ def samples_note(row: Row) -> str:
     )
 
 
-def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], list[Move]]:
+def history_series(
+    history: pa.Table,
+) -> tuple[list[datetime], list[LineSeries], list[ObservedMove]]:
     """Return times, traffic lines and the changes of owner of one bundle, oldest first."""
     if history.num_rows == 0:
         return [], [], []
     times: list[datetime] = history["taken_at"].to_pylist()
     series = [
-        Series(f"traffic {way}", _column(history, f"msg_throughput_{way}")) for way in ("in", "out")
+        LineSeries(f"traffic {way}", _column(history, f"msg_throughput_{way}"))
+        for way in ("in", "out")
     ]
     names: list[str] = history["bundle"].to_pylist()
     owners: list[str | None] = history["owner"].to_pylist()
@@ -215,14 +218,16 @@ def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], lis
     # an owner that could not be read is no move
     known = [at for at, owner in enumerate(owners) if owner or sources[at]]
     moves = [
-        Move(seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at])
+        ObservedMove(
+            seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at]
+        )
         for before, at in pairwise(known)
         if owners[at] != owners[before]
     ]
     return times, series, moves
 
 
-def trend_of(series: Sequence[Series]) -> list[float]:
+def trend_of(series: Sequence[LineSeries]) -> list[float]:
     """Return the traffic in plus out, MB/s, for a sparkline; unknown is left out."""
     if not series:
         return []
@@ -231,13 +236,13 @@ def trend_of(series: Sequence[Series]) -> list[float]:
     return found
 
 
-def traffic_table(times: Sequence[datetime], series: Sequence[Series]) -> pd.DataFrame:
+def traffic_table(times: Sequence[datetime], series: Sequence[LineSeries]) -> pd.DataFrame:
     """Return the chart as a table, the newest first, MB/s."""
     columns = {one.name: one.values / 1e6 for one in series}
     return pd.DataFrame({"at": list(times), **columns}).iloc[::-1]
 
 
-def events_of(moves: Sequence[Move]) -> list[tuple[datetime, str]]:
+def events_of(moves: Sequence[ObservedMove]) -> list[tuple[datetime, str]]:
     """Return time and text of each change of owner, for the chart."""
     return [
         (move.seen_at, f"{move.from_broker or NO_OWNER} → {move.to_broker or NO_OWNER}")

@@ -27,7 +27,7 @@ from dashboard.queries.snapshots import span_minutes, thinned, within
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:
-    """Say why there is no such bundle: split since, or never there."""
+    """Render why the bundle does not exist: it was split, or never existed."""
     try:
         parts = model.children_of(snapshot.bundles, name)
     except InputError as error:

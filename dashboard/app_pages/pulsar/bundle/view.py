@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.app_pages.pulsar.bundle.model import Row
-    from dashboard.charts.lines import Series
+    from dashboard.charts.lines import LineSeries
     from dashboard.components.pulsar.page import PulsarPage
-    from dashboard.presenters.moves import Move
+    from dashboard.presenters.moves import ObservedMove
 
 _IN_SIGHT: Final = 12
 
@@ -37,7 +37,7 @@ def load_tab(
     bundle: str,
     row: Row,
     times: Sequence[datetime],
-    series: Sequence[Series],
+    series: Sequence[LineSeries],
 ) -> None:
     """Show the last report against the averages, and the chart as a table."""
     left, right = st.columns([0.56, 0.44], gap="medium")
@@ -102,8 +102,10 @@ def topics_tab(page: PulsarPage, bundle: str, owner: str) -> None:
     tables.downloads(rows, cluster=page.name, what="topics", moment=page.stored.taken_at)
 
 
-def events_tab(page: PulsarPage, bundle: str, moves: Sequence[Move], minutes: float) -> None:
-    """Show how often a bundle changed hands, when, and the runs that touched it.
+def events_tab(
+    page: PulsarPage, bundle: str, moves: Sequence[ObservedMove], minutes: float
+) -> None:
+    """Render the ownership changes of a bundle and the runs that moved it.
 
     Args:
         page: Of the cluster.

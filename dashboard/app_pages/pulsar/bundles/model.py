@@ -28,8 +28,8 @@ SORTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleFilter:
-    """Which bundles are requested.
+class BundleTableFilter:
+    """Filter of the bundles.
 
     Attributes:
         contains: Part of the bundle name, any case.
@@ -73,37 +73,38 @@ class BundlePage:
         )
 
 
-def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
+def filtered(bundles: pa.Table, bundle_filter: BundleTableFilter) -> pa.Table:
     """Return the rows of ``bundles`` that the filter asks for, in their order."""
     table = bundles
-    if wanted.namespace:
-        table = table.filter(pc.equal(table["namespace"], wanted.namespace))
-    if wanted.owner == NOT_OWNED:
+    if bundle_filter.namespace:
+        table = table.filter(pc.equal(table["namespace"], bundle_filter.namespace))
+    if bundle_filter.owner == NOT_OWNED:
         is_unowned = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
         table = table.filter(is_unowned)
-    elif wanted.owner:
-        table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
-    if wanted.contains:
-        mask = pc.match_substring(table["bundle"], wanted.contains, ignore_case=True)
+    elif bundle_filter.owner:
+        is_owned = pc.fill_null(pc.equal(table["owner"], bundle_filter.owner), False)  # noqa: FBT003  # Arrow's own signature
+        table = table.filter(is_owned)
+    if bundle_filter.contains:
+        mask = pc.match_substring(table["bundle"], bundle_filter.contains, ignore_case=True)
         table = table.filter(mask)
     return table
 
 
-def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
+def bundle_page(bundles: pa.Table, bundle_filter: BundleTableFilter) -> BundlePage:
     """Return the table's page.
 
     Args:
         bundles: Bundles with ``throughput`` and ``msg_rate``.
-        wanted: Filter, order and limit; applied here, not in the browser.
+        bundle_filter: Filter, order and limit; applied here, not in the browser.
     Cost:
         O(bundles) in Arrow, O(limit) in Python.
     """
-    table = filtered(bundles, wanted)
+    table = filtered(bundles, bundle_filter)
     clients = pc.add(table["producer_count"], table["consumer_count"])
     table = table.append_column("clients", clients)
-    column = SORTS.get(wanted.sort, "throughput")
+    column = SORTS.get(bundle_filter.sort, "throughput")
     order = "ascending" if column == "bundle" else "descending"
-    size = min(wanted.limit, table.num_rows)
+    size = min(bundle_filter.limit, table.num_rows)
     picks = pc.select_k_unstable(table, size, [(column, order)])
     rows = rows_of(table.take(picks))
     return BundlePage(rows, BundleCounts.of(table), BundleCounts.of(bundles))
@@ -111,7 +112,7 @@ def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """Where the traffic is, over bundles that can move.
+    """Distribution of the traffic over bundles that can move.
 
     Attributes:
         counts: Bundles.
@@ -129,7 +130,7 @@ class Load:
 
 
 def load_of(bundles: pa.Table) -> Load:
-    """Return where the traffic is.
+    """Return the distribution of the traffic.
 
     Args:
         bundles: Those that can move, with ``throughput``.
@@ -150,7 +151,7 @@ def load_of(bundles: pa.Table) -> Load:
 
 
 def subtitle(load: Load) -> str:
-    """Return how many bundles there are, and where the traffic is."""
+    """Return the number of bundles and the distribution of the traffic."""
     half = f"{load.half:,} with half of the traffic" if load.half else "no traffic reported"
     return f"{load.counts.text} · {half}"
 
@@ -204,7 +205,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSelection:
-    """What the selected bundles carry together.
+    """Total load of the selected bundles.
 
     Attributes:
         bundles: Their names.
@@ -235,7 +236,7 @@ def picked(rows: pd.DataFrame, at: Sequence[int], carried: float) -> BundleSelec
 
 
 def treemap_note(bundles: pa.Table, group_by: GroupBy) -> str:
-    """Return what the treemap leaves out; empty: nothing."""
+    """Return the note about bundles omitted from the treemap; empty if none."""
     total = pc.count_distinct(bundles[group_by]).as_py()
     if total <= MAX_GROUPS:
         return ""

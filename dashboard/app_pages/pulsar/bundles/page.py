@@ -117,7 +117,7 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="smal
     limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=80)
 found = model.bundle_page(
     movable,
-    model.BundleFilter(
+    model.BundleTableFilter(
         contains=contains or "",
         owner=owner or "",
         namespace=namespace or "",
@@ -127,7 +127,7 @@ found = model.bundle_page(
 )
 rows = found.rows
 shown = rows["bundle"].tolist()[:MAX_TRENDS]
-moments = [one.taken_at for one in entries]
+moments = [entry.taken_at for entry in entries]
 trends = bundle_trends(thinned(entries, TREND_POINTS), shown)
 rows["clients"] = rows["producers"] + rows["consumers"]
 rows["trend"] = [trends.get(name, []) for name in rows["bundle"]]
@@ -165,16 +165,16 @@ if at:
     chosen = model.picked(rows, at, load.carried)
     action_bar.show(
         [
-            action_bar.Effect(label="Bundles", value=f"{len(chosen.bundles):,}"),
-            action_bar.Effect(
+            action_bar.PlanFigure(label="Bundles", value=f"{len(chosen.bundles):,}"),
+            action_bar.PlanFigure(
                 label="Traffic",
                 value=format_bytes_per_s(chosen.traffic),
                 note=f"{format_ratio(chosen.share)} of all",
             ),
-            action_bar.Effect(
+            action_bar.PlanFigure(
                 label="Clients", value=format_count(chosen.clients), note="reconnect"
             ),
-            action_bar.Effect(label="Source brokers", value=f"{chosen.owners:,}"),
+            action_bar.PlanFigure(label="Source brokers", value=f"{chosen.owners:,}"),
         ],
         [
             action_bar.Button(

@@ -1,4 +1,4 @@
-"""What the Bundles page reads off all bundles, computed once for a snapshot."""
+"""Data of the Bundles page over all bundles, computed once per snapshot."""
 
 from __future__ import annotations
 

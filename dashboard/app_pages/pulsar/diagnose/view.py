@@ -1,4 +1,4 @@
-"""What leads on from a cause on a Pulsar cluster."""
+"""Next pages of a cause on a Pulsar cluster."""
 
 from __future__ import annotations
 

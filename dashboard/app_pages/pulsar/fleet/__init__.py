@@ -1,1 +1,1 @@
-"""What the fleet overview shows of Pulsar clusters."""
+"""Parts of the fleet overview for Pulsar clusters."""

@@ -22,7 +22,7 @@ _MOVE_POINTS: Final = 30
 
 
 class PulsarFleet:
-    """Pulsar; see :class:`dashboard.app_pages.fleet.system.FleetSystem`."""
+    """Pulsar; see :class:`dashboard.app_pages.fleet.system.FleetPageSystem`."""
 
     title = "Pulsar"
     overview = "brokers"

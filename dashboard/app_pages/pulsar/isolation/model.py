@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from core.ids import host_of
-from core.pulsar.anti_affinity import Collision, Spread
+from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.isolation import host_expression, without_port
 from core.pulsar.plan.policy.impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.preview import Preview, overloaded
@@ -40,7 +40,7 @@ UNREADABLE: Final = "unreadable"
 def key_figures(
     serving: Serving, violations: Sequence[Violation], groups: int, domains: int
 ) -> list[KeyFigure]:
-    """Return what is isolated, and what is wrong with it.
+    """Return the figures of isolation and its violations.
 
     Args:
         serving: Who may serve what.
@@ -52,7 +52,7 @@ def key_figures(
     governed = sum(len(row.namespaces) for row in serving.rows if row.policy is not None)
     brokers = int(view.is_primary.any(axis=0).sum()) if view.policies else 0
     misplaced = int(serving.misplaced.size)
-    serious = sum(one.severity in ("error", "warning") for one in violations)
+    serious = sum(violation.severity in ("error", "warning") for violation in violations)
     return [
         KeyFigure(
             label="Isolation policies",
@@ -78,7 +78,7 @@ def key_figures(
 
 
 def class_names(serving: Serving) -> list[str]:
-    """Return what the columns of the matrix are called: brokers that are the same to all."""
+    """Return the labels of the matrix columns: brokers that are equal for all namespaces."""
     names = []
     for rows in serving.broker_classes:
         brokers = [serving.view.brokers[at] for at in rows.tolist()]
@@ -87,13 +87,13 @@ def class_names(serving: Serving) -> list[str]:
 
 
 def class_help(serving: Serving, name: str) -> str:
-    """Return which brokers a column of the matrix stands for."""
+    """Return the brokers in a column of the matrix."""
     rows = serving.broker_classes[class_names(serving).index(name)]
     return listed([serving.view.brokers[at] for at in rows.tolist()], 12)
 
 
 def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
-    """Return a row a policy, a column a class of brokers, what each is to each.
+    """Return the roles: a row a policy, a column a class of brokers.
 
     Args:
         serving: Who may serve what.
@@ -128,7 +128,7 @@ def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
 
 
 def _unreadable(names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of policies that cannot be read: whom they govern is unknown."""
+    """Return the rows of unreadable policies: their namespaces are unknown."""
     cells: dict[str, list[Any]] = {name: [UNREADABLE] * len(names) for name in table.columns}
     counts = {name: [None] * len(names) for name in ("bundles", "misplaced")}
     return pd.DataFrame({**cells, "policy": list(names), **counts}).astype(
@@ -137,7 +137,7 @@ def _unreadable(names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix_note(serving: Serving) -> str:
-    """Return how brokers are gathered into columns."""
+    """Return the rule that groups brokers into columns."""
     classes = serving.broker_classes
     total = len(serving.view.brokers)
     text = (
@@ -176,7 +176,7 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
     return facts | {f"Brokers: {role}": listed(names, 6) for role, names in sorted(by_role.items())}
 
 
-def groups_table(spread: Spread, collisions: Sequence[Collision]) -> pd.DataFrame:
+def groups_table(spread: GroupSpread, collisions: Sequence[Collision]) -> pd.DataFrame:
     """Return a row a member of an anti-affinity group, those that crowd marked."""
     crowded = {name for crowd in collisions for name in crowd.members}
     rows = [
@@ -196,12 +196,12 @@ def groups_table(spread: Spread, collisions: Sequence[Collision]) -> pd.DataFram
 
 
 def domains_table(serving: Serving, domains: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return a row a failure domain, with what its brokers carry."""
+    """Return a row a failure domain, with the load of its brokers."""
     view = serving.view
     total = float(view.broker_throughput.sum())
     rows = []
     for name, brokers in domains.items():
-        at = [view.broker_index[one] for one in brokers if one in view.broker_index]
+        at = [view.broker_index[broker] for broker in brokers if broker in view.broker_index]
         carried = float(view.broker_throughput[at].sum())
         rows.append(
             {
@@ -235,7 +235,7 @@ def namespace_expressions(namespaces: Sequence[str]) -> list[str]:
 
 def without_ports(expressions: Sequence[str]) -> list[str]:
     """Return expressions without the port that placement never compares."""
-    return [without_port(one) for one in expressions]
+    return [without_port(expression) for expression in expressions]
 
 
 def isolation_body(entered: Mapping[str, Any]) -> str:
@@ -258,12 +258,12 @@ def isolation_body(entered: Mapping[str, Any]) -> str:
 
 def domain_body(brokers: Sequence[str]) -> str:
     """Return the document of a failure domain."""
-    body = json.dumps({"brokers": [one.strip() for one in brokers if one.strip()]})
+    body = json.dumps({"brokers": [broker.strip() for broker in brokers if broker.strip()]})
     return policy_kind("failure_domain").canonical(body)
 
 
 def stored_fields(value: str | None) -> dict[str, Any]:
-    """Return what a form of an isolation policy begins with."""
+    """Return the initial values of a form of an isolation policy."""
     body = json.loads(value) if value else {}
     parameters = (body.get("auto_failover_policy") or {}).get("parameters") or {}
     return {
@@ -282,39 +282,39 @@ def _number(value: object, default: int) -> int:
 
 
 def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
-    """Return who may serve what before and after, a row a namespace whose candidates change."""
-    rows = [_namespace_row(one) for one in impact.changes[:MAX_ROWS]]
+    """Return the candidates before and after, one row per namespace with changed candidates."""
+    rows = [_namespace_row(change) for change in impact.changes[:MAX_ROWS]]
     columns = ["namespace", "before", "after", "added", "dropped"]
     columns += ["bundles", "misplaced", "staying"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _namespace_row(one: NamespaceChange) -> dict[str, object]:
-    before, after = set(one.before), set(one.after)
+def _namespace_row(namespace_change: NamespaceChange) -> dict[str, object]:
+    before, after = set(namespace_change.before), set(namespace_change.after)
     return {
-        "namespace": one.namespace,
-        "before": listed(one.before, 2) or "no brokers",
-        "after": listed(one.after, 2) or "no brokers",
+        "namespace": namespace_change.namespace,
+        "before": listed(namespace_change.before, 2) or "no brokers",
+        "after": listed(namespace_change.after, 2) or "no brokers",
         "added": len(after - before),
         "dropped": len(before - after),
-        "bundles": one.bundles,
-        "misplaced": len(one.misplaced),
-        "staying": one.staying,
+        "bundles": namespace_change.bundles,
+        "misplaced": len(namespace_change.misplaced),
+        "staying": namespace_change.staying,
     }
 
 
-def destinations(course: Preview, limit: float) -> pd.DataFrame:
-    """Return what each broker is expected to lose and to get, those over the limit first.
+def destinations(preview: Preview, limit: float) -> pd.DataFrame:
+    """Return the expected losses and gains of each broker, those over the limit first.
 
     Rows are brokers that are touched: bundles now, leaving, expected to come; traffic and usage
     now and after.
 
     Args:
-        course: Where bundles are placed again.
+        preview: Where bundles are placed again.
         limit: The overload limit, usage 0..1.
     """
-    over = {row["broker"] for row in overloaded(course.before_after, limit)}
-    table = course.before_after.to_pandas()
+    over = {row["broker"] for row in overloaded(preview.before_after, limit)}
+    table = preview.before_after.to_pandas()
     table = table[table["is_touched"]].copy()
     rows = pd.DataFrame(
         {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import FixFinder
-from core.pulsar.anti_affinity import Collision, Spread
+from core.pulsar.anti_affinity import Collision, GroupSpread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy.build import DesiredPolicy
 from core.pulsar.plan.policy.moves import PolicyOutlook, change_policies
@@ -23,7 +23,7 @@ _RENEW_AFTER_S = 300
 
 @dataclass(frozen=True, eq=False)
 class Isolation:
-    """What keeps bundles apart on a cluster.
+    """Isolation of a cluster: policies, groups and domains.
 
     Attributes:
         serving: Who may serve what.
@@ -34,7 +34,7 @@ class Isolation:
     """
 
     serving: Serving
-    spread: Spread
+    spread: GroupSpread
     collisions: tuple[Collision, ...]
     domains: dict[str, tuple[str, ...]]
     wrong: tuple[Violation, ...]
@@ -43,7 +43,7 @@ class Isolation:
 def _isolation(stored: CachedSnapshot) -> Isolation:
     one = reading(stored)
     serving = Serving.of(one.view, one.settings)
-    spread = Spread(one.view, one.settings, serving)
+    spread = GroupSpread(one.view, one.settings, serving)
     collisions = tuple(crowd for group in one.view.groups for crowd in spread.collisions(group))
     wrong = tuple(violations(one.findings, FixFinder(one.snapshot, serving), collisions))
     return Isolation(serving, spread, collisions, failure_domains(one.snapshot.policies), wrong)

@@ -26,7 +26,7 @@ from dashboard.presenters.pulsar import policy_edits, unload
 from dashboard.presenters.pulsar.isolation_words import (
     NO_POLICY,
     Violation,
-    course_note,
+    destinations_note,
     impact_sentence,
     who_serves,
 )
@@ -43,7 +43,7 @@ _IN_SIGHT: Final = 4
 
 
 def opened_by(params: Collection[str]) -> str:
-    """Return the tab that an address without a tab opens: that of what it names.
+    """Return the tab of the object that an address without a tab names.
 
     Args:
         params: Names of its parameters.
@@ -56,7 +56,7 @@ def opened_by(params: Collection[str]) -> str:
 
 
 def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
-    """Show what is wrong now, each with how to fix it."""
+    """Render the current violations, each with its fix."""
     by_finding = {id(one.finding): one for one in wrong}
     findings.show(
         findings.of_cluster(page, [one.finding for one in wrong]),
@@ -69,8 +69,8 @@ def draw_violations(page: PulsarPage, wrong: Sequence[Violation]) -> None:
     )
 
 
-def _fix(one: Violation) -> None:
-    for rank, fix in enumerate(one.fixes):
+def _fix(violation: Violation) -> None:
+    for rank, fix in enumerate(violation.fixes):
         st.caption(words.plain(fix.why))
         st.button(
             fix.label,
@@ -78,34 +78,34 @@ def _fix(one: Violation) -> None:
             icon=":material/build:",
             help="Adds the fix to the changes; no request is sent.",
             on_click=take,
-            args=(fix.desired, one.policy),
+            args=(fix.desired, violation.policy),
         )
-    if not one.fixes:
-        _by_hand(one)
+    if not violation.fixes:
+        _by_hand(violation)
 
 
-def _by_hand(one: Violation) -> None:
-    if one.bundles:
+def _by_hand(violation: Violation) -> None:
+    if violation.bundles:
         st.button(
-            f"Preview unload of {pluralize(len(one.bundles), 'bundle')}",
+            f"Preview unload of {pluralize(len(violation.bundles), 'bundle')}",
             key="_fix_unload",
             icon=":material/swap_horiz:",
             on_click=frame.unload_link,
-            args=(list(one.bundles),),
+            args=(list(violation.bundles),),
         )
-    elif one.policy or one.is_domain:
+    elif violation.policy or violation.is_domain:
         st.button(
-            "Edit domains" if one.is_domain else "Edit policy",
+            "Edit domains" if violation.is_domain else "Edit policy",
             key="_fix_edit",
             icon=":material/edit:",
-            on_click=edit_domains if one.is_domain else edit_policy,
-            args=() if one.is_domain else (one.policy,),
+            on_click=edit_domains if violation.is_domain else edit_policy,
+            args=() if violation.is_domain else (violation.policy,),
         )
 
 
-def draw_policies(page: PulsarPage, found: Isolation) -> None:
-    """Draw who may serve what."""
-    serving = found.serving
+def draw_policies(page: PulsarPage, isolation: Isolation) -> None:
+    """Draw the matrix of policies and brokers with their roles."""
+    serving = isolation.serving
     contains = (
         st.text_input(
             "Contains",
@@ -134,7 +134,7 @@ def draw_policies(page: PulsarPage, found: Isolation) -> None:
         height=min(420, tables.height_of(len(rows))),
     )
     words.notes([model.matrix_note(serving), model.ROLES_NOTE])
-    _one_namespace(page, found)
+    _one_namespace(page, isolation)
 
 
 def _choose_policy(name: str) -> None:
@@ -142,17 +142,17 @@ def _choose_policy(name: str) -> None:
         edit_policy(name)
 
 
-def _one_policy(found: Isolation) -> None:
+def _one_policy(isolation: Isolation) -> None:
     name = state.text(state.POLICY)
-    known = [policy.name for policy in found.serving.view.policies]
+    known = [policy.name for policy in isolation.serving.view.policies]
     words.section("Current")
-    if fault := found.serving.view.unreadable_policies.get(name):
+    if fault := isolation.serving.view.unreadable_policies.get(name):
         st.caption(words.plain(f"Invalid policy: {fault}. Affected namespaces are unknown."))
         return
     if name not in known:
         st.caption("New policy.")
         return
-    facts = model.policy_facts(found.serving, name)
+    facts = model.policy_facts(isolation.serving, name)
     st.table(
         {words.plain(key): words.plain(text) for key, text in facts.items()},
         border="horizontal",
@@ -160,9 +160,9 @@ def _one_policy(found: Isolation) -> None:
     )
 
 
-def _one_namespace(page: PulsarPage, found: Isolation) -> None:
-    """Say who may serve a namespace that a person names."""
-    view = found.serving.view
+def _one_namespace(page: PulsarPage, isolation: Isolation) -> None:
+    """Render the candidates of a namespace that a person enters."""
+    view = isolation.serving.view
     with st.container(horizontal=True, vertical_alignment="center"):
         name = (
             st.text_input(
@@ -178,7 +178,7 @@ def _one_namespace(page: PulsarPage, found: Isolation) -> None:
         if not name:
             return
         if name in view.namespace_index:
-            st.markdown(words.plain(who_serves(found.serving, name)))
+            st.markdown(words.plain(who_serves(isolation.serving, name)))
             st.button(
                 "Bundles",
                 icon=":material/donut_small:",
@@ -196,16 +196,16 @@ def _bundles_of(name: str) -> None:
     state.go("bundles", namespace=name)
 
 
-def draw_groups(page: PulsarPage, found: Isolation) -> None:
+def draw_groups(page: PulsarPage, isolation: Isolation) -> None:
     """Draw the anti-affinity groups with their members, and the form that changes one."""
     note = (
         "Members are separated by failure domain, then by broker."
-        if found.spread.by_domain
+        if isolation.spread.by_domain
         else "Members are separated by broker: failureDomainsEnabled is off, or there are no "
         "domains."
     )
     st.caption(note)
-    rows = model.groups_table(found.spread, found.collisions)
+    rows = model.groups_table(isolation.spread, isolation.collisions)
     if rows.empty:
         st.caption("No namespaces in a group.")
     else:
@@ -231,10 +231,10 @@ def _edit_member(namespace: str) -> None:
     st.session_state[state.NAMESPACE] = namespace
 
 
-def draw_domains(page: PulsarPage, found: Isolation) -> None:
-    """Draw the failure domains with what they carry, and the form that changes one."""
+def draw_domains(page: PulsarPage, isolation: Isolation) -> None:
+    """Draw the failure domains with their load, and the form that changes one."""
     st.caption("Brokers that fail together. Used by anti-affinity if failureDomainsEnabled is on.")
-    rows = model.domains_table(found.serving, found.domains)
+    rows = model.domains_table(isolation.serving, isolation.domains)
     if rows.empty:
         st.caption("No failure domains.")
     else:
@@ -252,7 +252,7 @@ def draw_domains(page: PulsarPage, found: Isolation) -> None:
             alt="Failure domains with brokers",
             height=min(330, tables.height_of(len(rows))),
         )
-    domain_form(page, found)
+    domain_form(page, isolation)
 
 
 # -- the changes: before and after, destinations, plan ---------------------------------------------
@@ -293,32 +293,34 @@ def _wants_unloads(change: PolicyOutlook) -> bool:
     )
 
 
-def effects(change: PolicyOutlook) -> list[action_bar.Effect]:
-    """Return what the pending changes do, for the action bar."""
+def effects(change: PolicyOutlook) -> list[action_bar.PlanFigure]:
+    """Return the effects of the pending changes, for the action bar."""
     impact = change.impact
     if impact is None:
         return []
     return [
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Namespaces", value=f"{len(impact.changes):,}", note="other candidates"
         ),
-        action_bar.Effect(
+        action_bar.PlanFigure(
             label="Must move",
             value=pluralize(len(impact.misplaced), "bundle"),
             note=f"{impact.staying:,} stay",
         ),
-        action_bar.Effect(label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")),
+        action_bar.PlanFigure(
+            label="Brokers unload", value=pluralize(len(impact.unloaded), "bundle")
+        ),
     ]
 
 
 def sentence(answer: ChangeAnswer) -> str:
-    """Return what the pending changes would do, for the dialog that applies them."""
+    """Return the effects of the pending changes, for the dialog that applies them."""
     planned = unload.answer(answer.change.plan, answer.preview)
     return f"{impact_sentence(answer.change)} {planned}"
 
 
 def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
-    """Draw what the pending changes would do.
+    """Draw the effects of the pending changes.
 
     Args:
         page: The page.
@@ -334,7 +336,7 @@ def draw_changes(page: PulsarPage, answer: ChangeAnswer | None) -> None:
     moves_plan.draw_remarks(plan)
     policy_changes.draw_difference(plan, key="isolation_difference")
     _draw_namespaces(change)
-    _draw_course(change, page.reading.settings)
+    _draw_destinations(change, page.reading.settings)
     if not plan.errored:
         policy_changes.draw_commands(preview)
 
@@ -365,11 +367,11 @@ def _draw_namespaces(change: PolicyOutlook) -> None:
     )
 
 
-def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
-    if change.course is None:
+def _draw_destinations(change: PolicyOutlook, settings: EffectiveSettings) -> None:
+    if change.preview is None:
         return
-    words.section("Expected destinations", course_note(change))
-    rows = model.destinations(change.course, overload_limit(settings))
+    words.section("Expected destinations", destinations_note(change))
+    rows = model.destinations(change.preview, overload_limit(settings))
     columns = {
         "broker": tables.words("Broker"),
         "limit": tables.words("Limit", "▲: expected usage above the overload limit."),
@@ -393,7 +395,7 @@ def _draw_course(change: PolicyOutlook, settings: EffectiveSettings) -> None:
         alt="Expected change of bundles and load by broker",
         height=min(330, tables.height_of(len(rows))),
     )
-    if not change.course.is_exact:
+    if not change.preview.is_exact:
         st.caption("Sampled, because there are too many possible results.")
 
 
@@ -428,7 +430,7 @@ def take(desired: Sequence[DesiredPolicy], policy: str) -> None:
 
 
 def _chosen(label: str, known: list[str], key: str) -> str:
-    """Draw the choice between what there is and a new one; blank: a new one without a name."""
+    """Draw the choice between the stored objects and a new one; blank: a new one without a name."""
     new = f"New {label.lower()}"
     chosen = st.selectbox(
         label, [new, *known], format_func=option, key=key, bind="query-params", width=260
@@ -438,13 +440,13 @@ def _chosen(label: str, known: list[str], key: str) -> str:
     return str(chosen)
 
 
-def policy_form(page: PulsarPage, found: Isolation) -> None:
+def policy_form(page: PulsarPage, isolation: Isolation) -> None:
     """Draw the form of an isolation policy, and the policy as it is."""
     left, right = frame.columns([0.6, 0.4], key="policy")
     with left:
         _policy_form(page)
     with right:
-        _one_policy(found)
+        _one_policy(isolation)
 
 
 def _policy_form(page: PulsarPage) -> None:
@@ -575,27 +577,29 @@ def group_form(page: PulsarPage) -> None:
     policy_changes.draw_fault()
 
 
-def domain_form(page: PulsarPage, found: Isolation) -> None:
+def domain_form(page: PulsarPage, isolation: Isolation) -> None:
     """Draw the form of a failure domain."""
     words.section("Change domain")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = _chosen("Domain", list(found.domains), state.DOMAIN)
-    held = list(found.domains.get(name, ()))
-    taken = {one for domain, members in found.domains.items() if domain != name for one in members}
-    free = by_name(one for one in page.reading.view.brokers if one not in taken)
+        name = _chosen("Domain", list(isolation.domains), state.DOMAIN)
+    held = list(isolation.domains.get(name, ()))
+    taken = {
+        one for domain, members in isolation.domains.items() if domain != name for one in members
+    }
+    free = by_name(broker for broker in page.reading.view.brokers if broker not in taken)
     brokers = st.multiselect(
         "Brokers",
         list(dict.fromkeys([*held, *free])),
         default=held,
         format_func=option,
-        key=f"_domain_brokers_{name if name in found.domains else ''}",
+        key=f"_domain_brokers_{name if name in isolation.domains else ''}",
         accept_new_options=True,
         select_all=False,
         help="host:port as registered; brokers of other domains are not listed.",
         placeholder="Select brokers",
     )
     with st.container(horizontal=True):
-        is_new = name not in found.domains
+        is_new = name not in isolation.domains
         _submit("failure_domain", name, model.domain_body(brokers), is_new=is_new)
         _remove("failure_domain", name, is_there=not is_new)
     policy_changes.draw_fault()

@@ -57,7 +57,7 @@ def offered(
     known: Iterable[TopicNames],
     named: str,
 ) -> list[str]:
-    """Return what the field completes: known topics, then namespaces.
+    """Return the suggestions of the field: known topics, then namespaces.
 
     Args:
         snapshot: Its topics, of the bundles whose topics it has.
@@ -79,29 +79,29 @@ def namespace_in(text: str, namespaces: Collection[str]) -> str:
     return name.rstrip("/") if name.rstrip("/") in namespaces else ""
 
 
-def from_names(found: TopicLookup, read: ReadNames, now: datetime) -> TopicState | None:
+def from_names(lookup: TopicLookup, read: ReadNames, now: datetime) -> TopicState | None:
     """Return whether a topic exists by the names of its namespace; ``None``: they do not tell."""
     age = format_ago((now - read.read_at).total_seconds())
-    state = read.names.existence(found.topic)
+    state = read.names.existence(lookup.topic)
     if state == "unknown":
         return None
     if state == "missing":
         near = UnknownNameError.of(
-            "topic", found.topic, read.names.topics | read.names.partitioned
+            "topic", lookup.topic, read.names.topics | read.names.partitioned
         ).hint
         return TopicState("no", f"checked {age}", "warning", near)
     if state == "partitioned":
-        parts = sum(one.startswith(f"{found.topic}{_PARTITION}") for one in read.names.topics)
+        parts = sum(topic.startswith(f"{lookup.topic}{_PARTITION}") for topic in read.names.topics)
         return TopicState("yes", f"{pluralize(parts, 'partition')}, checked {age}", "ok")
     return TopicState("yes", f"checked {age}", "ok")
 
 
-def from_tables(found: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
+def from_tables(lookup: TopicLookup, tables: Iterable[pa.Table]) -> TopicState:
     """Return whether a topic is among topics that were read with their load."""
     for table in tables:
-        if pc.index(table["topic"], found.topic).as_py() >= 0:
+        if pc.index(table["topic"], lookup.topic).as_py() >= 0:
             return TopicState("yes", "loaded by the owner", "ok")
-    if not found.topic.startswith("persistent://"):
+    if not lookup.topic.startswith("persistent://"):
         return TopicState("not checked", "exists only while loaded", "unknown")
     return TopicState("not checked", "not in the snapshot", "unknown")
 
@@ -152,47 +152,47 @@ def names_table(names: TopicNames) -> pd.DataFrame:
     return table.astype({"partitions": "Int64"})
 
 
-def subtitle(found: TopicLookup) -> str:
-    """Return where the topic is, with dots between."""
-    return " · ".join((found.bundle, found.owner or _no_owner(found)))
+def subtitle(lookup: TopicLookup) -> str:
+    """Return the location of the topic, parts separated by dots."""
+    return " · ".join((lookup.bundle, lookup.owner or _no_owner(lookup)))
 
 
-def steps(found: TopicLookup, state: TopicState) -> list[KeyFigure]:
+def steps(lookup: TopicLookup, state: TopicState) -> list[KeyFigure]:
     """Return the steps of the lookup, each a figure, in their order; and whether it exists."""
-    low, _, high = found.bundle.rpartition("/")[2].partition("_")
-    namespace, _, name = found.topic.partition("://")[2].rpartition("/")
+    low, _, high = lookup.bundle.rpartition("/")[2].partition("_")
+    namespace, _, name = lookup.topic.partition("://")[2].rpartition("/")
     return [
         KeyFigure(label="1. Topic", value=name, note=namespace),
-        KeyFigure(label="2. Hash", value=f"0x{found.hash:08x}", note="of the full name"),
+        KeyFigure(label="2. Hash", value=f"0x{lookup.hash:08x}", note="of the full name"),
         KeyFigure(label="3. Bundle", value=low, note=f"to {high}, contains the hash"),
         KeyFigure(
             label="4. Owner",
-            value=found.owner or (UNKNOWN if not found.is_owner_known else "none"),
-            note=_serves(found),
-            status=_status(found),
+            value=lookup.owner or (UNKNOWN if not lookup.is_owner_known else "none"),
+            note=_serves(lookup),
+            status=_status(lookup),
         ),
         KeyFigure(label="Exists", value=state.word, note=state.note, status=state.status),
     ]
 
 
-def _serves(found: TopicLookup) -> str:
-    """Return what its owner does for it."""
-    service = found.service
-    if found.owner and service is not None and not service.is_served:
+def _serves(lookup: TopicLookup) -> str:
+    """Return the URL of the serving broker, or why the topic is not served."""
+    service = lookup.service
+    if lookup.owner and service is not None and not service.is_served:
         return "not served" if service.is_served is False else "not allowed to serve it"
-    return found.owner_service_url or _no_owner(found)
+    return lookup.owner_service_url or _no_owner(lookup)
 
 
-def _status(found: TopicLookup) -> Status:
-    if not found.is_owner_known:
+def _status(lookup: TopicLookup) -> Status:
+    if not lookup.is_owner_known:
         return "unknown"
-    service = found.service
-    if found.owner and service is not None and not service.is_served:
+    service = lookup.service
+    if lookup.owner and service is not None and not service.is_served:
         return "bad" if service.is_served is False else "unknown"
-    return "ok" if found.owner else "warning"
+    return "ok" if lookup.owner else "warning"
 
 
-def _no_owner(found: TopicLookup) -> str:
-    if found.owner:
+def _no_owner(lookup: TopicLookup) -> str:
+    if lookup.owner:
         return "serving"
-    return "assigned by the next lookup" if found.is_owner_known else "owner unknown"
+    return "assigned by the next lookup" if lookup.is_owner_known else "owner unknown"

@@ -32,7 +32,7 @@ _FRESH: Final = timedelta(minutes=1)
 
 
 def pick_topic(page: PulsarPage) -> str:
-    """Draw the field of the topic, which completes known names; return what it holds."""
+    """Draw the field of the topic, which completes known names; return its content."""
     known = [one.names for (cluster, _), one in _stored().items() if cluster == page.name]
     named = state.text(state.TOPIC)
     topic = st.selectbox(
@@ -54,16 +54,16 @@ def _note_entered() -> None:
     st.session_state[_ENTERED] = True
 
 
-def existence(page: PulsarPage, found: TopicLookup) -> model.TopicState:
-    """Return what is known of a topic: from the names of its namespace, else from read topics."""
-    read = _stored().get((page.name, found.namespace))
+def existence(page: PulsarPage, lookup: TopicLookup) -> model.TopicState:
+    """Return the state of a topic from the names of its namespace, else from fetched topics."""
+    read = _stored().get((page.name, lookup.namespace))
     if read is not None:
-        known = model.from_names(found, read, services.now())
+        known = model.from_names(lookup, read, services.now())
         if known is not None:
             return known
-    fetched = state.topics_of(page.name, found.bundle)
+    fetched = state.topics_of(page.name, lookup.bundle)
     tables = [page.reading.snapshot.topics, *([fetched.table] if fetched else [])]
-    return model.from_tables(found, tables)
+    return model.from_tables(lookup, tables)
 
 
 def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) -> None:
@@ -94,7 +94,7 @@ def check(page: PulsarPage, namespace: str, owner: str | None, *, label: str) ->
 
 
 def draw_failure(page: PulsarPage, namespace: str) -> None:
-    """Draw why the names of a namespace could not be read; nothing where they were."""
+    """Draw the error of reading a namespace's names; nothing if there was none."""
     failed = cast("Mapping[tuple[str, str], OpsError]", st.session_state.get(_FAILED, {}))
     if (error := failed.get((page.name, namespace))) is not None:
         words.failed(error, what="Could not read the topic names")

@@ -84,7 +84,7 @@ def draw_namespaces() -> None:
 
 
 def draw_placement(bundle: str) -> None:
-    """Draw where a bundle would be placed."""
+    """Draw the predicted placement of a bundle."""
     try:
         placement = place_bundle(
             reading.view,

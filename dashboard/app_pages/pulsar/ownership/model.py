@@ -1,4 +1,4 @@
-"""What the page shows, as frames and texts; pure."""
+"""Frames and texts of the Ownership page; pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.operations.drill.broker_failure import BrokerFailure, Moment
+from core.operations.drill.broker_failure import BrokerFailure, FailureEvent
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.measures import BundleCounts
 from core.pulsar.owner_sessions import session_words
@@ -49,19 +49,19 @@ def marked(state: str) -> str:
 
 
 def key_figures(
-    found: Ownership, leader: str | None, counts: BundleCounts, bound: int
+    ownership: Ownership, leader: str | None, counts: BundleCounts, bound: int
 ) -> list[KeyFigure]:
-    """Return how many bundles are owned, unassigned, unknown or in a wrong state, and who leads.
+    """Return the number of bundles owned, unassigned, unknown and in a wrong state, and the leader.
 
     Args:
-        found: Who owns what.
+        ownership: Who owns what.
         leader: Broker id; ``None``: no leader is known.
         counts: Bundles that can move.
         bound: Heartbeat and SLA bundles in addition.
     """
-    wrong = {one: found.counts[one] for one in WRONG if found.counts.get(one)}
-    unknown, unused = found.counts.get(UNKNOWN, 0), found.counts.get(UNUSED, 0)
-    sessions = found.sessions.filter(pc.is_valid(found.sessions["session_id"]))
+    wrong = {one: ownership.counts[one] for one in WRONG if ownership.counts.get(one)}
+    unknown, unused = ownership.counts.get(UNKNOWN, 0), ownership.counts.get(UNUSED, 0)
+    sessions = ownership.sessions.filter(pc.is_valid(ownership.sessions["session_id"]))
     strange = sessions.filter(pc.invert(sessions["is_registered"])).num_rows
     return [
         KeyFigure(
@@ -103,7 +103,7 @@ def key_figures(
 
 
 def meaning(chosen: str) -> str:
-    """Return what a choice of :func:`choices` means; empty for several states."""
+    """Return the meaning of a choice of :func:`choices`; empty for several states."""
     return "" if chosen == WRONG_ONLY else meaning_of(chosen)
 
 
@@ -111,31 +111,31 @@ def _age(taken_at: datetime, at_ms: int | None) -> str | None:
     return None if at_ms is None else format_age((datetime_to_ms(taken_at) - at_ms) / 1000.0)
 
 
-def choices(found: Ownership) -> list[str]:
-    """Return what the table of bundles can be narrowed to."""
-    return [WRONG_ONLY, *found.counts]
+def choices(ownership: Ownership) -> list[str]:
+    """Return the filters of the table of bundles."""
+    return [WRONG_ONLY, *ownership.counts]
 
 
-def first_choice(found: Ownership) -> str:
-    """Return what the table shows at first: what is wrong, else the most common state."""
-    if any(found.counts.get(state) for state in WRONG) or not found.counts:
+def first_choice(ownership: Ownership) -> str:
+    """Return the default filter of the table: wrong states, else the most common state."""
+    if any(ownership.counts.get(state) for state in WRONG) or not ownership.counts:
         return WRONG_ONLY
-    return max(found.counts, key=lambda state: found.counts[state])
+    return max(ownership.counts, key=lambda state: ownership.counts[state])
 
 
 def owned_table(
-    found: Ownership, chosen: str, contains: str, taken_at: datetime
+    ownership: Ownership, chosen: str, contains: str, taken_at: datetime
 ) -> tuple[pd.DataFrame, int]:
-    """Return the bundles in the chosen state, at most :data:`MOST`, and how many there are.
+    """Return the bundles in the chosen state, at most :data:`MOST`, and their total number.
 
     Args:
-        found: Who owns what.
+        ownership: Who owns what.
         chosen: :data:`WRONG_ONLY`, or a state.
         contains: Part of the name of a bundle, of its owner or of the owner's label; empty: all.
         taken_at: Of the snapshot.
     """
     states = WRONG if chosen == WRONG_ONLY else (chosen,)
-    rows = worst_first(found.bundles, tuple(one for one in states if one in STATES))
+    rows = worst_first(ownership.bundles, tuple(state for state in states if state in STATES))
     if contains:
         named = [
             pc.fill_null(pc.match_substring(rows[name], contains), fill_value=False)
@@ -174,7 +174,7 @@ def owned_table(
 
 
 def sessions_table(sessions: pa.Table, taken_at: datetime) -> pd.DataFrame:
-    """Return the sessions: whose, how old at least, what hangs on them."""
+    """Return the sessions: owner, min age, owned bundles."""
     rows = [
         {
             "broker": row["broker"],
@@ -200,9 +200,9 @@ def _role(row: dict[str, object]) -> str:
     return "★ leader" if row["leads"] else "● registered"
 
 
-def sessions_answer(found: Ownership) -> str:
+def sessions_answer(ownership: Ownership) -> str:
     """Return the sentence over the sessions."""
-    table = found.sessions
+    table = ownership.sessions
     known = table.filter(pc.is_valid(table["session_id"]))
     if not known.num_rows:
         return "Sessions unknown; owned bundles are listed by broker name."
@@ -218,7 +218,7 @@ def sessions_answer(found: Ownership) -> str:
 
 
 def spread_table(spread: pa.Table) -> pd.DataFrame:
-    """Return the namespaces with how wide they are spread."""
+    """Return the namespaces with their spread over brokers."""
     frame: pd.DataFrame = spread.to_pandas()
     frame["mark"] = frame["is_concentrated"].map({True: "✖ few brokers", False: "● as expected"})
     frame["fullest_pct"] = frame["fullest_ratio"] * 100
@@ -228,7 +228,7 @@ def spread_table(spread: pa.Table) -> pd.DataFrame:
 
 
 def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
-    """Return who led from when to when, the newest first."""
+    """Return the terms of the leaders, newest first."""
     rows = []
     for lead in history.leads:
         ended = lead.until or now
@@ -244,15 +244,15 @@ def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["broker", "since", "until", "length"])
 
 
-def when(moment: Moment) -> str:
-    """Return when something happens, from the failure on."""
+def when(moment: FailureEvent) -> str:
+    """Return the time of an event, seconds after the failure."""
     if moment.to_s == moment.from_s:
         return f"{moment.from_s:g} s"
     return f"{moment.from_s:g} to {moment.to_s:g} s"
 
 
 def landing_table(broker_failure: BrokerFailure) -> pd.DataFrame:
-    """Return where its bundles land, summed by broker, the most traffic first."""
+    """Return the destinations of its bundles, summed by broker, the most traffic first."""
     table = broker_failure.landing
     if not table.num_rows:
         return pd.DataFrame(columns=["to", "bundles", "clients", "traffic"])
@@ -319,7 +319,7 @@ def hot_table(broker_failure: BrokerFailure) -> pd.DataFrame:
 
 
 def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
-    """Return the bundles to unload before the broker is stopped, and what the button says."""
+    """Return the bundles to unload before the broker is stopped, and the label of the button."""
     names = broker_failure.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:
         return names, f"Preview drain ({pluralize(len(names), 'bundle')})"
@@ -328,7 +328,7 @@ def to_drain(broker_failure: BrokerFailure) -> tuple[list[str], str]:
     )
 
 
-def since_text(found: Ownership) -> str:
-    """Return when the oldest znode of a bundle was created, for the caption; empty: unknown."""
-    oldest = pc.min(found.bundles["held_since"]).as_py()
+def since_text(ownership: Ownership) -> str:
+    """Return the creation time of the oldest znode of a bundle, as a caption; empty if unknown."""
+    oldest = pc.min(ownership.bundles["held_since"]).as_py()
     return f"Oldest ownership: {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""

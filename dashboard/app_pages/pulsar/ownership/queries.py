@@ -1,4 +1,4 @@
-"""What the page computes: each answer once a snapshot."""
+"""Data of the Ownership page, computed once per snapshot."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ _changes = cached(_recorded, max_entries=16)
 
 
 def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:
-    """Return when the znode of the leader was created, ``None`` when that is unknown."""
+    """Return the creation time of the leader's znode; ``None`` if unknown."""
     claims = snapshot.claims
     found = claims.filter(pc.equal(claims["subject_kind"], "leader"))["created_at"].to_pylist()
     return ms_to_datetime(found[0]) if found and found[0] else None
 
 
 def leaders(config: Config, cluster: Cluster, stored: CachedSnapshot) -> LeaderHistory:
-    """Return who led when, up to a saved snapshot.
+    """Return the leaders and their terms up to a saved snapshot.
 
     Raises:
         SnapshotError: The history cannot be read.

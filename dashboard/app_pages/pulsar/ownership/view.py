@@ -34,7 +34,7 @@ def bundles(page: PulsarPage) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = model.choices(found)
         state.rename_in_address(state.STATE, {"what is wrong": model.WRONG_ONLY})
-        words.tell_unknown("state", state.unknown_in_address(state.STATE, options), options)
+        words.report_unknown("state", state.unknown_in_address(state.STATE, options), options)
         chosen = st.selectbox(
             "State",
             options,
@@ -98,7 +98,7 @@ def bundles(page: PulsarPage) -> None:
 
 
 def sessions(page: PulsarPage) -> None:
-    """Show every session and what hangs on it."""
+    """Draw every session and its owned bundles."""
     found, taken_at = queries.owners(page.stored).found, page.stored.taken_at
     st.caption(words.plain(model.sessions_answer(found)))
     rows = model.sessions_table(found.sessions, taken_at)
@@ -163,7 +163,7 @@ def spread(page: PulsarPage) -> None:
 
 
 def leader(page: PulsarPage) -> None:
-    """Show who led when, and what a change costs."""
+    """Render the leaders over time and the cost of a change."""
     reading = page.reading
     try:
         history = queries.leaders(page.config, page.cluster, page.stored)
@@ -208,7 +208,7 @@ def failure(page: PulsarPage) -> None:
             "Failed broker",
             names,
             key=state.BROKER,
-            say=lambda name: f"{name} (leader)" if name == leader else name,
+            format_func=lambda name: f"{name} (leader)" if name == leader else name,
         )
         st.button(
             "Open broker",

@@ -1,4 +1,4 @@
-"""The quota calculator: shares of a limit by both formulas, and their course over time."""
+"""The quota calculator: shares of a limit by both formulas, and their values over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.errors import OpsError
 from core.planning.limits.groups import PERIOD, QUANTITIES, period_of
 from dashboard import state
 from dashboard.app_pages.pulsar.policies import model
-from dashboard.app_pages.pulsar.policies.charts import MAX_LINES, course_figure
+from dashboard.app_pages.pulsar.policies.charts import MAX_LINES, timeline_figure
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
 from dashboard.queries.pulsar import policies
@@ -39,7 +39,7 @@ _FACTS: Final = (
 )
 
 
-def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_calculator(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
     _from_cluster(page, limits)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -52,7 +52,7 @@ def draw_calculator(page: PulsarPage, limits: policies.Limits) -> None:
     except OpsError as error:
         words.failed(error, what="Calculation failed")
     words.notes(_FACTS)
-    _course(page, limit)
+    _draw_timeline(page, limit)
 
 
 def _text(label: str, key: str, default: str, *, width: int, help_text: str = "") -> str:
@@ -62,7 +62,7 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
     return value or ""
 
 
-def _from_cluster(page: PulsarPage, limits: policies.Limits) -> None:
+def _from_cluster(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     if not limits.groups:
         st.caption("No resource groups on this cluster. Example values from PIP-82.")
         return
@@ -111,7 +111,7 @@ def _table(rows: pd.DataFrame) -> None:
     )
 
 
-def _course(page: PulsarPage, limit: str) -> None:
+def _draw_timeline(page: PulsarPage, limit: str) -> None:
     words.section("Over time", "Circles: reports. Lines: shares per interval.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         steps = _text(
@@ -136,17 +136,17 @@ def _course(page: PulsarPage, limit: str) -> None:
             help_text="Smaller changes of use are not reported; fixed at 5 in brokers.",
         )
     try:
-        data, course = model.course_data(limit, steps, period=period, tolerance=tolerance)
+        data, timeline = model.timeline_data(limit, steps, period=period, tolerance=tolerance)
     except OpsError as error:
         words.failed(error, what="Simulation failed")
         return
-    sentence = model.course_answer(data, course)
+    sentence = model.timeline_answer(data, timeline)
     st.markdown(words.plain(sentence))
-    figures.chart(course_figure(data), key="share_course", alt=sentence)
+    figures.chart(timeline_figure(data), key="share_course", alt=sentence)
     if len(data.brokers) > MAX_LINES:
         st.caption(f"First {MAX_LINES} of {len(data.brokers)} brokers are drawn.")
     tables.downloads(
-        model.course_table(data, course),
+        model.timeline_table(data, timeline),
         cluster=page.name,
         what="course",
         moment=page.stored.taken_at,

@@ -21,8 +21,8 @@ _HEIGHT_PX: Final = 460
 
 
 @dataclass(frozen=True, eq=False)
-class CourseData:
-    """A course; rows are periods, columns brokers.
+class ShareTimelineData:
+    """Shares over time; rows are periods, columns brokers.
 
     Attributes:
         seconds: Begin of each period, shape ``(n,)``.
@@ -44,7 +44,7 @@ class CourseData:
 
 
 @drawn_once
-def course_figure(data: CourseData) -> go.Figure:
+def timeline_figure(data: ShareTimelineData) -> go.Figure:
     """Return two charts on one time axis: the sums above, each broker's share below.
 
     Lines are steps, as a share holds for a whole period; a circle is a report.
@@ -71,7 +71,7 @@ def course_figure(data: CourseData) -> go.Figure:
     return figure
 
 
-def _period(data: CourseData) -> float:
+def _period(data: ShareTimelineData) -> float:
     return float(data.seconds[1] - data.seconds[0]) if len(data.seconds) > 1 else 60.0
 
 
@@ -98,7 +98,7 @@ def _steps(
     )
 
 
-def _reports(figure: go.Figure, minutes: Floats, data: CourseData, rank: int) -> None:
+def _reports(figure: go.Figure, minutes: Floats, data: ShareTimelineData, rank: int) -> None:
     at = np.flatnonzero(data.reports[:, rank])
     figure.add_trace(
         go.Scatter(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.errors import InputError
 from core.planning.advisors.share_steps import simulated_steps, usage_list, whole_limit
-from core.planning.advisors.shares import ShareCourse, shares
+from core.planning.advisors.shares import ShareTimeline, shares
 from core.planning.limits.effects import amount
 from core.planning.limits.groups import (
     QUANTITIES,
@@ -25,14 +25,14 @@ from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
 from core.units import UNKNOWN, format_ratio, pluralize
-from dashboard.app_pages.pulsar.policies.charts import CourseData
+from dashboard.app_pages.pulsar.policies.charts import ShareTimelineData
 from dashboard.presenters.figures import KeyFigure
 from dashboard.presenters.naming import listed
 
 if TYPE_CHECKING:
     from core.planning.limits.namespaces import NamespaceUse
     from core.planning.limits.tenants import Bound, TenantUse
-    from dashboard.queries.pulsar.policies import Limits
+    from dashboard.queries.pulsar.policies import ClusterLimits
 
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------
@@ -52,13 +52,13 @@ SHOWN: Final = ("all", "limited", "at limit", "no limit")
 """What the table of namespaces can be narrowed to."""
 
 
-def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
-    """Return what is limited, who is at a limit, and whether limits of groups have an effect."""
-    rated = {one.namespace for one in limits.rates if one.limit > 0}
+def key_figures(limits: ClusterLimits, settings: EffectiveSettings) -> list[KeyFigure]:
+    """Return the figures of limits: namespaces at a limit, groups and their enforcement."""
+    rated = {rate.namespace for rate in limits.rates if rate.limit > 0}
     attached = {name for group in limits.groups for name in group.namespaces}
     total, free = len(limits.use.namespaces), len(limits.use.namespaces) - len(rated | attached)
     holds, sentence = enforcement_words(settings)
-    at = {one.namespace for one in limits.rates if one.verdict == "at its limit"}
+    at = {rate.namespace for rate in limits.rates if rate.verdict == "at its limit"}
     worst = max(
         (
             (ratio, group.name)
@@ -70,7 +70,7 @@ def key_figures(limits: Limits, settings: EffectiveSettings) -> list[KeyFigure]:
     )
     has_no_effect = bool(limits.groups) and not holds
     full = max(
-        ((one.ratio, one.namespace) for one in limits.rates if one.ratio is not None),
+        ((rate.ratio, rate.namespace) for rate in limits.rates if rate.ratio is not None),
         default=None,
     )
     return [
@@ -123,7 +123,7 @@ MARKS: Final = {
 
 
 def limits_table(
-    limits: Limits, *, is_enforced: bool, shown: str = "all", contains: str = ""
+    limits: ClusterLimits, *, is_enforced: bool, shown: str = "all", contains: str = ""
 ) -> pd.DataFrame:
     """Return one row a namespace: its use, and the limit that it is nearest to.
 
@@ -137,7 +137,7 @@ def limits_table(
     for limit in limits.rates:
         if limit.limit > 0:
             own.setdefault(limit.namespace, []).append(limit)
-    groups = {one.name: one for one in limits.groups} if is_enforced else {}
+    groups = {group.name: group for group in limits.groups} if is_enforced else {}
     use, wanted = limits.use, contains.strip().lower()
     rows = []
     for at, name in enumerate(use.namespaces):
@@ -155,8 +155,8 @@ def limits_table(
                 "state": [state],
                 "use": None if ratio is None else ratio * 100,
                 "limit": words,
-                **{one: float(use.rate(one)[at]) for one in RATES[:2]},
-                **{one: float(use.rate(one)[at]) / 1e6 for one in RATES[2:]},
+                **{rate: float(use.rate(rate)[at]) for rate in RATES[:2]},
+                **{rate: float(use.rate(rate)[at]) / 1e6 for rate in RATES[2:]},
                 "group": use.groups[at] or "",
                 "topics": int(use.topics[at]),
                 "bundles": int(use.bundles[at]),
@@ -172,7 +172,9 @@ def limits_table(
 
 def _nearest(rates: Sequence[RateLimit], group: GroupUse | None) -> tuple[str, str, float | None]:
     """Return the state of a namespace, its nearest limit in words, and the use of that, a ratio."""
-    found = [(one.ratio, MARKS[one.verdict], f"{_kind_words(one)} {_each(one)}") for one in rates]
+    found = [
+        (rate.ratio, MARKS[rate.verdict], f"{_kind_words(rate)} {_each(rate)}") for rate in rates
+    ]
     if group is not None:
         for key, quantity in QUANTITIES.items():
             ratio = group.ratio(key) if quantity.is_enforced else None
@@ -245,7 +247,7 @@ def shares_table(shared: SharedLimit) -> pd.DataFrame:
 
 
 def shares_notes(shared: SharedLimit) -> list[str]:
-    """Return what to know about the shares."""
+    """Return the notes on the shares."""
     idle = int((shared.used <= 0).sum())
     notes = [
         (
@@ -269,27 +271,27 @@ def shares_notes(shared: SharedLimit) -> list[str]:
 
 
 def rates_table(rates: Sequence[RateLimit]) -> pd.DataFrame:
-    """Return one row a limit that is set, worst first; what is unlimited is left out."""
+    """Return one row a limit, worst first; unlimited quantities are excluded."""
     rows = [
         {
-            "namespace": one.namespace,
-            "kind": policy_kind(one.kind).title.removesuffix(" of namespace"),
-            "limit": _each(one),
-            "live": "not reported" if one.live is None else amount(one.live, one.unit),
-            "holders": one.max_holders,
-            "mean": None if one.mean is None else amount(one.mean, one.unit),
-            "state": MARKS[one.verdict],
-            "why": one.why,
+            "namespace": rate.namespace,
+            "kind": policy_kind(rate.kind).title.removesuffix(" of namespace"),
+            "limit": _each(rate),
+            "live": "not reported" if rate.live is None else amount(rate.live, rate.unit),
+            "holders": rate.max_holders,
+            "mean": None if rate.mean is None else amount(rate.mean, rate.unit),
+            "state": MARKS[rate.verdict],
+            "why": rate.why,
         }
-        for one in rates
-        if one.limit > 0
+        for rate in rates
+        if rate.limit > 0
     ]
     columns = ["namespace", "kind", "limit", "live", "holders", "mean", "state", "why"]
     return pd.DataFrame(rows[:MAX_ROWS], columns=columns)
 
 
 def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
-    """Return what a namespace carries now."""
+    """Return the current load of a namespace."""
     rates = {name: float(use.rate(name)[row]) for name in RATES}
     facts = {
         "Published now": f"{amount(rates['msg_rate_in'], 'msg/s')}, "
@@ -309,7 +311,7 @@ def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
 
 
 def quotas_table(quotas: Mapping[str, str], live: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row a quota, everybody's first, next to what the bundle carries.
+    """Return one row a quota, the default one first, next to the bundle's load.
 
     Args:
         quotas: Bundle or ``default`` to its document.
@@ -349,25 +351,25 @@ def _mega(value: object) -> float | None:
 def tenants_table(tenants: Sequence[TenantUse]) -> pd.DataFrame:
     """Return one row a tenant, the largest share of the traffic first."""
     rows = []
-    for one in tenants[:MAX_ROWS]:
-        msgs, size = one.bounds["publish_msgs"], one.bounds["publish_bytes"]
+    for tenant in tenants[:MAX_ROWS]:
+        msgs, size = tenant.bounds["publish_msgs"], tenant.bounds["publish_bytes"]
         rows.append(
             {
-                "tenant": one.name,
-                "share": one.share * 100,
-                "namespaces": len(one.namespaces),
-                "bundles": one.bundles,
-                "topics": one.topics,
-                **{name: one.rates[name] for name in RATES[:2]},
-                **{name: one.rates[name] / 1e6 for name in RATES[2:]},
+                "tenant": tenant.name,
+                "share": tenant.share * 100,
+                "namespaces": len(tenant.namespaces),
+                "bundles": tenant.bundles,
+                "topics": tenant.topics,
+                **{name: tenant.rates[name] for name in RATES[:2]},
+                **{name: tenant.rates[name] / 1e6 for name in RATES[2:]},
                 "msgs_limit": bound_words(msgs, "msg/s"),
                 "msgs_ratio": None if msgs.ratio is None else msgs.ratio * 100,
                 "bytes_limit": bound_words(size, "bytes/s"),
                 "bytes_ratio": None if size.ratio is None else size.ratio * 100,
-                "groups": listed(one.groups) if one.groups else "",
+                "groups": listed(tenant.groups) if tenant.groups else "",
                 "unlimited": listed(msgs.unlimited) if msgs.unlimited else "",
-                "silent": one.silent,
-                "storage": None if one.storage_bytes is None else one.storage_bytes / 1e6,
+                "silent": tenant.silent,
+                "storage": None if tenant.storage_bytes is None else tenant.storage_bytes / 1e6,
             }
         )
     columns = ["tenant", "share", "namespaces", "bundles", "topics", *RATES]
@@ -398,8 +400,8 @@ def namespaces_table(
         rows.append(
             {
                 "namespace": name,
-                **{one: float(use.rate(one)[row]) for one in RATES[:2]},
-                **{one: float(use.rate(one)[row]) / 1e6 for one in RATES[2:]},
+                **{rate: float(use.rate(rate)[row]) for rate in RATES[:2]},
+                **{rate: float(use.rate(rate)[row]) / 1e6 for rate in RATES[2:]},
                 "bundles": int(use.bundles[row]),
                 "topics": int(use.topics[row]),
                 "group": use.groups[row] or "",
@@ -412,7 +414,7 @@ def namespaces_table(
 
 
 def bound_words(bound: Bound, unit: str) -> str:
-    """Return what a tenant's limits add up to, for people."""
+    """Return the sum of a tenant's limits as text."""
     if bound.limit is None:
         return f"{NO_LIMIT}: {pluralize(len(bound.unlimited), 'namespace')}"
     shared = f", shared: {listed(bound.shared_groups)}" if bound.shared_groups else ""
@@ -420,11 +422,11 @@ def bound_words(bound: Bound, unit: str) -> str:
 
 
 def tenants_answer(tenants: Sequence[TenantUse]) -> str:
-    """Return who has most of the fleet, and how many have no limit."""
+    """Return the busiest tenant and the number of tenants without a publish limit."""
     if not tenants:
         return "No tenants with namespaces in this snapshot."
     first = tenants[0]
-    free = [one for one in tenants if one.bounds["publish_msgs"].limit is None]
+    free = [tenant for tenant in tenants if tenant.bounds["publish_msgs"].limit is None]
     return (
         f"Busiest tenant: {first.name}, {format_ratio(first.share)} of the traffic. "
         f"Tenants without a publish limit: {len(free)} of {len(tenants)}."
@@ -451,7 +453,7 @@ def number(text: str, what: str) -> float:
 
 
 def calculated(limit: str, usage: str) -> pd.DataFrame:
-    """Return one row a broker: what it uses, and may use by both formulas.
+    """Return one row a broker: its use, and its share by both formulas.
 
     Raises:
         InputError: The limit or a usage is no number, or none that brokers can hold.
@@ -472,7 +474,7 @@ def calculated(limit: str, usage: str) -> pd.DataFrame:
 
 
 def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
-    """Return what the shares add up to, and who would be held back."""
+    """Return the sum of the shares and the number of throttled brokers."""
     if number(limit, "The limit") < 0:
         return "No limit, no throttling."
     together = float(rows["upstream"].sum())
@@ -484,46 +486,46 @@ def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     return f"{parts}; {pluralize(len(held), 'broker')} throttling {lost:,.0f}/s."
 
 
-def course_data(
+def timeline_data(
     limit: str, steps: str, *, period: str, tolerance: str
-) -> tuple[CourseData, ShareCourse]:
+) -> tuple[ShareTimelineData, ShareTimeline]:
     """Return the chart's numbers of a simulation, and the simulation.
 
     Raises:
         InputError: Any of it cannot be.
     """
     period_s = number(period, "The report interval")
-    course, whole = simulated_steps(
+    timeline, whole = simulated_steps(
         number(limit, "The limit"),
         steps,
         period_s=period_s,
         tolerance_percent=number(tolerance, "The tolerance"),
     )
-    periods, brokers = course.wanted.shape
+    periods, brokers = timeline.wanted.shape
     first = np.full((1, brokers), np.nan if whole < 0 else float(whole))
-    allowed = np.vstack([first, course.share[:-1]])
-    return CourseData(
+    allowed = np.vstack([first, timeline.share[:-1]])
+    return ShareTimelineData(
         seconds=np.arange(periods, dtype=np.float64) * period_s,
         brokers=[f"broker {at}" for at in range(1, brokers + 1)],
-        wanted=course.wanted,
-        used=course.used,
+        wanted=timeline.wanted,
+        used=timeline.used,
         share=np.where(np.isfinite(allowed), allowed, np.nan),
-        reports=course.reports,
+        reports=timeline.reports,
         limit=np.nan if whole < 0 else float(whole),
-    ), course
+    ), timeline
 
 
-def course_answer(data: CourseData, course: ShareCourse) -> str:
-    """Return how much was held back, where most, and how far over the limit it went."""
-    held = course.held_back
-    wanted = float(course.wanted.sum())
+def timeline_answer(data: ShareTimelineData, timeline: ShareTimeline) -> str:
+    """Return the throttled traffic, the most throttled broker and the peak above the limit."""
+    held_back = timeline.held_back
+    wanted = float(timeline.wanted.sum())
     if not wanted:
         return "No demand."
-    parts = f"Throttled: {format_ratio(float(held.sum()) / wanted)} of the demand"
-    if held.any():
-        worst = int(np.argmax(held.sum(axis=0)))
+    parts = f"Throttled: {format_ratio(float(held_back.sum()) / wanted)} of the demand"
+    if held_back.any():
+        worst = int(np.argmax(held_back.sum(axis=0)))
         parts += f", most on {data.brokers[worst]}"
-    sums = course.used.sum(axis=1)
+    sums = timeline.used.sum(axis=1)
     over = sums > data.limit if np.isfinite(data.limit) else np.zeros(len(sums), np.bool_)
     if over.any():
         most = float(sums.max() / data.limit) if data.limit else math.inf
@@ -531,23 +533,23 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
             f"; {pluralize(int(over.sum()), 'period')} above the limit (max {most:,.1f} times), "
             "because shares follow earlier reports"
         )
-    silent = int((~course.reports).sum())
+    silent = int((~timeline.reports).sum())
     if silent:
-        parts += f"; {silent:,} of {pluralize(course.reports.size, 'report')} suppressed"
+        parts += f"; {silent:,} of {pluralize(timeline.reports.size, 'report')} suppressed"
     return f"{parts}."
 
 
-def course_table(data: CourseData, course: ShareCourse) -> pd.DataFrame:
+def timeline_table(data: ShareTimelineData, timeline: ShareTimeline) -> pd.DataFrame:
     """Return one row a period and broker, for downloads."""
-    periods, brokers = course.wanted.shape
+    periods, brokers = timeline.wanted.shape
     names: Sequence[str] = data.brokers
     return pd.DataFrame(
         {
             "second": np.repeat(data.seconds, brokers),
             "broker": list(names) * periods,
-            "wanted": course.wanted.ravel(),
-            "got_through": course.used.ravel(),
+            "wanted": timeline.wanted.ravel(),
+            "got_through": timeline.used.ravel(),
             "allowed": data.share.ravel(),
-            "reported": course.reports.ravel(),
+            "reported": timeline.reports.ravel(),
         }
     )

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 _TABLE_PX: Final = 470
 
 
-def draw_namespaces(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_namespaces(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw every namespace with its use, the nearest limit first; a click changes its limits."""
     holds, _ = enforcement_words(page.reading.settings)
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, say=str.capitalize)
+        shown = choice.segmented("Show", model.SHOWN, key=state.SHOW, format_func=str.capitalize)
         contains = st.text_input(
             "Contains",
             live=tables.TYPING_PAUSE,
@@ -103,13 +103,13 @@ _MOST_OFFERED: Final = 2_000
 
 
 def draw_enforcement(page: PulsarPage) -> None:
-    """Say why limits of groups have no effect on this cluster; nothing where they have."""
+    """Render why limits of groups have no effect on this cluster; nothing where they have."""
     holds, sentence = enforcement_words(page.reading.settings)
     if not holds:
         st.warning(words.plain(sentence), icon=":material/power_off:")
 
 
-def draw_groups(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_groups(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw the groups, the chosen one by broker, and its form."""
     draw_enforcement(page)
     if limits.groups:
@@ -153,7 +153,7 @@ _GROUP_FACTS: Final = (
 )
 
 
-def _groups_table(page: PulsarPage, limits: policies.Limits) -> None:
+def _groups_table(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     rows = model.groups_table(limits.groups)
     columns = {"group": tables.opener("Group", "_group_key", _choose_group)}
     for key, kind in QUANTITIES.items():
@@ -181,7 +181,7 @@ def _choose_group(name: str) -> None:
     st.session_state[state.RESOURCE_GROUP] = name
 
 
-def _edit(page: PulsarPage, limits: policies.Limits, group: GroupUse | None) -> None:
+def _edit(page: PulsarPage, limits: policies.ClusterLimits, group: GroupUse | None) -> None:
     if group is None:
         words.section("New group")
         name = st.text_input("Name", key=_NAME, placeholder="gold", width=320) or ""
@@ -192,7 +192,7 @@ def _edit(page: PulsarPage, limits: policies.Limits, group: GroupUse | None) -> 
     _attached(limits, group)
 
 
-def _attached(limits: policies.Limits, group: GroupUse) -> None:
+def _attached(limits: policies.ClusterLimits, group: GroupUse) -> None:
     key = f"_attached_{group.name}"
     others = sorted(set(limits.use.namespaces) - set(group.namespaces))[:_MOST_OFFERED]
     wanted = st.multiselect(
@@ -233,7 +233,7 @@ def _by_broker(page: PulsarPage, group: GroupUse) -> None:
         list(QUANTITIES),
         default=limited[0] if limited else "publish_msgs",
         key=state.QUANTITY,
-        say=lambda key: QUANTITIES[key].title,
+        format_func=lambda key: QUANTITIES[key].title,
     )
     shared = policies.shared_of((page.stored, group.name, quantity))
     rows = model.shares_table(shared)
@@ -275,8 +275,8 @@ def _calculate(limit: int, usage: list[int]) -> None:
 # -- rate limits of namespaces ---------------------------------------------------------------------
 
 
-def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
-    """Draw who is limited and how near, and the form of one namespace's limit."""
+def draw_rates(page: PulsarPage, limits: policies.ClusterLimits) -> None:
+    """Draw the limited namespaces with their use, and the form of one namespace's limit."""
     rows = model.rates_table(limits.rates)
     if rows.empty:
         st.info("No namespaces with rate limits.", icon=":material/speed:")
@@ -299,7 +299,7 @@ def draw_rates(page: PulsarPage, limits: policies.Limits) -> None:
             "Limit type",
             list(RATE_KINDS),
             key=state.KIND,
-            say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
+            format_func=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
             has_label=True,
         )
         policy_form(page, kind, namespace or "", delete="Remove limit")
@@ -355,7 +355,7 @@ def _choose_namespace(namespace: str) -> None:
     st.session_state[state.NAMESPACE] = namespace
 
 
-def _live(limits: policies.Limits, namespace: str) -> None:
+def _live(limits: policies.ClusterLimits, namespace: str) -> None:
     row = limits.use.row_of(namespace)
     if row < 0:
         return
@@ -392,7 +392,7 @@ _QUOTA_FACTS: Final = (
 _EXTENSIBLE: Final = "The extensible load manager does not use quotas."
 
 
-def draw_quotas(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_quotas(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw the quotas and the form of one."""
     del limits
     snapshot = page.reading.snapshot
@@ -471,7 +471,7 @@ _TENANT_FACTS: Final = (
 )
 
 
-def draw_tenants(page: PulsarPage, limits: policies.Limits) -> None:
+def draw_tenants(page: PulsarPage, limits: policies.ClusterLimits) -> None:
     """Draw every tenant, and the namespaces of the chosen one."""
     st.caption(words.plain(model.tenants_answer(limits.tenants)))
     if not limits.tenants:
@@ -519,22 +519,22 @@ def _choose_tenant(name: str) -> None:
     st.session_state[state.TENANT] = name
 
 
-def _one_tenant(limits: policies.Limits) -> None:
+def _one_tenant(limits: policies.ClusterLimits) -> None:
     name = st.selectbox(
         "Tenant",
-        [one.name for one in limits.tenants],
+        [tenant.name for tenant in limits.tenants],
         format_func=option,
         key=state.TENANT,
         bind="query-params",
         width=320,
     )
-    found = next((one for one in limits.tenants if one.name == name), None)
+    found = next((tenant for tenant in limits.tenants if tenant.name == name), None)
     if found is None:
         return
     _namespaces(found, limits)
 
 
-def _namespaces(tenant: TenantUse, limits: policies.Limits) -> None:
+def _namespaces(tenant: TenantUse, limits: policies.ClusterLimits) -> None:
     by_namespace: dict[str, list[RateLimit]] = {}
     for limit in limits.rates:
         by_namespace.setdefault(limit.namespace, []).append(limit)
@@ -567,7 +567,7 @@ _COLUMNS: Final = 2
 def policy_form(
     page: PulsarPage, kind: str, name: str, *, delete: str = "Remove", new: bool = False
 ) -> None:
-    """Draw the fields of a policy with what is stored, and the buttons that add a change.
+    """Draw the fields of a policy with the stored values, and the buttons that add a change.
 
     Args:
         page: The page.

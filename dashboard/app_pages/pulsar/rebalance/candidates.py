@@ -14,7 +14,7 @@ from core.pulsar.placement.pair import unpaired_outcome
 from core.pulsar.shedding import active_shedding_strategy, strategies_run_by
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries, strategy_settings
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange
 from dashboard.components import tables, words
 from dashboard.components.waiting import until
 from dashboard.presenters.pulsar import rebalance as presenter
@@ -31,8 +31,8 @@ DECIDING: Final = "Computing the next round of each strategy."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What is compared.
+class CandidateChoice:
+    """The compared candidates.
 
     Attributes:
         page: The page, on its frozen snapshot.
@@ -47,16 +47,16 @@ class Choice:
     page: PulsarPage
     names: tuple[str, ...]
     effective: str
-    chosen: queries.Candidate | None
+    chosen: queries.StrategyCandidate | None
     optimal: Proposal | None
     is_simulated: bool
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
     @property
-    def candidates(self) -> list[queries.Candidate]:
-        """Every strategy with the cluster's settings, then the one with what is assumed."""
+    def candidates(self) -> list[queries.StrategyCandidate]:
+        """Every strategy with the cluster's settings, then the one with assumed settings."""
         plain = [
-            queries.Candidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
+            queries.StrategyCandidate(stored=self.page.stored, strategy=name, fleet=self.fleet)
             for name in self.names
         ]
         extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
@@ -101,23 +101,23 @@ def picked(names: tuple[str, ...]) -> str:
     return name
 
 
-def lines_of(choice: Choice) -> list[presenter.Line]:
-    """Return what every strategy does."""
+def lines_of(choice: CandidateChoice) -> list[presenter.StrategyRow]:
+    """Return the result of every strategy, one row each."""
     lines = []
     for candidate in choice.candidates:
-        found = queries.decision(candidate)
-        done = found if isinstance(found, queries.StrategyDecision) else None
+        decision = queries.decision(candidate)
+        done = decision if isinstance(decision, queries.StrategyDecision) else None
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.effective
         lines.append(
-            presenter.Line(
+            presenter.StrategyRow(
                 name=candidate.strategy,
                 mark=presenter.WHAT_IF if is_extra else presenter.IN_FORCE if is_own else "",
                 settings=_settings_of(choice, candidate),
                 first=done.first if done else None,
                 acting=done.number if done else 0,
                 impact=done.impact if done else None,
-                failure=found if isinstance(found, str) else "",
+                failure=decision if isinstance(decision, str) else "",
                 placement=candidate.placement,
                 warning=unpaired_outcome(candidate.settings())
                 if candidate.unpaired_avg_shedder
@@ -128,7 +128,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     return lines
 
 
-def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
+def _settings_of(choice: CandidateChoice, candidate: queries.StrategyCandidate) -> str:
     if candidate.assumed:
         return strategy_settings.settings_words(candidate.assumed)
     main = sliders(candidate.strategy)[0]
@@ -137,7 +137,9 @@ def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
     )
 
 
-def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
+def draw_table(
+    choice: CandidateChoice, lines: list[presenter.StrategyRow], target_ratio: float
+) -> None:
     """Draw the candidates, one row each; selecting a row chooses it."""
     rows = presenter.table(lines, choice.optimal, queries.OPTIMIZER)
     now = rebalance_plan.worst_deviation(choice.page.reading.measures.throughput)
@@ -177,7 +179,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line], target_ratio: float)
     )
 
 
-def _choose_row(choice: Choice, names: list[str], marks: list[str]) -> None:
+def _choose_row(choice: CandidateChoice, names: list[str], marks: list[str]) -> None:
     rows = st.session_state[_TABLE]["selection"]["rows"]
     if not rows or rows[0] >= len(names):
         return
@@ -191,40 +193,40 @@ def _choose_row(choice: Choice, names: list[str], marks: list[str]) -> None:
 
 
 def choose(name: str) -> None:
-    """Choose a candidate; what was edited belongs to another one's moves."""
+    """Select a candidate; edits belong to another one's moves and are dropped."""
     st.session_state[state.PICK] = name
     forget_edits()
 
 
 def forget_edits() -> None:
-    """Forget what was left out and sent elsewhere."""
+    """Forget the excluded and redirected moves."""
     for key in (state.DROP, state.RETARGET):
         state.keep_list(key, [])
 
 
-def warn_of_unpaired(candidate: queries.Candidate) -> None:
+def warn_of_unpaired(candidate: queries.StrategyCandidate) -> None:
     """Warn of an AvgShedder that is set as shedding or placement strategy only."""
-    found = candidate.unpaired_avg_shedder
-    if found is not None:
+    conflict = candidate.unpaired_avg_shedder
+    if conflict is not None:
         st.warning(
-            words.plain(f"{found.text} {found.hint} Select another placement strategy."),
+            words.plain(f"{conflict.text} {conflict.hint} Select another placement strategy."),
             icon=":material/link_off:",
         )
 
 
-def wait_for_decisions(choice: Choice, lines: list[presenter.Line]) -> None:
+def wait_for_decisions(choice: CandidateChoice, lines: list[presenter.StrategyRow]) -> None:
     """Name the strategies that failed; draw the page again when the others have decided."""
     for line in lines:
         if line.failure:
             st.warning(words.plain(line.failure), icon=":material/error:")
     if any(line.is_pending for line in lines):
         until(
-            lambda: all(queries.decision(one) is not None for one in choice.candidates),
+            lambda: all(queries.decision(candidate) is not None for candidate in choice.candidates),
             DECIDING,
         )
 
 
-def wait_for_rounds(choice: Choice, lines: list[presenter.Line]) -> None:
+def wait_for_rounds(choice: CandidateChoice, lines: list[presenter.StrategyRow]) -> None:
     """Draw the page again as rounds are simulated, until all are."""
     done = sum(line.simulated is not None for line in lines)
     if choice.is_simulated and done < len(lines):
@@ -232,8 +234,8 @@ def wait_for_rounds(choice: Choice, lines: list[presenter.Line]) -> None:
         st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look(choice: Choice, shown: int) -> None:
-    done = sum(queries.simulated_rounds(one) is not None for one in choice.candidates)
+def _look(choice: CandidateChoice, shown: int) -> None:
+    done = sum(queries.simulated_rounds(candidate) is not None for candidate in choice.candidates)
     st.caption(f":material/hourglass_top: Simulating: {done} of {len(choice.candidates)} done.")
     if done > shown and not state.is_busy():
         st.rerun()

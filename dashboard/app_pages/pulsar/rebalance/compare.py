@@ -15,17 +15,19 @@ from dashboard.presenters.pulsar import rebalance_plan
 if TYPE_CHECKING:
     from core.optimize import Proposal
     from core.pulsar.plan.preview import Preview
-    from dashboard.app_pages.pulsar.rebalance.candidates import Choice
+    from dashboard.app_pages.pulsar.rebalance.candidates import CandidateChoice
 
 
-def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: float) -> None:
+def draw_compared(
+    choice: CandidateChoice, lines: list[presenter.StrategyRow], target_ratio: float
+) -> None:
     """Draw the effect of each candidate against its moved traffic, and its settings."""
     left, right = frame.columns([0.45, 0.55], key="compare")
     with left:
-        found = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
-        if found:
+        efficiency_curves = presenter.efficiency_curves(lines, choice.optimal, queries.OPTIMIZER)
+        if efficiency_curves:
             figures.chart(
-                efficiency_lines(found, goal_ratio=target_ratio),
+                efficiency_lines(efficiency_curves, goal_ratio=target_ratio),
                 key="rebalance_ways",
                 alt="Deviation vs. traffic moved, one line per candidate",
             )
@@ -67,7 +69,7 @@ def draw_compared(choice: Choice, lines: list[presenter.Line], target_ratio: flo
 
 
 def draw_cost(preview: Preview, optimal: Proposal | None) -> None:
-    """Draw what the moves cost clients, and between which brokers traffic goes.
+    """Draw the cost of the moves for clients, and the traffic between brokers.
 
     Args:
         preview: Of the plan.

@@ -26,8 +26,8 @@ _NEW: Final = "new-broker-{}:8080"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """What is otherwise than in the snapshot; by default nothing.
+class FleetChange:
+    """Changes of the fleet against the snapshot; by default none.
 
     Attributes:
         joining: How many brokers join, empty, as large as most.
@@ -52,11 +52,11 @@ class Fleet:
         return WhatIf(added=free[: self.joining], failed=self.failing, failed_domains=self.domains)
 
 
-REAL: Final = Fleet()
+REAL: Final = FleetChange()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario:
+class FleetScenario:
     """A fleet that does not exist, as a reading has it.
 
     Attributes:
@@ -84,7 +84,7 @@ def _strategy(one: Reading) -> str:
         return SHEDDING_STRATEGY_NAMES[0]
 
 
-def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
+def _scenario(key: tuple[CachedSnapshot, FleetChange]) -> FleetScenario | str:
     stored, fleet = key
     one = reading(stored)
     try:
@@ -94,7 +94,7 @@ def _scenario(key: tuple[CachedSnapshot, Fleet]) -> Scenario | str:
         return f"{error.message} {error.hint}".strip()
     if change is None:
         return "The scenario is ignored."
-    return Scenario(
+    return FleetScenario(
         snapshot=changed,
         settings=one.settings,
         view=LoadView.of(changed, one.settings),
@@ -109,8 +109,8 @@ scenarios_in_background = BackgroundResults(scenarios, max_entries=8)
 """The changed fleet of a snapshot, or why there is none; computed here or in the background."""
 
 
-def origin(stored: CachedSnapshot, fleet: Fleet) -> Reading | Scenario:
-    """Return what is decided on: the reading of the snapshot, or the changed fleet.
+def origin(stored: CachedSnapshot, fleet: FleetChange) -> Reading | FleetScenario:
+    """Return the basis of the decision: the reading of the snapshot, or the changed fleet.
 
     Raises:
         InputError: There is no such fleet.

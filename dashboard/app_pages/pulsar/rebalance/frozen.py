@@ -22,7 +22,7 @@ _OLD_S: Final = 600.0
 
 
 def frozen(page: PulsarPage) -> PulsarPage:
-    """Return the page on the snapshot with which it was opened: every figure is of that one."""
+    """Return the page on the snapshot that it was opened with: every figure is of that one."""
     if page.is_past:
         return page
     held: CachedSnapshot | None = st.session_state.setdefault(state.FROZEN, {}).get(page.name)
@@ -32,9 +32,9 @@ def frozen(page: PulsarPage) -> PulsarPage:
     return replace(page, stored=held, reading=page.read(held))
 
 
-def _is_readable(page: PulsarPage, held: CachedSnapshot) -> bool:
+def _is_readable(page: PulsarPage, snapshot: CachedSnapshot) -> bool:
     try:
-        page.read(held).snapshot  # noqa: B018  # retention may have dropped it meanwhile
+        page.read(snapshot).snapshot  # noqa: B018  # retention may have dropped it meanwhile
     except SnapshotError:
         return False
     return True

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from core.simulation import RoundResult
 from core.units import format_bytes_per_s, format_ratio, pluralize
-from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario
+from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pulsar.rebalance_plan import MAX_DEVIATION, worst_deviation
 
 _NAMED = 3
 
 
-def supposition(fleet: Fleet) -> str:
+def supposition(fleet: FleetChange) -> str:
     """Return the changes of a scenario: ``new brokers: 2 · failed brokers: 10.1.0.3:8080``."""
     parts = []
     if fleet.joining:
@@ -25,8 +25,8 @@ def supposition(fleet: Fleet) -> str:
     return " · ".join(parts)
 
 
-def beginning(origin: Scenario) -> str:
-    """Return how the changed fleet stands before anything is shed."""
+def beginning(origin: FleetScenario) -> str:
+    """Return the balance of the changed fleet before shedding."""
     before, after = worst_deviation(origin.before), worst_deviation(origin.after)
     reached = (
         "Balance unknown."

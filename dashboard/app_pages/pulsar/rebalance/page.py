@@ -33,7 +33,7 @@ is_huge = reading.snapshot.bundles.num_rows > queries.HUGE_BUNDLES
 
 def are_decided() -> bool:
     """Return whether every strategy has decided with the cluster's own settings, or failed."""
-    plain = [queries.Candidate(stored=page.stored, strategy=name) for name in names]
+    plain = [queries.StrategyCandidate(stored=page.stored, strategy=name) for name in names]
     return None not in [queries.decision(one) for one in plain]  # each is requested
 
 
@@ -71,7 +71,7 @@ with adjust:
     if pick == queries.OPTIMIZER:
         relief = strategy_settings.relief()
     else:
-        chosen = queries.Candidate(
+        chosen = queries.StrategyCandidate(
             stored=page.stored,
             strategy=pick,
             assumed=strategy_settings.adjusted(pick, reading.settings),
@@ -90,7 +90,7 @@ whole = proposal if isinstance(proposal, Proposal) else None
 if whole is not None and not selected_plan.are_all_selected():
     proposal = whole.first(whole.needed)
 optimal = proposal if isinstance(proposal, Proposal) else None
-choice = candidates.Choice(
+choice = candidates.CandidateChoice(
     page=page,
     names=names,
     effective=effective,

@@ -1,4 +1,4 @@
-"""What the Rebalance page asks of the kernels, each computed once for a snapshot and its settings.
+"""Kernel results of the Rebalance page, computed once per snapshot and settings.
 
 A *candidate* is a way to decide what moves: a shedding strategy of the cluster, or the
 smallest-moves planner. Shedding counts as switched on, for otherwise there is nothing to compare.
@@ -30,7 +30,7 @@ from core.simulation import Run, Simulation, simulate
 from core.snapshot import LoadManager
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
-from dashboard.app_pages.pulsar.rebalance.fleets import REAL, Fleet, origin
+from dashboard.app_pages.pulsar.rebalance.fleets import REAL, FleetChange, origin
 from dashboard.queries.background import BackgroundResults
 from dashboard.queries.cache import cached
 from dashboard.queries.pulsar.explanations import points_simulated
@@ -62,7 +62,7 @@ _SWITCHED_ON: Final = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class StrategyCandidate:
     """A shedding strategy on a snapshot.
 
     Attributes:
@@ -77,7 +77,7 @@ class Candidate:
     strategy: str
     assumed: Assumed = ()
     pinned: tuple[str, ...] = ()
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
     def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
         """Return the settings it goes by, some assumed otherwise still."""
@@ -87,7 +87,7 @@ class Candidate:
 
     @property
     def placement(self) -> str:
-        """Short name of the class that places what it sheds."""
+        """Short name of the placement class."""
         return active_placement(self.settings(), self._manager)
 
     @property
@@ -102,7 +102,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
-    """What the optimizer computes on this page.
+    """Computation of the optimizer on this page.
 
     Attributes:
         stored: The snapshot.
@@ -112,12 +112,12 @@ class Optimization:
 
     stored: CachedSnapshot
     request: OptimizeRequest
-    fleet: Fleet = REAL
+    fleet: FleetChange = REAL
 
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyDecision:
-    """What a strategy decides.
+    """Decision of a strategy.
 
     Attributes:
         strategy: The strategy.
@@ -134,7 +134,7 @@ class StrategyDecision:
     impact: ClientImpact
 
 
-def _decided(candidate: Candidate) -> StrategyDecision:
+def _decided(candidate: StrategyCandidate) -> StrategyDecision:
     one = origin(candidate.stored, candidate.fleet)
     strategy = find_shedding_strategy(candidate.strategy)
     known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
@@ -160,8 +160,8 @@ decided = cached(_decided, max_entries=256)
 decided_in_background = BackgroundResults(decided, max_entries=256)
 
 
-def decision(candidate: Candidate) -> StrategyDecision | str | None:
-    """Return what a strategy decides, why it failed, or ``None`` while it is computed."""
+def decision(candidate: StrategyCandidate) -> StrategyDecision | str | None:
+    """Return the decision of a strategy, its error, or ``None`` while it is computed."""
     is_huge = reading(candidate.stored).snapshot.bundles.num_rows > HUGE_BUNDLES
     try:
         return decided_in_background(candidate) if is_huge else decided(candidate)
@@ -184,7 +184,7 @@ proposed_in_background = BackgroundResults(proposed)
 
 
 def proposal(run: Optimization, *, is_chosen: bool) -> Proposal | str | None:
-    """Return the optimal plan, why it failed, or ``None`` while there is none.
+    """Return the optimal plan, its error, or ``None`` while there is none.
 
     Args:
         run: What is computed.
@@ -198,7 +198,7 @@ def proposal(run: Optimization, *, is_chosen: bool) -> Proposal | str | None:
         return _failure(OPTIMIZER, error)
 
 
-def _simulated(candidate: Candidate) -> Simulation | str:
+def _simulated(candidate: StrategyCandidate) -> Simulation | str:
     snapshot = reading(candidate.stored).snapshot
     run = Run(
         shedding=candidate.strategy,
@@ -216,15 +216,15 @@ simulated = BackgroundResults(_simulated, max_entries=128)
 """The rounds of a strategy to convergence, or the sentence that says why they cannot be."""
 
 
-def simulated_rounds(candidate: Candidate) -> Simulation | str | None:
-    """Return the rounds, why there are none, or ``None`` while they are simulated."""
+def simulated_rounds(candidate: StrategyCandidate) -> Simulation | str | None:
+    """Return the rounds, the reason for their absence, or ``None`` while they are simulated."""
     try:
         return simulated(candidate)
     except OpsError as error:
         return str(error)
 
 
-def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
+def _turning(key: tuple[StrategyCandidate, str]) -> tuple[TurningPoint, ...]:
     candidate, broker = key
     what_if = WhatIf(
         find_shedding_strategy(candidate.strategy),
@@ -245,8 +245,8 @@ turning_points = cached(_turning, max_entries=128)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edits:
-    """What a person changed about the moves.
+class MoveEdits:
+    """Edits of the moves by a person.
 
     Attributes:
         left_out: Bundles whose moves are left out.
@@ -271,7 +271,7 @@ class PlanRequest:
 
     stored: CachedSnapshot
     moves: tuple[tuple[str, str | None], ...]
-    edits: Edits = Edits()
+    edits: MoveEdits = MoveEdits()
     exclusions: tuple[str, ...] = ()
     reason: str = ""
 
@@ -301,7 +301,7 @@ def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
 
 
 def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
-    """Return plan and preview, why there are none, or ``None`` while they are computed.
+    """Return plan and preview, the reason for their absence, or ``None`` while computed.
 
     The plan is made again before it expires: of a large fleet in the background, as the first one.
     """
@@ -313,7 +313,7 @@ def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None
 
 
 def former_preview(request: PlanRequest) -> tuple[Plan, Preview] | str | None:
-    """Return what :func:`rebalance_preview` returned before it was time to make the plan again."""
+    """Return the result of :func:`rebalance_preview` in the period before the current one."""
     return previews_in_background.known((request, _period() - 1))
 
 

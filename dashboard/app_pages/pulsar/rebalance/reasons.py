@@ -1,4 +1,4 @@
-"""Why a candidate moves what it moves: gate by gate, and what would turn the verdict."""
+"""Reasons for the moves of a candidate: gate by gate, with the turning points."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _CLUSTER: Final = "the cluster"
 
 
 def why_optimal(optimal: Proposal) -> None:
-    """Draw what the optimal plan is measured against and what binds it."""
+    """Draw the measure and the binding constraints of the optimal plan."""
     words.notes([*presenter.bounds_words(optimal), *optimal.notes])
 
 
-def why_strategy(page: PulsarPage, candidate: queries.Candidate) -> None:
+def why_strategy(page: PulsarPage, candidate: queries.StrategyCandidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
     done = queries.decision(candidate)
     if not isinstance(done, queries.StrategyDecision):
@@ -75,7 +75,9 @@ def _open(broker: str) -> None:
         frame.broker_link(broker)
 
 
-def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
+def _one_broker(
+    page: PulsarPage, candidate: queries.StrategyCandidate, traces: list[BrokerTrace]
+) -> None:
     by_name = {trace.broker or _CLUSTER: trace for trace in traces}
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     named = state.text(state.BROKER)
@@ -103,8 +105,8 @@ def _one_broker(page: PulsarPage, candidate: queries.Candidate, traces: list[Bro
         _turning(page, candidate, trace.broker)
 
 
-def _turning(page: PulsarPage, candidate: queries.Candidate, broker: str) -> None:
-    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+def _turning(page: PulsarPage, candidate: queries.StrategyCandidate, broker: str) -> None:
+    """Render the value of a setting at which the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
         "Find turning points", icon=":material/tune:", key="_turning", type="tertiary"

@@ -16,7 +16,7 @@ from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pulsar.rebalance import queries
 from dashboard.app_pages.pulsar.rebalance.candidates import forget_edits
-from dashboard.app_pages.pulsar.rebalance.fleets import Fleet, Scenario, origin
+from dashboard.app_pages.pulsar.rebalance.fleets import FleetChange, FleetScenario, origin
 from dashboard.components import action_bar, applying, frame, tables, words
 from dashboard.components.pulsar import moves_plan
 from dashboard.components.pulsar.applying import PulsarDialog
@@ -32,7 +32,7 @@ Moves = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the chosen candidate moves.
+    """Moves of the selected candidate.
 
     Attributes:
         name: Of the candidate.
@@ -51,7 +51,7 @@ class Selection:
     is_known: bool = True
 
     @classmethod
-    def of_strategy(cls, candidate: queries.Candidate) -> Selection:
+    def of_strategy(cls, candidate: queries.StrategyCandidate) -> Selection:
         """The first round of a strategy that moves something."""
         done = queries.decision(candidate)
         if not isinstance(done, queries.StrategyDecision):
@@ -67,7 +67,7 @@ class Selection:
 
     @classmethod
     def of_optimal(cls, optimal: Proposal | str | None) -> Selection:
-        """The optimal plan, why it failed, or ``None`` while it is computed."""
+        """The optimal plan, its error, or ``None`` while it is computed."""
         name = queries.OPTIMIZER
         if not isinstance(optimal, Proposal):
             return cls.without_moves(name, is_pending=optimal is None)
@@ -133,7 +133,7 @@ def planned(page: PulsarPage, selection: Selection) -> SelectedPlan:
 
 
 def deviations(
-    page: PulsarPage, shown: SelectedPlan | None, fleet: Fleet, measure: LoadMeasure
+    page: PulsarPage, shown: SelectedPlan | None, fleet: FleetChange, measure: LoadMeasure
 ) -> tuple[Spread, Spread | None]:
     """Return the brokers' load now, and after the plan or in the scenario.
 
@@ -153,7 +153,7 @@ def deviations(
     now: Spread = getattr(page.reading.measures, measure)
     scenario = None if fleet.is_real else origin(page.stored, fleet)
     return now, scenario.after if isinstance(
-        scenario, Scenario
+        scenario, FleetScenario
     ) and measure == "throughput" else None
 
 
@@ -164,7 +164,7 @@ def are_all_selected() -> bool:
 
 
 def draw_rest(optimal: Proposal) -> None:
-    """Offer the moves of the optimal plan that are not needed, with what they would gain."""
+    """Draw the further moves of the optimal plan, with their gain."""
     if not optimal.rest_gain:
         return
     st.toggle(
@@ -177,7 +177,7 @@ def draw_rest(optimal: Proposal) -> None:
 
 
 def draw_plan(page: PulsarPage, shown: SelectedPlan) -> None:
-    """Draw the moves of the plan, each with what may be done with it."""
+    """Draw the moves of the plan, each with its actions."""
     selection = shown.selection
     edits_panel()
     if shown.made is None and shown.awaited is not None:
@@ -209,7 +209,7 @@ _EDITS: Final = (
 
 def _draw_moves(preview: Preview) -> None:
     rows = presenter.steps_table(preview)
-    wanted = ["requested" if one.step.destination else "by placement" for one in preview.steps]
+    wanted = ["requested" if step.step.destination else "by placement" for step in preview.steps]
     rows["wanted"] = wanted
     rows["pin"], rows["exclude"] = "Pin", "Exclude"
     bundles = rows["bundle"].tolist()
@@ -272,9 +272,9 @@ def draw_bar(page: PulsarPage, shown: SelectedPlan, settings: PulsarDialog | Non
     moves_plan.draw_bar(page, dialog, key="rebalance", more=more, part=part)
 
 
-def _of_settings(dialog: PulsarDialog) -> list[action_bar.Effect]:
+def _of_settings(dialog: PulsarDialog) -> list[action_bar.PlanFigure]:
     return [
-        action_bar.Effect(label="Settings", value=f"{len(dialog.plan.steps):,}", note="changed")
+        action_bar.PlanFigure(label="Settings", value=f"{len(dialog.plan.steps):,}", note="changed")
     ]
 
 
@@ -301,10 +301,10 @@ _LABELS: Final = {
 }
 
 
-def edits() -> queries.Edits:
-    """Return what was left out and sent elsewhere; unreadable parts of the address are ignored."""
+def edits() -> queries.MoveEdits:
+    """Return the excluded and redirected moves; unreadable parts of the address are ignored."""
     pairs = [one.split(_ARROW) for one in state.listed(state.RETARGET)]
-    return queries.Edits(
+    return queries.MoveEdits(
         left_out=state.listed(state.DROP),
         retargets=tuple(
             (pair[0], None if pair[1] in (PLACED, _FORMER_PLACED) else pair[1])
@@ -315,7 +315,7 @@ def edits() -> queries.Edits:
 
 
 def edits_panel() -> None:
-    """Draw what was edited; taking a chip away takes the edit back."""
+    """Draw the edits of the moves; removing a chip reverts the edit."""
     held = {key: state.listed(key) for key in _LABELS}
     if not any(held.values()):
         return
@@ -341,8 +341,8 @@ def edits_panel() -> None:
 
 
 def _destination(page: PulsarPage, preview: Preview) -> None:
-    """Draw what may be done with one move: pin it, exclude it, or send it elsewhere."""
-    steps = {one.step.bundle: one.step for one in preview.steps}
+    """Draw the actions on one move: pin it, exclude it, or send it elsewhere."""
+    steps = {step.step.bundle: step.step for step in preview.steps}
     with st.popover("Edit a move", icon=":material/edit:", width="content"):
         bundle = st.selectbox(
             "Move", list(steps), format_func=option, key=state.STEP, bind="query-params"
@@ -375,7 +375,7 @@ def _destination(page: PulsarPage, preview: Preview) -> None:
 
 
 def _keep_choice(key: str, options: list[str], now: str) -> None:
-    """Keep what was chosen when a refresh makes the plan again; what was not follows the plan."""
+    """Keep the selection when a refresh makes the plan again; the rest follows the plan."""
     held, was = st.session_state.get(key), st.session_state.get(f"{key}_was")
     st.session_state[key] = held if held in options and held != was else now
     st.session_state[f"{key}_was"] = now

@@ -12,7 +12,7 @@ from dashboard.presenters.pulsar.settings import wanted_words
 from dashboard.queries.pulsar import explanations
 
 if TYPE_CHECKING:
-    from dashboard.app_pages.pulsar.rebalance.queries import Candidate
+    from dashboard.app_pages.pulsar.rebalance.queries import StrategyCandidate
     from dashboard.components.pulsar.applying import PulsarDialog
     from dashboard.components.pulsar.page import PulsarPage
 
@@ -20,8 +20,10 @@ _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
-def dialog_of(page: PulsarPage, chosen: Candidate | None, effective: str) -> PulsarDialog | None:
-    """Return the plan that sets what was changed here; ``None``: nothing that can be set was.
+def dialog_of(
+    page: PulsarPage, chosen: StrategyCandidate | None, effective: str
+) -> PulsarDialog | None:
+    """Return the plan that sets the changed settings; ``None`` if a plan can set none of them.
 
     Args:
         page: The page.

@@ -1,4 +1,4 @@
-"""What a person may change on the Rebalance page: the objective, settings of the strategies."""
+"""Controls of the Rebalance page: the objective, settings of the strategies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """What is wanted of a plan.
+    """Objective of a plan.
 
     Attributes:
         target_ratio: Half width of the target band around the mean.
@@ -46,7 +46,7 @@ class Objective:
     def request(
         self, page: PulsarPage, relief: float | None, pinned: tuple[str, ...]
     ) -> OptimizeRequest:
-        """Return what the optimizer is to compute."""
+        """Return the request to the optimizer."""
         return OptimizeRequest(
             within=self.target_ratio,
             measure="usage" if relief else self.measure,
@@ -151,7 +151,7 @@ def adjusted(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
 
 
 def _placement(settings: EffectiveSettings) -> queries.Assumed:
-    """Draw who places what is shed; return the setting where it is another than the cluster's."""
+    """Draw the choice of placement; return the setting if it differs from the cluster's."""
     present = settings.text(_PLACEMENT).rpartition(".")[2]
     known = [present, *(name for name in STRATEGY_NAMES if name != present)]
     with st.container(gap=None):
@@ -268,7 +268,7 @@ def _widget(slider: Slider, present: Number) -> Number:
 
 
 def reset(strategy: str, settings: EffectiveSettings) -> None:
-    """Give every control of a strategy the cluster's value; for callbacks."""
+    """Reset every control of a strategy to the cluster's value; for callbacks."""
     for slider in sliders(strategy):
         st.session_state[slider.key] = slider.present(settings)
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_JOINING: Final = 1_000
 
 
-def control(page: PulsarPage) -> fleets.Fleet:
+def control(page: PulsarPage) -> fleets.FleetChange:
     """Draw the scenario: joining and failing brokers; return the fleet."""
     snapshot = page.reading.snapshot
     brokers = page.reading.brokers
@@ -29,7 +29,7 @@ def control(page: PulsarPage) -> fleets.Fleet:
         (state.FAIL, brokers, "broker"),
         (state.FAIL_DOMAIN, domains, "failure domain"),
     ):
-        words.tell_unknown(what, state.unknown_in_address(key, known), known)
+        words.report_unknown(what, state.unknown_in_address(key, known), known)
         held = st.session_state.get(key)
         if held:  # a broker may have gone since it was chosen
             st.session_state[key] = [one for one in held if one in known]
@@ -68,7 +68,9 @@ def control(page: PulsarPage) -> fleets.Fleet:
             else "No failure domains on this cluster.",
         )
         st.caption("Applies to this page only.")
-    return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
+    return fleets.FleetChange(
+        joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed)
+    )
 
 
 def back() -> None:
@@ -78,8 +80,8 @@ def back() -> None:
     st.session_state[state.FAIL_DOMAIN] = []
 
 
-def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
-    """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
+def banner(page: PulsarPage, fleet: fleets.FleetChange) -> None:
+    """Render the notice of a simulated fleet and its start; stop if it cannot be computed."""
     if fleet.is_real:
         return
     found = _found(page, fleet)
@@ -98,12 +100,12 @@ def banner(page: PulsarPage, fleet: fleets.Fleet) -> None:
                 "Placing bundles of failed brokers.",
             )
         st.button("Reset scenario", icon=":material/undo:", on_click=back, key="_real")
-    if not isinstance(found, fleets.Scenario):
+    if not isinstance(found, fleets.FleetScenario):
         st.stop()
 
 
-def _found(page: PulsarPage, fleet: fleets.Fleet) -> fleets.Scenario | str | None:
-    """Return the changed fleet, why there is none, or ``None`` while it is being computed."""
+def _found(page: PulsarPage, fleet: fleets.FleetChange) -> fleets.FleetScenario | str | None:
+    """Return the changed fleet, the reason for its absence, or ``None`` while it is computed."""
     key = (page.stored, fleet)
     if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
         return fleets.scenarios(key)

@@ -1,1 +1,1 @@
-"""What the run page shows of runs on Pulsar clusters."""
+"""Parts of the run page for Pulsar clusters."""

@@ -12,7 +12,7 @@ from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
 from core.units import UNKNOWN, format_age, format_bytes_per_s, format_deviation, format_ratio
-from dashboard.app_pages.run.charts import Outcome
+from dashboard.app_pages.run.charts import RunOutcome
 from dashboard.charts.scale import Unit
 from dashboard.presenters.figures import KeyFigure
 
@@ -20,7 +20,7 @@ MAX_BARS: Final = 24
 QUANTITIES: Final[dict[str, Unit]] = {"traffic": "bytes/s", "usage": "ratio"}
 
 
-def outcome(view: RunView, quantity: str) -> Outcome:
+def outcome(view: RunView, quantity: str) -> RunOutcome:
     """Return the chart's numbers, the brokers with most before first, at most 24.
 
     Args:
@@ -34,7 +34,7 @@ def outcome(view: RunView, quantity: str) -> Outcome:
     rows.sort(key=lambda row: -np.nan_to_num(row[1]))
     rows = rows[:MAX_BARS]
     values = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 3)
-    return Outcome(
+    return RunOutcome(
         servers=[row[0] for row in rows],
         before=values[:, 0],
         expected=values[:, 1],
@@ -54,16 +54,16 @@ def _expected(view: RunView) -> dict[str, BrokerExpectation]:
     return found
 
 
-def _pair(one: BrokerExpectation, quantity: str) -> tuple[float, float]:
+def _pair(expectation: BrokerExpectation, quantity: str) -> tuple[float, float]:
     if quantity == "usage":
-        return _number(one.usage_before), _number(one.usage_after)
-    return _number(one.throughput_before), _number(one.throughput_after)
+        return _number(expectation.usage_before), _number(expectation.usage_after)
+    return _number(expectation.throughput_before), _number(expectation.throughput_after)
 
 
-def _came(one: Measured | None, quantity: str) -> float:
-    if one is None:
+def _came(measured: Measured | None, quantity: str) -> float:
+    if measured is None:
         return float("nan")
-    return _number(one.usage_ratio if quantity == "usage" else one.throughput_bytes_per_s)
+    return _number(measured.usage_ratio if quantity == "usage" else measured.throughput_bytes_per_s)
 
 
 def _number(value: float | None) -> float:
@@ -112,7 +112,7 @@ def outcome_sentence(view: RunView) -> str:
 
 
 def doubt(view: RunView) -> str:
-    """Return when it was measured, and what else acted by then; empty: there is nothing to say."""
+    """Return the time of the measurement and overlapping runs; empty if nothing to report."""
     measured = view.measured
     if measured is None:
         when = "A worker measures the brokers approx. 20 s after the end."
@@ -153,7 +153,7 @@ def outcome_table(view: RunView) -> pd.DataFrame:
     )
 
 
-def _texts(name: str, data: Outcome, row: int, not_measured: str) -> dict[str, str]:
+def _texts(name: str, data: RunOutcome, row: int, not_measured: str) -> dict[str, str]:
     write = format_bytes_per_s if data.unit == "bytes/s" else format_ratio
     moments = {
         "before": (data.before, UNKNOWN),

@@ -33,19 +33,21 @@ TABS: Final = (SETTINGS_TAB, FINDINGS_TAB, COMPARED_TAB, PRESETS_TAB, CHANGES_TA
 # -- the head of the page --------------------------------------------------------------------------
 
 
-def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) -> list[KeyFigure]:
-    """Return the figures at the top: findings, differences, what is changed, and the strategy.
+def key_figures(
+    settings: EffectiveSettings, examination: Examination, strategy: str
+) -> list[KeyFigure]:
+    """Return the figures at the top: findings, differences, changes, and the strategy.
 
     Args:
         settings: Active ones.
-        found: What the doctor found.
+        examination: What the doctor found.
         strategy: Class name of the active shedding strategy; empty: unknown.
     """
-    counts = count_by_severity(found.diagnoses)
+    counts = count_by_severity(examination.diagnoses)
     status: Status = "bad" if counts["error"] else "warning" if counts["warning"] else "ok"
-    if status == "ok" and (found.doubted or found.unjudged):
+    if status == "ok" and (examination.doubted or examination.unjudged):
         status = "unknown"
-    compared = found.comparison
+    compared = examination.comparison
     off = next(iter(settings.shedding_off), None)
     return [
         KeyFigure(
@@ -62,14 +64,14 @@ def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) 
         ),
         KeyFigure(
             label="Changed",
-            value=f"{len(found.changed):,}",
+            value=f"{len(examination.changed):,}",
             note=f"of {len(SETTINGS)} settings",
         ),
         KeyFigure(
             label="Not read",
-            value=f"{len(found.assumed):,}",
-            note="defaults assumed" if found.assumed else "all known",
-            status="unknown" if found.assumed else "",
+            value=f"{len(examination.assumed):,}",
+            note="defaults assumed" if examination.assumed else "all known",
+            status="unknown" if examination.assumed else "",
         ),
         KeyFigure(
             label="Shedding strategy",
@@ -82,7 +84,7 @@ def key_figures(settings: EffectiveSettings, found: Examination, strategy: str) 
 
 
 def subtitle(settings: EffectiveSettings, load_manager: str) -> str:
-    """Return whose settings they are, with dots between."""
+    """Return the load manager and the release of the defaults, separated by dots."""
     return f"{load_manager} load manager · defaults of release {settings.target.label}"
 
 
@@ -137,8 +139,8 @@ def settings_table(
     rows = []
     for setting in SETTINGS:
         key = setting.key
-        found = findings_of(diagnoses, key)
-        row = _row(settings, setting, differing.get(key, {}), found)
+        findings = findings_of(diagnoses, key)
+        row = _row(settings, setting, differing.get(key, {}), findings)
         passes = {
             "conflicts": row["state"][0] in (ERROR, CONFLICT),
             "changed": is_changed(settings, setting),
@@ -159,9 +161,10 @@ def settings_table(
 def findings_of(diagnoses: Iterable[Finding], key: str) -> list[Finding]:
     """Return the errors and warnings that concern a setting, worst first."""
     return [
-        one
-        for one in diagnoses
-        if one.severity in ("error", "warning") and key in (one.subject, *one.keys)
+        diagnosis
+        for diagnosis in diagnoses
+        if diagnosis.severity in ("error", "warning")
+        and key in (diagnosis.subject, *diagnosis.keys)
     ]
 
 
@@ -169,18 +172,18 @@ def _row(
     settings: EffectiveSettings,
     setting: Setting,
     by_broker: Mapping[str, Any],
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
 ) -> dict[str, Any]:
     values = {value_words(value) for value in by_broker.values()}
     mark = _mark(settings, setting)
     return {
         "key": setting.key,
-        "state": [_state(settings, setting, found, is_differing=bool(by_broker))],
+        "state": [_state(settings, setting, findings, is_differing=bool(by_broker))],
         "mark": mark,
         "release": "" if mark == CHANGED else mark,
         "value": _with_unit(settings.value(setting.key), setting.unit),
         "default": _with_unit(settings.default_of(setting.key), setting.unit),
-        "finding": found[0].title if found else "",
+        "finding": findings[0].title if findings else "",
         "origin": ORIGINS[settings.origin(setting.key)],
         "dynamic": _felt(setting),
         "brokers": ", ".join(sorted(values)),
@@ -191,12 +194,12 @@ def _row(
 def _state(
     settings: EffectiveSettings,
     setting: Setting,
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     *,
     is_differing: bool,
 ) -> str:
-    if found:
-        return ERROR if found[0].severity == "error" else CONFLICT
+    if findings:
+        return ERROR if findings[0].severity == "error" else CONFLICT
     if is_changed(settings, setting) and settings.has(setting.key):
         return CHANGED
     if is_differing:
@@ -219,14 +222,14 @@ def _mark(settings: EffectiveSettings, setting: Setting) -> str:
 
 
 def _felt(setting: Setting) -> str:
-    """Return when a changed value takes effect."""
+    """Return the moment when a changed value takes effect."""
     if not setting.is_dynamic:
         return "broker.conf"
     return setting.takes_effect.replace("restart", "at restart")
 
 
 def _spread(by_broker: Mapping[str, Any]) -> str:
-    """Who has which value, where brokers differ."""
+    """Return the brokers by value, rarest value first."""
     holders: dict[str, list[str]] = {}
     for broker, value in by_broker.items():
         holders.setdefault(value_words(value), []).append(broker)
@@ -265,20 +268,20 @@ def _defaults(setting: Setting) -> dict[str, str]:
     }
 
 
-def preset_table(found: Iterable[Difference]) -> pd.DataFrame:
-    """Return what a preset has otherwise."""
+def preset_table(differences: Iterable[Difference]) -> pd.DataFrame:
+    """Return the settings that a preset changes."""
     return pd.DataFrame(
         [
             {
-                "key": one.setting.key,
-                "now": value_words(one.present),
-                "preset": value_words(one.wanted),
-                "unit": one.setting.unit,
-                "origin": ORIGINS[one.origin],
-                "dynamic": _felt(one.setting),
-                "meaning": one.setting.meaning,
+                "key": difference.setting.key,
+                "now": value_words(difference.present),
+                "preset": value_words(difference.wanted),
+                "unit": difference.setting.unit,
+                "origin": ORIGINS[difference.origin],
+                "dynamic": _felt(difference.setting),
+                "meaning": difference.setting.meaning,
             }
-            for one in found
+            for difference in differences
         ],
         columns=["key", "now", "preset", "unit", "origin", "dynamic", "meaning"],
     )
@@ -314,7 +317,7 @@ def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
 
 
 def round_words(decision: str, settings: EffectiveSettings) -> str:
-    """Return what the next round would be, as a supposition where shedding is off.
+    """Return the next round as a sentence; conditional where shedding is off.
 
     Args:
         decision: The strategy's own sentence, which leaves the switches aside.
@@ -327,7 +330,7 @@ def round_words(decision: str, settings: EffectiveSettings) -> str:
 def rebalance_params(
     changes: Mapping[str, Any], settings: EffectiveSettings, effective: str
 ) -> dict[str, str]:
-    """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
+    """Return the parameters of the Rebalance page for the changes; empty if it cannot try them.
 
     Args:
         changes: Requested changes.
@@ -350,16 +353,16 @@ MOST_GROUPS: Final = 8
 _SAME: Final = "·"
 
 
-def fix_options(one: Finding) -> list[str]:
+def fix_options(finding: Finding) -> list[str]:
     """Return the dynamic part of a fix as changes, ``KEY=VALUE`` with VALUE as JSON."""
     return [
         set_option(key, list(value) if isinstance(value, tuple) else value)
-        for key, value in one.fix.wanted.items()
+        for key, value in finding.fix.wanted.items()
     ]
 
 
 def comparison_table(compared: Comparison) -> pd.DataFrame:
-    """Return one row for what differs, one column for each of the largest groups of brokers.
+    """Return one row per difference, one column for each of the largest groups of brokers.
 
     A cell that has the most common value holds a dot, so that what is odd stands out.
     """
@@ -372,11 +375,11 @@ def comparison_table(compared: Comparison) -> pd.DataFrame:
             for group in groups
         }
         rows.append({"what": row, "common": common, **cells})
-    return pd.DataFrame(rows, columns=["what", "common", *(group_words(one) for one in groups)])
+    return pd.DataFrame(rows, columns=["what", "common", *(group_words(group) for group in groups)])
 
 
 def members(compared: Comparison) -> list[str]:
-    """Return who is in each of the shown groups that has several brokers."""
+    """Return the members of each of the shown groups that has several brokers."""
     return [
         f"{group_words(group)}: {', '.join(group.brokers)}"
         for group in compared.groups[:MOST_GROUPS]

@@ -1,4 +1,4 @@
-"""What becomes of a cluster under other settings."""
+"""Simulation of a cluster under other settings."""
 
 from __future__ import annotations
 

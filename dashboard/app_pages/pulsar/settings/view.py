@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def opened_by(params: Collection[str], *, has_changes: bool) -> str:
-    """Return the tab that an address without a tab opens: that of what it names.
+    """Return the tab of the object that an address without a tab names.
 
     Args:
         params: Names of its parameters.
@@ -41,24 +41,24 @@ def opened_by(params: Collection[str], *, has_changes: bool) -> str:
 # -- findings, brokers compared --------------------------------------------------------------------
 
 
-def findings_tab(page: PulsarPage, found: Examination) -> None:
-    """Show what the doctor found, each with its fix, and what could not be judged."""
+def findings_tab(page: PulsarPage, examination: Examination) -> None:
+    """Render the findings of the doctor, each with its fix, and the checks without a verdict."""
     findings.show(
-        findings.of_cluster(page, found.diagnoses),
+        findings.of_cluster(page, examination.diagnoses),
         key="settings",
         moment=page.stored.taken_at,
         title="Conflicts and fixes",
         more=_fix,
         scope=page.reading.cluster_verdict.elsewhere(("settings", "policies", "measurements")),
     )
-    words.notes(found.unjudged)
+    words.notes(examination.unjudged)
 
 
-def _fix(one: Finding) -> None:
-    """Show what the fix of a finding sets, and offer to add it to the changes."""
-    fix = one.fix
+def _fix(finding: Finding) -> None:
+    """Render the settings of a finding's fix and the button that adds them to the changes."""
+    fix = finding.fix
     if fix.wanted:
-        options = model.fix_options(one)
+        options = model.fix_options(finding)
         st.code("\n".join(options), language="properties", wrap_lines=True)
         st.button(
             "Add to changes",
@@ -76,7 +76,7 @@ def _fix(one: Finding) -> None:
 
 
 def comparison(compared: Comparison) -> None:
-    """Show what is not the same on all brokers: settings, release, limits."""
+    """Render the differences between the brokers: settings, release, limits."""
     if not compared.rows:
         if compared.brokers > 1:
             text = f"All {compared.brokers} brokers have the same settings."
@@ -135,13 +135,13 @@ def add_changes(options: Sequence[str]) -> None:
     st.toast("Added to the changes.", icon=":material/add:")
 
 
-def settings_tab(page: PulsarPage, found: Examination) -> None:
+def settings_tab(page: PulsarPage, examination: Examination) -> None:
     """Show every setting as a table, conflicts first, and the chosen one at its side."""
     left, right = frame.columns([0.7, 0.3], key="settings")
     with left:
-        first = _settings_table(page, found)
+        first = _settings_table(page, examination)
     with right, st.container(border=True):
-        one_setting(page, found, first)
+        one_setting(page, examination, first)
 
 
 def _choose_match(settings: EffectiveSettings) -> None:
@@ -153,7 +153,7 @@ def _choose_match(settings: EffectiveSettings) -> None:
         choose(str(rows["key"][0]))
 
 
-def _settings_table(page: PulsarPage, found: Examination) -> str:
+def _settings_table(page: PulsarPage, examination: Examination) -> str:
     """Draw the table; return the setting of its first row, empty without one."""
     reading = page.reading
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -184,7 +184,7 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
         load_manager=reading.snapshot.manifest.load_manager,
         shown=shown or "all",
         contains=contains or "",
-        diagnoses=found.diagnoses,
+        diagnoses=examination.diagnoses,
     )
     columns = {
         "key": tables.opener("Setting", "_setting_key", choose, width_px=270),
@@ -220,12 +220,12 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
     return str(rows["key"][0]) if len(rows) else ""
 
 
-def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
+def one_setting(page: PulsarPage, examination: Examination, first: str) -> None:
     """Draw everything about one setting, and the way to change it.
 
     Args:
         page: The page.
-        found: What the doctor found: the conflicts of the setting come first.
+        examination: What the doctor found: the conflicts of the setting come first.
         first: Setting that is shown until another is chosen; empty: the shedding strategy.
     """
     settings = page.reading.settings
@@ -243,7 +243,7 @@ def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
     if not key:
         st.markdown(f"**{words.plain(setting.key)}**")
     st.markdown(words.plain(f"{setting.meaning} {setting.effect}".strip()))
-    for number, one in enumerate(model.findings_of(found.diagnoses, setting.key)):
+    for number, one in enumerate(model.findings_of(examination.diagnoses, setting.key)):
         _conflict(one, number)
     facts = model.about(settings, setting, page.reading.snapshot.manifest.load_manager)
     st.table(
@@ -281,18 +281,18 @@ def one_setting(page: PulsarPage, found: Examination, first: str) -> None:
         )
 
 
-def _conflict(one: Finding, number: int) -> None:
+def _conflict(finding: Finding, number: int) -> None:
     """Draw a conflict of the chosen setting, and the button of its fix."""
-    show = st.error if one.severity == "error" else st.warning
-    show(words.plain(f"{one.sentence} {one.hint}".strip()))
-    if one.fix.wanted:
+    show = st.error if finding.severity == "error" else st.warning
+    show(words.plain(f"{finding.sentence} {finding.hint}".strip()))
+    if finding.fix.wanted:
         st.button(
             "Add fix to changes",
             icon=":material/add:",
             key=f"_conflict_fix_{number}",
-            help=words.plain(", ".join(model.fix_options(one))),
+            help=words.plain(", ".join(model.fix_options(finding))),
             on_click=add_changes,
-            args=(model.fix_options(one),),
+            args=(model.fix_options(finding),),
         )
 
 
@@ -312,7 +312,7 @@ def _add_typed(key: str) -> None:
 
 
 def presets(page: PulsarPage) -> None:
-    """Show what a preset would change here, and offer to add that to the changes."""
+    """Render the effects of a preset here and the button that adds it to the changes."""
     settings = page.reading.settings
     name = st.selectbox(
         "Preset",
@@ -366,7 +366,7 @@ def requested() -> dict[str, Any] | None:
 
 
 def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
-    """Show what the requested changes would do.
+    """Render the effects of the requested changes.
 
     Args:
         page: The page.
@@ -383,11 +383,13 @@ def changes_tab(page: PulsarPage, changed: Mapping[str, Any] | None) -> None:
 
 
 def bar(page: PulsarPage, changed: Mapping[str, Any]) -> None:
-    """Draw the action bar: what is changed how, and what may be done with it."""
+    """Draw the action bar: the changes, and their actions."""
     fixed = sum(not SETTING_BY_KEY[key].is_dynamic for key in changed)
     effects = [
-        action_bar.Effect(label="Dynamic", value=f"{len(changed) - fixed:,}", note="in the plan"),
-        action_bar.Effect(label="broker.conf", value=f"{fixed:,}", note="require a restart"),
+        action_bar.PlanFigure(
+            label="Dynamic", value=f"{len(changed) - fixed:,}", note="in the plan"
+        ),
+        action_bar.PlanFigure(label="broker.conf", value=f"{fixed:,}", note="require a restart"),
     ]
     more = [_try_button(page, changed), action_bar.Button(label="Clear", on_click=_clear)]
     is_preview = st.session_state.get(state.VIEW) == model.CHANGES_TAB
@@ -421,7 +423,7 @@ def _preview() -> None:
 
 
 def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
-    """Say what the next round would be, and what would not fit any more."""
+    """Render the next round with the changes, and new conflicts."""
     reading = page.reading
     assumed = tuple((key, value) for key, value in changed.items() if value is not None)
     after = explanations.assumed_settings((page.stored, assumed))
@@ -443,7 +445,7 @@ def _what_if(page: PulsarPage, changed: Mapping[str, Any]) -> None:
 
 
 def _outcome(page: PulsarPage, assumed: tuple[tuple[str, Any], ...]) -> None:
-    """Say how the balancer ends with the changes, simulated until nothing moves any more."""
+    """Render the balance with the changes, simulated to convergence."""
     with st.spinner("Simulating the balancer", show_time=True):
         text, is_no_worse = queries.outcome((page.stored, assumed))
     if is_no_worse is False:

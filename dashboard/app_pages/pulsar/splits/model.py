@@ -1,4 +1,4 @@
-"""What the page of splits shows: who is near one, where it would be cut, and what comes of it."""
+"""Data of the page of splits: bundles near a split, the boundaries, the resulting parts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _PERCENT: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
-    """How many bundles are near a split.
+class SplitProximity:
+    """Numbers of bundles near a split.
 
     Attributes:
         due: Split at the next check.
@@ -51,15 +51,15 @@ class Near:
     near: int
 
 
-def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
+def near_counts(watch: pa.Table, due: Collection[str]) -> SplitProximity:
     """Count the bundles of the watch table by how near they are."""
     ratio = watch["ratio"].to_numpy(zero_copy_only=False)
     over = int(np.count_nonzero(ratio > 1.0))
-    return Near(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
+    return SplitProximity(len(due), over, int(np.count_nonzero(ratio >= NEAR_RATIO)) - over)
 
 
-def answer(counts: Near, *, limit: int, is_extensible: bool, is_on: bool) -> str:
-    """Return the sentence that says how many bundles are split next, and how many are near."""
+def answer(counts: SplitProximity, *, limit: int, is_extensible: bool, is_on: bool) -> str:
+    """Return the number of bundles that are split next, and of those near a split."""
     line = f"{NEAR_RATIO * _PERCENT:.0f}%"
     if not counts.over:
         return f"Bundles over a limit: 0, above {line} of a limit: {counts.near:,}."
@@ -107,17 +107,17 @@ def _mark(ratio: float, *, is_due: bool, is_single: bool) -> str:
     return "△ near" if ratio >= NEAR_RATIO else ""
 
 
-def largest_share(found: SplitWhatIf) -> float | None:
+def largest_share(what_if: SplitWhatIf) -> float | None:
     """Return the share of the load that the largest part keeps; ``None``: unknown."""
-    shares = [part.share for part in found.parts]
+    shares = [part.share for part in what_if.parts]
     known = [share for share in shares if share is not None]
     return max(known) if known and len(known) == len(shares) else None
 
 
-def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
-    """Return one row an algorithm: where it cuts and what the largest part keeps."""
+def algorithms_table(what_ifs: Sequence[SplitWhatIf]) -> pd.DataFrame:
+    """Return one row an algorithm: its boundary and the share of the largest part."""
     rows = []
-    for one in found:
+    for one in what_ifs:
         share = largest_share(one)
         is_assumed = any(part.is_assumed for part in one.parts)
         rows.append(
@@ -133,8 +133,8 @@ def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def parts_table(found: SplitWhatIf) -> pd.DataFrame:
-    """Return what each part carries."""
+def parts_table(what_if: SplitWhatIf) -> pd.DataFrame:
+    """Return the load of each part."""
     return pd.DataFrame(
         [
             {
@@ -145,14 +145,14 @@ def parts_table(found: SplitWhatIf) -> pd.DataFrame:
                 "throughput": None if part.throughput is None else part.throughput / 1e6,
                 "share": None if part.share is None else part.share * _PERCENT,
             }
-            for part in found.parts
+            for part in what_if.parts
         ]
     )
 
 
-def cut_data(found: SplitWhatIf, topics: pa.Table | None) -> CutData:
+def cut_data(what_if: SplitWhatIf, topics: pa.Table | None) -> CutData:
     """Return the parts laid flat, with the topics where they were read."""
-    parts = found.parts
+    parts = what_if.parts
     shares = [np.nan if part.share is None else part.share * _PERCENT for part in parts]
     held = topics.to_pylist() if topics is not None else []
     return CutData(
@@ -165,15 +165,15 @@ def cut_data(found: SplitWhatIf, topics: pa.Table | None) -> CutData:
     )
 
 
-def ring_after(before: RingData, found: SplitWhatIf) -> RingData:
+def ring_after(before: RingData, what_if: SplitWhatIf) -> RingData:
     """Return the ring with the bundle replaced by its parts."""
     row = before.marked
-    if row is None or len(found.parts) < 2:
+    if row is None or len(what_if.parts) < 2:
         return before
-    count = len(found.parts)
-    loads = [np.nan if part.throughput is None else part.throughput for part in found.parts]
-    lower = np.array([part.lower for part in found.parts], np.int64)
-    upper = np.array([part.upper for part in found.parts], np.int64)
+    count = len(what_if.parts)
+    loads = [np.nan if part.throughput is None else part.throughput for part in what_if.parts]
+    lower = np.array([part.lower for part in what_if.parts], np.int64)
+    upper = np.array([part.upper for part in what_if.parts], np.int64)
     owners = list(before.owners)
     return replace(
         before,
@@ -187,7 +187,7 @@ def ring_after(before: RingData, found: SplitWhatIf) -> RingData:
 
 def position_text(positions: Sequence[int]) -> str:
     """Return positions as people write them; :func:`parsed_positions` reads them."""
-    return ", ".join(f"0x{one:08x}" for one in positions)
+    return ", ".join(f"0x{position:08x}" for position in positions)
 
 
 def parsed_positions(text: str) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ class SelectedBundle:
         return cls(page, bundle, topics, read_at, whole)
 
     def explained(self, algorithm: str, positions: Sequence[int] = ()) -> SplitWhatIf:
-        """Return what one algorithm would do."""
+        """Return the outcome of one algorithm."""
         return explain_split(
             self.snapshot,
             self.page.reading.settings,
@@ -112,7 +112,7 @@ def topics_button(chosen: SelectedBundle) -> None:
 
 
 def compared(chosen: SelectedBundle) -> None:
-    """Draw every algorithm side by side, and why the verdict is what it is."""
+    """Draw every algorithm side by side, and the reasons for the verdict."""
     best = chosen.best_position()
     found = [
         chosen.explained(name, best if name == model.SPECIFIED else ())
@@ -139,7 +139,7 @@ def compared(chosen: SelectedBundle) -> None:
 
 
 def picked(chosen: SelectedBundle) -> tuple[SplitWhatIf, bool] | None:
-    """Draw the choice of algorithm; return what it does, and whether the parts are unloaded."""
+    """Draw the choice of algorithm; return its outcome, and whether the parts are unloaded."""
     default = chosen.page.reading.settings.text("defaultNamespaceBundleSplitAlgorithm")
     names = list(ALGORITHMS)
     with st.container(horizontal=True, vertical_alignment="bottom", width="content"):
@@ -175,9 +175,9 @@ def picked(chosen: SelectedBundle) -> tuple[SplitWhatIf, bool] | None:
         return None
 
 
-def verdict(found: SplitWhatIf) -> None:
+def verdict(what_if: SplitWhatIf) -> None:
     """Draw whether the split helps, and the button that takes a better cut where there is one."""
-    judged = found.verdict
+    judged = what_if.verdict
     is_best = judged.code == "helps" and not judged.hint
     show = st.success if is_best else st.info if judged.code in _OPEN else st.warning
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -203,15 +203,15 @@ def _choose_algorithm(name: str) -> None:
     st.session_state[state.ALGORITHM] = name
 
 
-def outcome(chosen: SelectedBundle, found: SplitWhatIf) -> None:
-    """Draw where it is cut, and what the parts carry."""
+def outcome(chosen: SelectedBundle, what_if: SplitWhatIf) -> None:
+    """Draw the boundary of the split and the load of the parts."""
     figures.chart(
-        cut_strip(model.cut_data(found, chosen.topics)),
+        cut_strip(model.cut_data(what_if, chosen.topics)),
         key="split_strip",
-        alt=f"{chosen.bundle}: {len(found.parts)} parts after the split",
+        alt=f"{chosen.bundle}: {len(what_if.parts)} parts after the split",
     )
     tables.table(
-        model.parts_table(found),
+        model.parts_table(what_if),
         {
             "part": tables.words("Part"),
             "share": tables.share("Share"),
@@ -224,19 +224,19 @@ def outcome(chosen: SelectedBundle, found: SplitWhatIf) -> None:
         alt="Load of each part",
         missing="\u2013",
     )
-    words.notes([found.cost.sentence, *found.notes])
+    words.notes([what_if.cost.sentence, *what_if.notes])
 
 
-def rings(chosen: SelectedBundle, found: SplitWhatIf) -> None:
+def rings(chosen: SelectedBundle, what_if: SplitWhatIf) -> None:
     """Draw the ring of the namespace now and after."""
-    namespace = found.subject.namespace
+    namespace = what_if.subject.namespace
     hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
     ring = ring_data(
         chosen.page.reading.bundles, namespace, marked=chosen.bundle, topic_hashes=hashes
     )
     if ring is None:
         return
-    pairs = (("now", ring), ("after", model.ring_after(ring, found)))
+    pairs = (("now", ring), ("after", model.ring_after(ring, what_if)))
     for column, (moment, data) in zip(st.columns(2, gap="small"), pairs, strict=True):
         with column:
             st.caption(f"Ring of {words.plain(namespace)} {moment}")
@@ -247,20 +247,20 @@ def rings(chosen: SelectedBundle, found: SplitWhatIf) -> None:
             )
 
 
-def conditions(chosen: SelectedBundle, found: SplitWhatIf) -> None:
-    """Draw when it is split automatically."""
-    st.markdown(words.plain(found.when))
-    draw_conditions(split_conditions_table(found.conditions), chosen.bundle)
+def conditions(chosen: SelectedBundle, what_if: SplitWhatIf) -> None:
+    """Draw the conditions of an automatic split."""
+    st.markdown(words.plain(what_if.when))
+    draw_conditions(split_conditions_table(what_if.conditions), chosen.bundle)
 
 
-def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) -> None:
-    """Draw the plan of the split and what a person may do with it."""
+def planned(chosen: SelectedBundle, what_if: SplitWhatIf, *, is_unloaded: bool) -> None:
+    """Draw the plan of the split and its actions."""
     page = chosen.page
     request = explanations.SplitRequest(
         stored=page.stored,
         bundle=chosen.bundle,
-        algorithm=found.algorithm,
-        positions=found.positions if found.algorithm == model.SPECIFIED else (),
+        algorithm=what_if.algorithm,
+        positions=what_if.positions if what_if.algorithm == model.SPECIFIED else (),
         is_unloaded=is_unloaded,
         exclusions=tuple(page.cluster.exclusions),
         topics=chosen.topics,
@@ -275,7 +275,7 @@ def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) ->
     # behind an open dialog stands what it is about
     if isinstance(dialog, PulsarDialog):
         plan, preview = dialog.plan, dialog.preview
-    said = (found.verdict.sentence, found.cost.sentence)
+    said = (what_if.verdict.sentence, what_if.cost.sentence)
     for item in plan.diagnostics:
         if not item.sentence.startswith(said):  # these stand above already
             show = {"error": st.error, "warning": st.warning}.get(item.severity, st.info)
@@ -283,16 +283,18 @@ def planned(chosen: SelectedBundle, found: SplitWhatIf, *, is_unloaded: bool) ->
     if preview.others:
         dialog = moves_plan.dialog_of(page, plan, preview)
         moves_plan.draw_bar(
-            page, dialog, key="splits", effects=_effects(found, preview), is_preview=True
+            page, dialog, key="splits", effects=_effects(what_if, preview), is_preview=True
         )
 
 
-def _effects(found: SplitWhatIf, preview: Preview) -> list[action_bar.Effect]:
+def _effects(what_if: SplitWhatIf, preview: Preview) -> list[action_bar.PlanFigure]:
     """Return the four figures of a split."""
     clients = sum(other.clients.clients or 0 for other in preview.others if other.clients)
-    largest = model.largest_share(found)
+    largest = model.largest_share(what_if)
     return [
-        action_bar.Effect(label="Parts", value=f"{len(found.parts):,}", note="irreversible"),
-        action_bar.Effect(label="Largest part", value=format_ratio(largest), note="of the load"),
-        action_bar.Effect(label="Clients", value=f"{clients:,}", note="reconnect"),
+        action_bar.PlanFigure(label="Parts", value=f"{len(what_if.parts):,}", note="irreversible"),
+        action_bar.PlanFigure(
+            label="Largest part", value=format_ratio(largest), note="of the load"
+        ),
+        action_bar.PlanFigure(label="Clients", value=f"{clients:,}", note="reconnect"),
     ]

@@ -1,4 +1,4 @@
-"""What the unload preview works on: bundles that a person picks, or a run to take back."""
+"""Input of the unload preview: selected bundles, or a run to undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.pulsar.plan.preview import Preview
 from dashboard import state
 from dashboard.app_pages.pulsar.unload import view
 from dashboard.app_pages.pulsar.unload.queries import (
-    UnloadRequest,
+    UnloadPlanRequest,
     count_moved,
     undo_preview,
     unload_preview,
@@ -32,7 +32,7 @@ ANY: Final = "any broker"
 
 
 def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
-    """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
+    """Draw the pickers, and return the plan for the selection; ``None`` if it is empty."""
     reading = page.reading
     active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
     named = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
@@ -70,7 +70,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
         view.draw_hottest(reading.movable)
         return None
     return unload_preview(
-        UnloadRequest(
+        UnloadPlanRequest(
             stored=page.stored,
             bundles=tuple(bundles),
             destination=None if destination in (None, ANY) else destination,
@@ -81,7 +81,7 @@ def picked_plan(page: PulsarPage) -> tuple[Plan, Preview] | None:
 
 
 def undo_of(page: PulsarPage, run_id: str) -> tuple[Plan, Preview] | None:
-    """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
+    """Render the run to undo and return the plan for it; ``None`` if there is none."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/undo: Undo of run **{words.plain(run_id)}**.")
         st.button(

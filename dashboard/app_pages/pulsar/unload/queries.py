@@ -21,8 +21,8 @@ _RENEW_AFTER_S: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadRequest:
-    """What is requested; equal requests on the same snapshot have the same answer.
+class UnloadPlanRequest:
+    """Requested unloads; equal requests on the same snapshot have the same answer.
 
     Attributes:
         stored: The snapshot.
@@ -39,7 +39,7 @@ class UnloadRequest:
     exclusions: tuple[str, ...] = ()
 
 
-def unload_preview(request: UnloadRequest) -> tuple[Plan, Preview]:
+def unload_preview(request: UnloadPlanRequest) -> tuple[Plan, Preview]:
     """Return the plan and its preview; the plan is made again before it expires.
 
     Raises:
@@ -49,7 +49,7 @@ def unload_preview(request: UnloadRequest) -> tuple[Plan, Preview]:
     return _previews((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
 
 
-def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
+def _previewed(key: tuple[UnloadPlanRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = reading(request.stored).snapshot
     plan = build_unload_plan(

@@ -70,14 +70,14 @@ def draw_moves(preview: Preview) -> None:
 
 
 def draw_changes(plan: Plan, preview: Preview) -> None:
-    """Draw what else the plan changes."""
+    """Draw the other changes of the plan."""
     policy_changes.draw_difference(plan, key="undo_difference")
     others = [one.step for one in preview.others if policy_change_of(one.step) is None]
     words.notes([f"{step.describe()}." for step in others])
 
 
 def draw_candidates(preview: Preview) -> None:
-    """Draw who gets a bundle, and why no other broker does."""
+    """Draw the destination of a bundle, and why no other broker is chosen."""
     names = [step.step.bundle for step in preview.steps]
     chosen = names[0]
     if len(names) == 1 or st.query_params.get(state.STEP, chosen) not in names:
@@ -92,8 +92,10 @@ def draw_candidates(preview: Preview) -> None:
     placement_panel(step.placement, key="unload")
 
 
-def effects(preview: Preview) -> list[action_bar.Effect]:
+def effects(preview: Preview) -> list[action_bar.PlanFigure]:
     """Return the figures of a plan without unloads; empty: those of its unloads are shown."""
     if preview.steps:
         return []
-    return [action_bar.Effect(label="Changes", value=f"{len(preview.others):,}", note="planned")]
+    return [
+        action_bar.PlanFigure(label="Changes", value=f"{len(preview.others):,}", note="planned")
+    ]

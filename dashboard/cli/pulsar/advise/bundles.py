@@ -30,7 +30,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanReason
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, show_plan_file, write_plan
 from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import NamespaceFacts, namespace_facts
@@ -92,23 +92,23 @@ def bundles(
         "bundles": advice.bundles,
         "present": present,
         "is_even": advice.is_even,
-        "reasons": [dataclasses.asdict(one) for one in advice.reasons],
+        "reasons": [dataclasses.asdict(reason) for reason in advice.reasons],
         "tried": [dataclasses.asdict(one) for one in advice.tried],
         "sentence": advice.sentence,
     }
 
     def show() -> None:
-        say(advice.sentence if present is None else f"{advice.sentence} It has {present}.")
+        print_line(advice.sentence if present is None else f"{advice.sentence} It has {present}.")
         table(
             ("reason", "bound", "bundles", "arithmetic"),
             [
                 (
-                    one.name,
-                    BOUNDS[one.bound],
-                    "" if one.bundles is None else str(one.bundles),
-                    one.formula,
+                    reason.name,
+                    BOUNDS[reason.bound],
+                    "" if reason.bundles is None else str(reason.bundles),
+                    reason.formula,
                 )
-                for one in advice.reasons
+                for reason in advice.reasons
             ],
         )
         table(
@@ -123,7 +123,7 @@ def bundles(
                 for one in advice.tried[-_MAX_SHOWN:]
             ],
         )
-        say("Topics are assumed uniform and random.")
+        print_line("Topics are assumed uniform and random.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -154,7 +154,7 @@ def _live(
 def _demand(
     given: Mapping[str, float | None], facts: NamespaceFacts | None, within: float
 ) -> Demand:
-    """Return the demand: what is not given is what the snapshot shows, or nothing."""
+    """Return the demand: given values, else those of the snapshot, else nothing."""
     shown: dict[str, float] = {}
     if facts is not None:
         shown = {
@@ -247,7 +247,7 @@ def partitions(
                 for one in advice
             ],
         )
-        say(f"For {counts[0]} partitions: {split_plan.verdict}")
+        print_line(f"For {counts[0]} partitions: {split_plan.verdict}")
         table(
             ("split", "at"),
             [
@@ -257,7 +257,7 @@ def partitions(
         )
         if plan is not None:
             for item in plan.diagnostics:
-                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+                print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
             show_plan_file(plan, plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
@@ -349,8 +349,10 @@ def lookups(
     found = unload_pressure(load_snapshot(directory), namespace, pace_per_min=pace_per_min)
 
     def show() -> None:
-        say(found.sentence)
+        print_line(found.sentence)
         if found.unknown_bundles:
-            say(f"The clients of {found.unknown_bundles} bundles are unknown and not counted.")
+            print_line(
+                f"The clients of {found.unknown_bundles} bundles are unknown and not counted."
+            )
 
     return emit(Answer(dataclasses.asdict(found), show), as_json=as_json)

@@ -10,9 +10,9 @@ import typer
 from core.errors import UnknownNameError
 from core.planning.advisors.client_queue import ProducerLoad, batch_of
 from core.planning.advisors.stalls import ROUTINGS, routed_stall
-from core.units import format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.cli.options import Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line
 
 app = typer.Typer()
 
@@ -85,22 +85,22 @@ def queue(
 
     def show() -> None:
         limit = f"{load.queue:,} messages" if load.queue else "as many as memory allows"
-        say(f"Queue of each partition: {limit}.")
-        say(
+        print_line(f"Queue of each partition: {limit}.")
+        print_line(
             f"A batch closes by {batch.closes_by} after {batch.wait_s * 1000:.2f} ms with "
             f"{batch.messages:,.1f} messages; {batch.per_s:,.0f} per second over all partitions."
         )
-        say(_stall_words(silent, stall.blocked_after_s, stall.by, slow_ratio))
+        print_line(_stall_words(silent, stall.blocked_after_s, stall.by, slow_ratio))
         if found.hit_ratio < 1:
-            say(f"This applies to {format_ratio(found.hit_ratio)} of the producers.")
+            print_line(f"This applies to {format_ratio(found.hit_ratio)} of the producers.")
         if stall.timeouts_before:
-            say(f"Messages fail earlier, after {load.send_timeout_s:g} s (sendTimeout).")
+            print_line(f"Messages fail earlier, after {load.send_timeout_s:g} s (sendTimeout).")
 
     return emit(Answer(body, show), as_json=as_json)
 
 
 def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float) -> str:
-    who = f"{silent} partition{'s' if silent != 1 else ''} on a broker that "
+    who = f"{pluralize(silent, 'partition')} on a broker that "
     who += f"takes {format_ratio(slow_ratio)} of its traffic" if slow_ratio else "does not answer"
     if after_s is None:
         return f"With {who} the producer does not block."

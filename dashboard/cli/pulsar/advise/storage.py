@@ -25,7 +25,7 @@ from core.planning.advisors.retention import (
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes, format_ratio
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import Snapshot, active_settings
 from dashboard.presenters.pulsar.advisors_facts import (
     live_ledger,
@@ -33,7 +33,13 @@ from dashboard.presenters.pulsar.advisors_facts import (
     live_storage,
     namespace_facts,
 )
-from dashboard.presenters.pulsar.advisors_inputs import LEDGER, RETENTION, Knob, Live, Number
+from dashboard.presenters.pulsar.advisors_inputs import (
+    LEDGER,
+    RETENTION,
+    AdvisorParameter,
+    ClusterValue,
+    Number,
+)
 
 _MEASURED: Final = frozenset({"entries", "written"})
 
@@ -55,7 +61,7 @@ class _Inputs:
     words: Mapping[str, str]
 
     def show(self) -> None:
-        """Print what was taken from the snapshot."""
+        """Print the values taken from the snapshot."""
         rows = [(key, f"{self.values[key]:,.6g}", words) for key, words in self.words.items()]
         if rows:
             table(("from the snapshot", "value", "source"), rows)
@@ -101,35 +107,36 @@ def ledger(
         "managedLedgerMaxSizePerLedgerMbytes": max_megabytes,
     }
     inputs = _filled(given, LEDGER, snapshot, namespace)
-    held = inputs.values
+    values = inputs.values
     found = next_rollover(
-        _rule(held),
-        entries_per_s=float(held["entries"]),
-        bytes_per_s=held["written"] * 1e6,
-        age_minutes=float(held["age"]),
+        _rule(values),
+        entries_per_s=float(values["entries"]),
+        bytes_per_s=values["written"] * 1e6,
+        age_minutes=float(values["age"]),
         entries=entries,
         size_bytes=size,
     )
     body: dict[str, Any] = {
         "rollover": dataclasses.asdict(found) if found else None,
-        "inputs": dict(held),
+        "inputs": dict(values),
         "taken_from_snapshot": dict(inputs.words),
     }
 
     def show() -> None:
-        say(_rollover_words(found))
+        print_line(_rollover_words(found))
         inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _rollover_words(found: Rollover | None) -> str:
-    if found is None:
+def _rollover_words(rollover: Rollover | None) -> str:
+    if rollover is None:
         return "Never: an empty ledger is not rolled over."
-    held = " (full earlier; the min age keeps it open)" if found.held_by_minimum else ""
+    held = " (full earlier; the min age keeps it open)" if rollover.held_by_minimum else ""
     return (
-        f"In {found.in_minutes:,.1f} min by {found.cause}{held}, with {found.entries:,.0f} "
-        f"entries and {format_bytes(found.size_bytes)}."
+        f"In {rollover.in_minutes:,.1f} min by {rollover.cause}{held}, with "
+        f"{rollover.entries:,.0f} "
+        f"entries and {format_bytes(rollover.size_bytes)}."
     )
 
 
@@ -182,30 +189,30 @@ def retention(
         "managedLedgerDefaultWriteQuorum": copies,
     }
     inputs = _filled(given, RETENTION, snapshot, namespace)
-    held = inputs.values
+    values = inputs.values
     rule = RetentionRule(
-        retention_minutes=float(held["defaultRetentionTimeInMinutes"]),
-        retention_megabytes=float(held["defaultRetentionSizeInMB"]),
-        ttl_s=float(held["ttlDurationDefaultInSeconds"]),
-        rollover_minutes=float(held["managedLedgerMaxLedgerRolloverTimeMinutes"]),
-        expiry_check_s=held["messageExpiryCheckIntervalInMinutes"] * 60.0,
-        retention_check_s=float(held["retentionCheckIntervalInSeconds"]),
-        copies=int(held["managedLedgerDefaultWriteQuorum"]),
+        retention_minutes=float(values["defaultRetentionTimeInMinutes"]),
+        retention_megabytes=float(values["defaultRetentionSizeInMB"]),
+        ttl_s=float(values["ttlDurationDefaultInSeconds"]),
+        rollover_minutes=float(values["managedLedgerMaxLedgerRolloverTimeMinutes"]),
+        expiry_check_s=values["messageExpiryCheckIntervalInMinutes"] * 60.0,
+        retention_check_s=float(values["retentionCheckIntervalInSeconds"]),
+        copies=int(values["managedLedgerDefaultWriteQuorum"]),
     )
-    bytes_per_s = held["written"] * 1e6
+    bytes_per_s = values["written"] * 1e6
     phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=bytes_per_s)
     found = contradictions(
         rule,
         consumed_after_minutes=consumed_after,
         bytes_per_s=bytes_per_s,
-        quota_megabytes=float(held["backlogQuotaDefaultLimitBytes"]),
+        quota_megabytes=float(values["backlogQuotaDefaultLimitBytes"]),
     )
     stored = held_words(rule, phases, bytes_per_s)
     body = {
         "phases": [dataclasses.asdict(phase) for phase in phases],
         "held": stored,
         "contradictions": list(found),
-        "inputs": {key: value for key, value in held.items() if key != "consumed"},
+        "inputs": {key: value for key, value in values.items() if key != "consumed"},
         "taken_from_snapshot": dict(inputs.words),
     }
 
@@ -221,9 +228,9 @@ def retention(
         ]
         table(("phase", "from", "until (latest)", "reason"), rows)
         if stored:
-            say(f"Until then {stored}.")
+            print_line(f"Until then {stored}.")
         for sentence in found:
-            say(f"warning: {sentence}")
+            print_line(f"warning: {sentence}")
         inputs.show()
 
     return emit(Answer(body, show), as_json=as_json)
@@ -259,7 +266,7 @@ def disks(
     }
 
     def show() -> None:
-        say(disks_words(found, directories))
+        print_line(disks_words(found, directories))
         rows = [
             (str(number), format_bytes(size), str(ledgers))
             for number, (size, ledgers) in enumerate(
@@ -267,7 +274,7 @@ def disks(
             )
         ]
         table(("directory", "share", "ledgers"), rows)
-        say(
+        print_line(
             "Assumed: uniform topics in a bundle, one ledger each with a random number, all on "
             "one bookie."
         )
@@ -286,41 +293,46 @@ def _rule(held: Mapping[str, Number]) -> RolloverRule:
 
 def _filled(
     given: Mapping[str, Number | None],
-    knobs: Sequence[Knob],
+    parameters: Sequence[AdvisorParameter],
     snapshot: Path | None,
     namespace: str | None,
 ) -> _Inputs:
-    """Take what is given, else what the snapshot shows, else the release's default.
+    """Return the given values, else those of the snapshot, else the release's defaults.
 
     Args:
         given: Inputs by key, in the units of the page; ``None``: not given.
-        knobs: The inputs.
+        parameters: The inputs.
         snapshot: Directory of the snapshot that fills what is not given.
         namespace: Namespace of the average topic.
 
     Raises:
         UsageFaultError: A rate is in neither.
     """
-    live = _live(knobs, snapshot, namespace)
+    live = _live(parameters, snapshot, namespace)
     values: dict[str, Number] = {}
     words: dict[str, str] = {}
-    for knob in knobs:
-        value = given.get(knob.key)
+    for parameter in parameters:
+        value = given.get(parameter.key)
         if value is not None:
-            values[knob.key] = value
-        elif knob.key in live:
-            values[knob.key], words[knob.key] = live[knob.key].value, live[knob.key].words
-        elif knob.key in _MEASURED:
+            values[parameter.key] = value
+        elif parameter.key in live:
+            values[parameter.key], words[parameter.key] = (
+                live[parameter.key].value,
+                live[parameter.key].words,
+            )
+        elif parameter.key in _MEASURED:
             raise UsageFaultError(
                 "The rate or the throughput is missing.",
                 hint="Pass --rate and --throughput, or --snapshot and --namespace.",
             )
         else:
-            values[knob.key] = knob.value
+            values[parameter.key] = parameter.value
     return _Inputs(values, words)
 
 
-def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) -> dict[str, Live]:
+def _live(
+    parameters: Sequence[AdvisorParameter], directory: Path | None, namespace: str | None
+) -> dict[str, ClusterValue]:
     if directory is None:
         if namespace is not None:
             raise UsageFaultError(
@@ -328,7 +340,7 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
             )
         return {}
     snapshot = load_snapshot(directory)
-    found = live_settings(active_settings(snapshot), knobs)
+    found = live_settings(active_settings(snapshot), parameters)
     if namespace is None:
         return found
     facts = namespace_facts(snapshot.bundles, namespace, snapshot.brokers.num_rows)
@@ -336,7 +348,7 @@ def _live(knobs: Sequence[Knob], directory: Path | None, namespace: str | None) 
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", namespace, known, place=str(directory))
     own = live_storage(snapshot, namespace)
-    wanted = {knob.key for knob in knobs}
+    wanted = {parameter.key for parameter in parameters}
     found |= {key: one for key, one in own.items() if key in wanted}
     return found | live_ledger(facts, None)
 
@@ -355,10 +367,12 @@ def compaction(
 
     def show() -> None:
         within = "" if fate.within_s is None else f" within {fate.within_s:,.0f} s"
-        say(
+        print_line(
             f"{fate.action}{within}: {format_ratio(fate.freed_ratio)} of the log is freed, "
             f"{format_ratio(fate.rewritten_ratio)} is rewritten."
         )
-        say(f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently.")
+        print_line(
+            f"Up to {format_ratio(1 - major)} of the disk may be used by dead data permanently."
+        )
 
     return emit(Answer(body, show), as_json=as_json)

@@ -30,7 +30,7 @@ from core.units import format_ratio
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.options import Config, Json, RecentlyUnloaded, Release, Settings, Source
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -44,8 +44,8 @@ _MET = {True: "yes", False: "no", None: "unknown"}
 
 
 @dataclass(frozen=True)
-class _Predicted:
-    """What the next round is predicted from.
+class _LeaderPrediction:
+    """Prediction of the next round and its source.
 
     Attributes:
         sentence: For people.
@@ -70,21 +70,21 @@ def _predicted(
     broker: str | None,
     bundle: str | None,
     config: Path | None,
-) -> _Predicted:
-    """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
+) -> _LeaderPrediction:
+    """Return the prediction of a live cluster's leader observer, or a note that there is none."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
-        return _Predicted(leader_round.FROM_SNAPSHOT)
+        return _LeaderPrediction(leader_round.FROM_SNAPSHOT)
     forecast = leader.leader_forecast(configured(config), source)
     now_s = services.now().timestamp()
     if forecast is None or not leader_round.is_shown(forecast, now_s) or not forecast.next_round:
-        return _Predicted(leader_round.missing(forecast, now_s, is_past=False))
-    one = forecast.next_round
+        return _LeaderPrediction(leader_round.missing(forecast, now_s, is_past=False))
+    next_round = forecast.next_round
     if bundle is not None:
-        sentence = leader_round.bundle_headline(one, now_s, bundle)
+        sentence = leader_round.bundle_headline(next_round, now_s, bundle)
     else:
-        sentence = leader_round.headline(one, now_s, broker or "")
+        sentence = leader_round.headline(next_round, now_s, broker or "")
     more = "Gates and distances are computed from the snapshot."
-    return _Predicted(f"{sentence}. {leader_round.FROM_EVENTS} {more}", one)
+    return _LeaderPrediction(f"{sentence}. {leader_round.FROM_EVENTS} {more}", next_round)
 
 
 @app.command()
@@ -110,58 +110,64 @@ def explain(
     named = read_bundle_list(recently_unloaded)
     snapshot = pulsar_snapshot(source, config)
     recent = known_bundles(snapshot, named)
-    found = explanation_of(snapshot, assumptions, recent.names)
+    explanation = explanation_of(snapshot, assumptions, recent.names)
     assumed, of_release = assumptions.overrides, assumptions.release
     simulated = partial(simulated_points, snapshot, assumed=assumed, release=of_release)
     pair = partial(pair_outcome, snapshot, assumed=assumed, release=of_release)
     started = time.perf_counter()
     body: dict[str, Any] = {
-        "strategy": found.strategy.name,
-        "release": found.settings.release,
-        "off": found.off or None,
-        "sentence": found.sentence,
-        "notes": list(found.decision.notes),
+        "strategy": explanation.strategy.name,
+        "release": explanation.settings.release,
+        "off": explanation.off or None,
+        "sentence": explanation.sentence,
+        "notes": list(explanation.decision.notes),
         **recent.as_json(),
     }
     predicted = _predicted(source, assumptions, broker, bundle, config)
     body |= predicted.as_json()
     if bundle is not None:
-        reason = found.of_bundle(bundle)
-        split = explain_split(snapshot, found.settings, bundle)
-        turns = simulated(found.bundle_turning_points(bundle))
+        reason = explanation.of_bundle(bundle)
+        split = explain_split(snapshot, explanation.settings, bundle)
+        turns = simulated(explanation.bundle_turning_points(bundle))
         body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
         return _ended(
             body,
             started,
-            lambda: _show_bundle(found, reason, split, turns),
+            lambda: _show_bundle(explanation, reason, split, turns),
             predicted,
             as_json=as_json,
         )
     if broker is not None:
-        if broker not in found.view.brokers:
+        if broker not in explanation.view.brokers:
             place = "this snapshot"
-            raise UnknownNameError.of("broker", broker, found.view.brokers, place=place)
-        why = found.of_broker(broker)
-        points = simulated(found.turning_points(broker))
-        why = replace(why, otherwise=found.otherwise(broker, points, pair))
-        source = usage_sources(snapshot.brokers, found.settings)[found.view.broker_row(broker)]
+            raise UnknownNameError.of("broker", broker, explanation.view.brokers, place=place)
+        why = explanation.of_broker(broker)
+        points = simulated(explanation.turning_points(broker))
+        why = replace(why, otherwise=explanation.otherwise(broker, points, pair))
+        source = usage_sources(snapshot.brokers, explanation.settings)[
+            explanation.view.broker_row(broker)
+        ]
         body["broker"] = _broker_json(why, points) | {"usage_source": source or None}
         return _ended(
             body,
             started,
-            lambda: _show_broker(found, why, points, source),
+            lambda: _show_broker(explanation, why, points, source),
             predicted,
             as_json=as_json,
         )
-    apart = combinations(found.settings, snapshot.manifest.load_manager)
-    sources = usage_sources(snapshot.brokers, found.settings)
+    apart = combinations(explanation.settings, snapshot.manifest.load_manager)
+    sources = usage_sources(snapshot.brokers, explanation.settings)
     body["brokers"] = [
-        _broker_json(found.of_broker(name), ()) | {"usage_source": source or None}
-        for name, source in zip(found.view.brokers, sources, strict=True)
+        _broker_json(explanation.of_broker(name), ()) | {"usage_source": source or None}
+        for name, source in zip(explanation.view.brokers, sources, strict=True)
     ]
     body["combinations"] = [_combination_json(item) for item in apart]
     return _ended(
-        body, started, lambda: _show_cluster(found, apart, sources), predicted, as_json=as_json
+        body,
+        started,
+        lambda: _show_cluster(explanation, apart, sources),
+        predicted,
+        as_json=as_json,
     )
 
 
@@ -197,7 +203,7 @@ def _ended(
     body: dict[str, Any],
     started: float,
     show: Callable[[], None],
-    predicted: _Predicted,
+    predicted: _LeaderPrediction,
     *,
     as_json: bool,
 ) -> int:
@@ -205,10 +211,10 @@ def _ended(
 
     def show_all() -> None:
         if predicted.round is not None:
-            say(predicted.sentence)
+            print_line(predicted.sentence)
         show()
         if predicted.round is None:
-            say(predicted.sentence)
+            print_line(predicted.sentence)
 
     return emit(Answer(body, show_all), as_json=as_json)
 
@@ -246,53 +252,57 @@ def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
     }
 
 
-def _off(found: Explanation) -> None:
-    if found.off:
-        say(f"Load shedding is off: {found.off} is false. If it were on:")
+def _off(explanation: Explanation) -> None:
+    if explanation.off:
+        print_line(f"Load shedding is off: {explanation.off} is false. If it were on:")
 
 
 def _show_broker(
-    found: Explanation, why: BrokerReason, points: Sequence[TurningPoint], source: str
+    explanation: Explanation, why: BrokerReason, points: Sequence[TurningPoint], source: str
 ) -> None:
-    _off(found)
-    say(why.sentence)
+    _off(explanation)
+    print_line(why.sentence)
     if source:
-        say(f"Usage: {source}.")
+        print_line(f"Usage: {source}.")
     table(
         ("gate", "open", "because"),
         [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
     )
     for name in why.bundles:
-        say(f"Selected: {name}.")
+        print_line(f"Selected: {name}.")
     for name, held in why.skipped:
-        say(f"Skipped: {name}: {held}.")
-    _turns(found, points, why.otherwise)
-    _notes(found)
+        print_line(f"Skipped: {name}: {held}.")
+    _turns(explanation, points, why.otherwise)
+    _notes(explanation)
 
 
 def _state(gate: Gate) -> str:
     return f"{_MET[gate.is_open]}, one is sufficient" if gate.is_alternative else _MET[gate.is_open]
 
 
-def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
-    """Say what would turn the verdict: settings that were tried, and what no setting does."""
+def _turns(explanation: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
+    """Print the settings that change the decision, and the number of those that do not."""
     for point in points:
-        say(point.text)
-    if not is_searchable(found.view):
-        say("The cluster is too large to try other settings.")
+        print_line(point.text)
+    if not is_searchable(explanation.view):
+        print_line("The cluster is too large to try other settings.")
     elif not points:
-        tried = len(deciding_settings(found.strategy))
-        say(
-            f"None of the {tried} settings of {found.strategy.name} alone changes this decision. "
+        tried = len(deciding_settings(explanation.strategy))
+        print_line(
+            f"None of the {tried} settings of {explanation.strategy.name} alone changes this "
+            f"decision. "
             f"{otherwise}"
         )
 
 
 def _show_bundle(
-    found: Explanation, reason: BundleReason, split: SplitWhatIf, turns: Sequence[TurningPoint]
+    explanation: Explanation,
+    reason: BundleReason,
+    split: SplitWhatIf,
+    turns: Sequence[TurningPoint],
 ) -> None:
-    _off(found)
-    say(reason.sentence)
+    _off(explanation)
+    print_line(reason.sentence)
     table(
         ("condition", "met", "distance", "because"),
         [
@@ -308,37 +318,40 @@ def _show_bundle(
         ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
-        say(f"Destination: {broker} ({format_ratio(chance)}).")
-    _turns(found, turns, reason.otherwise)
-    say()
-    say(split.when)
-    _notes(found)
+        print_line(f"Destination: {broker} ({format_ratio(chance)}).")
+    _turns(explanation, turns, reason.otherwise)
+    print_line()
+    print_line(split.when)
+    _notes(explanation)
 
 
-def _show_cluster(found: Explanation, apart: Sequence[Finding], sources: Sequence[str]) -> None:
-    _off(found)
-    say(found.sentence)
-    usage = dict(zip(found.view.brokers, sources, strict=True))
+def _show_cluster(
+    explanation: Explanation, apart: Sequence[Finding], sources: Sequence[str]
+) -> None:
+    _off(explanation)
+    print_line(explanation.sentence)
+    usage = dict(zip(explanation.view.brokers, sources, strict=True))
     rows = [
-        (*_verdict(found, trace), usage.get(str(trace.broker), "")) for trace in found.ranked()[:12]
+        (*_verdict(explanation, trace), usage.get(str(trace.broker), ""))
+        for trace in explanation.ranked()[:12]
     ]
     table(("broker", "verdict", "because", "usage"), rows)
     for item in apart:
-        say(f"{item.severity}: {item.text} {item.hint}".rstrip())
-    _notes(found)
+        print_line(f"{item.severity}: {item.text} {item.hint}".rstrip())
+    _notes(explanation)
 
 
-def _verdict(found: Explanation, trace: BrokerTrace) -> tuple[str, str, str]:
+def _verdict(explanation: Explanation, trace: BrokerTrace) -> tuple[str, str, str]:
     """Broker, verdict and why; what the load manager leaves alone is not shed."""
     broker = str(trace.broker)
     if not trace.sheds:
         return broker, "stays", trace.sentence
-    why = found.of_broker(broker)
+    why = explanation.of_broker(broker)
     if why.sheds:
         return broker, "sheds", trace.sentence
     return broker, "stays", why.sentence.partition(": ")[2].rstrip(".")
 
 
-def _notes(found: Explanation) -> None:
-    for note in found.decision.notes:
-        say(f"Note: {note}")
+def _notes(explanation: Explanation) -> None:
+    for note in explanation.decision.notes:
+        print_line(f"Note: {note}")

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from core.pulsar.requests import ALL, PlaceBundleRequest, ShedRequest, SimulateRequest
-from dashboard.cli.each import Engine, each
+from dashboard.cli.each import CommandEngine, each
 from dashboard.cli.options import (
     Config,
     EngineName,
@@ -52,7 +52,7 @@ def place(
     }
     command = partial(snapshots_commands.place, **options)
     large = partial(decisions_spark.place_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)
 
 
 @app.command()
@@ -89,7 +89,7 @@ def shed(
     }
     command = partial(decisions_shed.shed, **options, plan_file=plan)
     large = partial(decisions_spark.shed_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)
 
 
 @app.command()
@@ -116,4 +116,4 @@ def simulate(
     }
     command = partial(simulation.simulate, **options)
     large = partial(decisions_spark.simulate_of, **options)
-    return each(snapshots, command, Engine(engine, config), as_json=as_json, large=large)
+    return each(snapshots, command, CommandEngine(engine, config), as_json=as_json, large=large)

@@ -9,7 +9,7 @@ import typer
 from core.pulsar.lookup import lookup_topic
 from core.snapshot.store import load_snapshot
 from dashboard.cli.options import Config, Json
-from dashboard.cli.output import Answer, emit, say
+from dashboard.cli.output import Answer, emit, print_line
 from dashboard.cli.pulsar import answers as pulsar_answers
 from dashboard.cli.pulsar.source import Snapshot
 
@@ -35,11 +35,11 @@ def lookup(
         service = found.service
         if service is not None and found.owner and not service.is_served:
             owner += " (not served)" if service.is_served is False else " (service unknown)"
-        say(f"{found.topic} -> {found.bundle} -> {owner}", is_prose=True)
-        say()
+        print_line(f"{found.topic} -> {found.bundle} -> {owner}", is_prose=True)
+        print_line()
         for number, step in enumerate(found.steps, 1):
-            say(f"{number}. {step.title}: {step.detail}")
+            print_line(f"{number}. {step.title}: {step.detail}")
         for text in found.notes:
-            say(f"Note: {text}")
+            print_line(f"Note: {text}")
 
     return emit(Answer(pulsar_answers.lookup(found), show), as_json=as_json)

@@ -19,7 +19,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, PlanFile, PlanReason, Release, Settings
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
@@ -83,17 +83,17 @@ def run_optimize(
     def show() -> None:
         _show(proposal)
         if plan is not None:
-            say()
-            say(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
+            print_line()
+            print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
             for text in dict.fromkeys(
                 f"{item.severity}: {item.sentence} {item.hint}".rstrip()
                 for item in plan.diagnostics
             ):
-                say(text)
-            say(f"Written to {plan_file}.")
-            say(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
+                print_line(text)
+            print_line(f"Written to {plan_file}.")
+            print_line(f"See `trimtab preview {plan_file} --snapshot {given_name(directory)}`.")
         elif plan_file is not None:
-            say("Nothing to plan: no file is written.")
+            print_line("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -168,19 +168,19 @@ def _plan(
 
 
 def _show(proposal: Proposal) -> None:
-    say(proposal.sentence)
-    say(f"Target: {proposal.goal}.")
+    print_line(proposal.sentence)
+    print_line(f"Target: {proposal.goal}.")
     for item in proposal.binding[:_BINDINGS_SHOWN]:
-        say(f"Binding: {item.sentence}")
+        print_line(f"Binding: {item.sentence}")
     if len(proposal.binding) > _BINDINGS_SHOWN:
-        say(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
+        print_line(f"... and {len(proposal.binding) - _BINDINGS_SHOWN} more; --json lists all.")
     if proposal.lower_bound_bytes_per_s is None:
-        say(
+        print_line(
             "Target not reachable. Lower bound of the max deviation: "
             f"{format_ratio(proposal.deviation_floor)}."
         )
     elif proposal.ratio is not None:
-        say(
+        print_line(
             "Lower bound of the moved traffic: "
             f"{format_bytes_per_s(proposal.lower_bound_bytes_per_s)}; this plan: "
             f"{proposal.ratio:.3f} times that."
@@ -189,11 +189,11 @@ def _show(proposal: Proposal) -> None:
         _show_moves(proposal)
         _show_curve(proposal)
     for text in proposal.notes:
-        say(f"Note: {text}")
+        print_line(f"Note: {text}")
 
 
 def _show_moves(proposal: Proposal) -> None:
-    say()
+    print_line()
     table(
         ("bundle", "from", "to", "traffic", "clients", "disruption"),
         [
@@ -209,7 +209,7 @@ def _show_moves(proposal: Proposal) -> None:
         ],
     )
     if len(proposal.moves) > _MOST_SHOWN:
-        say(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json lists all.")
+        print_line(f"... and {len(proposal.moves) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _show_curve(proposal: Proposal) -> None:
@@ -217,7 +217,7 @@ def _show_curve(proposal: Proposal) -> None:
     last = len(proposal.curve) - 1
     steps = min(_CURVE_SHOWN, last)
     points = [proposal.curve[round(number * last / steps)] for number in range(steps + 1)]
-    say()
+    print_line()
     table(
         ("after moves", "deviation", "moved", "clients"),
         [

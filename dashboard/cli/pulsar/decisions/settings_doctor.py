@@ -29,7 +29,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import config_words, read_config
 from dashboard.cli.options import Config, Json, MaybeSource, Release, Settings
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import pulsar_snapshot
 from dashboard.cli.pulsar.views import fix_command
@@ -86,8 +86,8 @@ def doctor(
     def show() -> None:
         _show(found, snapshot.manifest, more)
         if elsewhere:
-            say()
-            say(elsewhere)
+            print_line()
+            print_line(elsewhere)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -120,7 +120,7 @@ def _of_file(
 def _body(
     snapshot: PulsarSnapshot,
     effective: EffectiveSettings,
-    found: Examination,
+    examination: Examination,
     past: RecordedPast | None,
     more: str,
     *,
@@ -134,19 +134,22 @@ def _body(
         "release": effective.release,
         "load_manager": manifest.load_manager,
         "answer": sentence,
-        "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],
-        "brokers": _comparison_json(found.comparison),
+        "diagnoses": [
+            _diagnosis_json(diagnosis, manifest.cluster, more)
+            for diagnosis in examination.diagnoses
+        ],
+        "brokers": _comparison_json(examination.comparison),
         "recorded": _past_json(past),
-        "changed": list(found.changed),
-        "assumed": list(found.assumed),
-        "unjudged": list(found.unjudged),
+        "changed": list(examination.changed),
+        "assumed": list(examination.assumed),
+        "unjudged": list(examination.unjudged),
     }
 
 
 def _past(
     source: str, snapshot: PulsarSnapshot, config: Path | None
 ) -> tuple[RecordedPast | None, str]:
-    """Return what was recorded of a cluster of the configuration, or why that is not known."""
+    """Return the recorded past of a configured cluster, or why it is unknown."""
     if Path(source).is_dir():
         return None, ""
     from dashboard.services.pulsar.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
@@ -167,23 +170,23 @@ def _past_json(past: RecordedPast | None) -> dict[str, str] | None:
     return {"start": past.start.isoformat(), "end": past.end.isoformat()}
 
 
-def _diagnosis_json(one: Finding, cluster: str, more: str) -> dict[str, Any]:
+def _diagnosis_json(finding: Finding, cluster: str, more: str) -> dict[str, Any]:
     return {
-        "code": one.code,
-        "area": one.area,
-        "severity": one.severity,
-        "keys": list(one.keys),
-        "brokers": list(one.servers),
-        "evidence": one.sentence,
-        "consequence": one.consequence,
-        "facts": dict(one.evidence),
-        "assumed": list(one.assumed),
+        "code": finding.code,
+        "area": finding.area,
+        "severity": finding.severity,
+        "keys": list(finding.keys),
+        "brokers": list(finding.servers),
+        "evidence": finding.sentence,
+        "consequence": finding.consequence,
+        "facts": dict(finding.evidence),
+        "assumed": list(finding.assumed),
         "fix": {
-            "sentence": one.hint,
-            "dynamic": dict(one.fix.wanted),
-            "broker_conf": list(one.fix.lines),
-            "restart": one.fix.restart,
-            "command": fix_command(one.fix, cluster, more) or None,
+            "sentence": finding.hint,
+            "dynamic": dict(finding.fix.wanted),
+            "broker_conf": list(finding.fix.lines),
+            "restart": finding.fix.restart,
+            "command": fix_command(finding.fix, cluster, more) or None,
         },
     }
 
@@ -204,56 +207,60 @@ def _comparison_json(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def _show(found: Examination, manifest: Manifest, more: str) -> None:
-    say(answer(found))
-    for one in found.diagnoses:
-        _show_finding(one, fix_command(one.fix, manifest.cluster, more), "broker.conf")
-    _show_brokers(found.comparison)
-    _show_unjudged(found)
+def _show(examination: Examination, manifest: Manifest, more: str) -> None:
+    print_line(answer(examination))
+    for diagnosis in examination.diagnoses:
+        _show_finding(diagnosis, fix_command(diagnosis.fix, manifest.cluster, more), "broker.conf")
+    _show_brokers(examination.comparison)
+    _show_unjudged(examination)
 
 
-def _show_file(found: Examination, config: BrokerConfig, effective: EffectiveSettings) -> None:
+def _show_file(
+    examination: Examination, config: BrokerConfig, effective: EffectiveSettings
+) -> None:
     read = pluralize(len(config.values), "setting")
-    say(f"{config.name}: {read}, release {effective.target.name}.")
-    say(answer_of_file(found))
-    for one in found.diagnoses:
-        _show_finding(one, "", config.name)
-        places = [f"{key} {config.lines[key]}" for key in one.keys if key in config.lines]
+    print_line(f"{config.name}: {read}, release {effective.target.name}.")
+    print_line(answer_of_file(examination))
+    for diagnosis in examination.diagnoses:
+        _show_finding(diagnosis, "", config.name)
+        places = [f"{key} {config.lines[key]}" for key in diagnosis.keys if key in config.lines]
         if places:
             more = f" and {len(places) - _MOST_PLACES} more" if places[_MOST_PLACES:] else ""
-            say(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
-    _show_unjudged(found)
+            print_line(f"  Source: {', '.join(places[:_MOST_PLACES])}{more}.")
+    _show_unjudged(examination)
 
 
-def _show_finding(one: Finding, command: str, file: str) -> None:
-    say()
-    say(f"{one.severity}: {one.sentence}", is_prose=True)
-    say(f"  Consequence: {one.consequence}")
-    if one.hint:
-        say(f"  Fix: {one.hint}")
+def _show_finding(finding: Finding, command: str, file: str) -> None:
+    print_line()
+    print_line(f"{finding.severity}: {finding.sentence}", is_prose=True)
+    print_line(f"  Consequence: {finding.consequence}")
+    if finding.hint:
+        print_line(f"  Fix: {finding.hint}")
     if command:
-        say(f"  {command}")
-    for line in one.fix.lines:
-        say(f"  {one.fix.file(file)}: {line}")
-    if one.fix.restart:
-        say("  A broker reads it at its start: restart the brokers one by one.")
+        print_line(f"  {command}")
+    for line in finding.fix.lines:
+        print_line(f"  {finding.fix.file(file)}: {line}")
+    if finding.fix.restart:
+        print_line("  A broker reads it at its start: restart the brokers one by one.")
 
 
-def _show_unjudged(found: Examination) -> None:
-    if found.unjudged:
-        say()
-        for sentence in found.unjudged:
-            say(f"unknown: {sentence}")
+def _show_unjudged(examination: Examination) -> None:
+    if examination.unjudged:
+        print_line()
+        for sentence in examination.unjudged:
+            print_line(f"unknown: {sentence}")
 
 
 def _show_brokers(compared: Comparison) -> None:
     if not compared.rows:
         return
-    say()
+    print_line()
     groups = compared.groups[:_MOST_GROUPS]
     table(
         ("differences", *(group_words(group) for group in groups)),
         [(row, *(group.values[row] for group in groups)) for row in compared.rows],
     )
     if len(compared.groups) > len(groups):
-        say(f"{len(compared.groups) - len(groups)} more groups of brokers; --json lists all.")
+        print_line(
+            f"{len(compared.groups) - len(groups)} more groups of brokers; --json lists all."
+        )

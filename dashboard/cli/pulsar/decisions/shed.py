@@ -35,7 +35,7 @@ from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli import plan_answers
-from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, print_line, table
 from dashboard.cli.plan_answers import write_plan
 from dashboard.cli.pulsar.decisions import shed_answer
 from dashboard.cli.pulsar.decisions.shed_answer import ShedAnswer
@@ -52,8 +52,8 @@ _MOST_MOVES: Final = 40
 
 
 @dataclass(frozen=True)
-class Planned:
-    """Where the plan of the first round goes, the snapshot it is made on, and the plan."""
+class PlanTarget:
+    """File of the first round's plan, the snapshot that it is made on, and the plan."""
 
     file: Path | None = None
     directory: Path = Path()
@@ -69,24 +69,24 @@ def shed(
     *,
     as_json: bool,
 ) -> int:
-    """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
+    """``trimtab shed``: the unloads of the shedding strategy, round by round, with reasons."""
     named = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
     answer = _decide(snapshot, request, assumptions, recent.names)
-    planned = Planned(plan_file, directory)
+    planned = PlanTarget(plan_file, directory)
     if plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, assumptions)
         write_plan(plan_file, plan)
         planned = replace(planned, plan=plan)
-    return tell(answer, recent, request, planned, as_json=as_json)
+    return print_rounds(answer, recent, request, planned, as_json=as_json)
 
 
-def tell(
+def print_rounds(
     answer: ShedAnswer,
     recent: KnownBundles,
     request: ShedRequest,
-    planned: Planned = Planned(),
+    planned: PlanTarget = PlanTarget(),
     *,
     as_json: bool,
 ) -> int:
@@ -102,11 +102,11 @@ def tell(
         _show_rounds(answer)
         _show_placement(answer)
         _show_switch(answer, request)
-        say(leader_round.FROM_SNAPSHOT)
+        print_line(leader_round.FROM_SNAPSHOT)
         if plan is not None:
             _show_plan(plan, planned.file, planned.directory)
         elif planned.file is not None:
-            say("Nothing to plan: no file is written.")
+            print_line("Nothing to plan: no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -179,7 +179,7 @@ def chosen(
 
 
 def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
-    """Return who places what is shed, and the warning about an unpaired AvgShedder."""
+    """Return the placement of shed bundles and the warning about an unpaired AvgShedder."""
     pair = unpaired_avg_shedder(settings, manager)
     return {
         "placement": active_placement(settings, manager),
@@ -188,7 +188,7 @@ def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, st
 
 
 def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
-    """Yield what would turn the verdict on a broker that sheds, and on the one nearest to it."""
+    """Yield the turning points of the first broker that sheds and of the nearest that does not."""
     if not is_searchable(what_if.view):
         return
     ranked = [trace for trace in _ranked(first) if trace.broker is not None]
@@ -228,7 +228,7 @@ def read_bundle_list(path: Path | None) -> list[str]:
 
 @dataclass(frozen=True)
 class KnownBundles:
-    """Bundles of a file that the snapshot has, and what is to be said of the others.
+    """Bundles of a file that the snapshot has, and a warning about the others.
 
     Attributes:
         names: In the order of the file.
@@ -239,12 +239,12 @@ class KnownBundles:
     warning: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """What goes into the answer: nothing when all is well."""
+        """Return the part of the answer; empty if all bundles are known."""
         return {"warnings": [self.warning]} if self.warning else {}
 
 
 def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundles:
-    """Leave out what the snapshot does not have, and say so on standard error."""
+    """Return the bundles that the snapshot has; print the others on standard error."""
     if not named:
         return KnownBundles(())
     there = set(snapshot.bundles["bundle"].to_pylist())
@@ -253,10 +253,9 @@ def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundle
         return KnownBundles(tuple(named))
     shown = ", ".join(missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-    verb = "is" if len(missing) == 1 else "are"
     warning = (
-        f"{pluralize(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot "
-        f"and ignored: {shown}{more}. A split may have changed the boundaries."
+        f"--recently-unloaded: {pluralize(len(missing), 'bundle')} not in the snapshot and "
+        f"ignored: {shown}{more}. A split may have changed the boundaries."
     )
     note(f"warning: {warning}")
     return KnownBundles(tuple(name for name in named if name in there), warning)
@@ -283,7 +282,7 @@ def _plan(snapshot: PulsarSnapshot, answer: ShedAnswer, assumptions: Assumptions
 
 
 def _named_destinations(done: Round) -> Iterator[tuple[str, str]]:
-    """Yield bundle and destination where the strategy names one and placement follows it."""
+    """Yield bundle and destination for moves whose strategy names one that placement follows."""
     for move in done.moves:
         placed = done.destinations.get(move.bundle)
         if move.destination and (placed is None or placed == {move.destination: 1.0}):
@@ -294,40 +293,40 @@ def _show_rounds(answer: ShedAnswer) -> None:
     for number, done in enumerate(answer.rounds, 1):
         _show_round(number, done, is_only=len(answer.rounds) == 1)
         for point in answer.turning_points if number == 1 else ():
-            say(point.text)
+            print_line(point.text)
     if len(answer.rounds) > 1:
-        say("Every round uses the same load data; moves have no effect on it.")
+        print_line("Every round uses the same load data; moves have no effect on it.")
 
 
 def _show_placement(answer: ShedAnswer) -> None:
     if answer.placement:
-        say(f"Placement: {answer.placement}.")
+        print_line(f"Placement: {answer.placement}.")
     if answer.warning:
-        say(f"Warning: {answer.warning}")
+        print_line(f"Warning: {answer.warning}")
 
 
 def _show_switch(answer: ShedAnswer, request: ShedRequest) -> None:
-    """Name the options that show what would be unloaded where the cluster does nothing itself."""
+    """Print the options that show the unloads where shedding is off."""
     off = answer.settings.shedding_off
     if off and not request.strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
-        say(
+        print_line(
             f"To preview the unloads, add `{assumed}`, or `--strategy-only` to skip the load "
             "manager's checks too."
         )
 
 
 def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
-    say()
-    say(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
+    print_line()
+    print_line(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
     for item in plan.diagnostics:
-        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-    say(f"Written to {path}.")
-    say(f"See `trimtab preview {path} --snapshot {given_name(directory)}`.")
+        print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    print_line(f"Written to {path}.")
+    print_line(f"See `trimtab preview {path} --snapshot {given_name(directory)}`.")
 
 
 def _show_round(number: int, done: Round, *, is_only: bool) -> None:
-    say(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
+    print_line(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
     rows = [
         (
             move.broker,
@@ -338,15 +337,15 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
     ]
     table(("broker", "bundle", "destination"), rows)
     if done.skipped and not done.moves:
-        say("No bundle is unloaded: the load manager skips all selected bundles.")
+        print_line("No bundle is unloaded: the load manager skips all selected bundles.")
     if len(done.moves) > _MOST_MOVES:
-        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json lists all.")
+        print_line(f"... and {len(done.moves) - _MOST_MOVES} more; --json lists all.")
     for bundle, reason in done.skipped.items():
-        say(f"Not unloaded: {bundle}: {reason}.")
+        print_line(f"Not unloaded: {bundle}: {reason}.")
     for assumed in done.decision.notes:
-        say(f"Note: {assumed}")
+        print_line(f"Note: {assumed}")
     if number == 1:
-        say()
+        print_line()
         _show_gates(done)
 
 
@@ -380,7 +379,7 @@ def _show_gates(done: Round) -> None:
     ]
     table(("broker", "verdict", "because"), rows)
     if len(traces) > _MOST_SHOWN:
-        say(f"... and {len(traces) - _MOST_SHOWN} more; --json lists all.")
+        print_line(f"... and {len(traces) - _MOST_SHOWN} more; --json lists all.")
 
 
 def _verdict(trace: BrokerTrace, done: Round) -> str:

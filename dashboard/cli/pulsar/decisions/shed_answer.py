@@ -17,7 +17,7 @@ _TRACED_ROUNDS: Final = 10
 
 @dataclass(frozen=True)
 class ShedAnswer:
-    """Rounds with the time each took, ms, who places, and what is wrong with the two together."""
+    """Rounds with their durations, ms, the placement, and the conflict between the two."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings
@@ -91,13 +91,13 @@ def gate(gate: Gate) -> dict[str, Any]:
 
 
 def turning_point(point: TurningPoint) -> dict[str, Any]:
-    """One turning point; who it is about is named by one of ``broker`` and ``bundle``."""
+    """Return one turning point; ``broker`` or ``bundle`` names its subject."""
     fields = asdict(point)
     return {key: value for key, value in fields.items() if key not in ("broker", "bundle") or value}
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinities: what is switched off has no threshold."""
+    """Return a finite number or ``None``: JSON has no infinities; no threshold if switched off."""
     return float(value) if math.isfinite(value) else None
 
 

@@ -21,7 +21,7 @@ from core.simulation.model import run_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
-from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.output import Answer, emit, print_line, table
 from dashboard.cli.pulsar.decisions.shed import KnownBundles, known_bundles, read_bundle_list
 from dashboard.cli.pulsar.snapshots import Assumptions
 
@@ -43,10 +43,12 @@ def simulate(
     named = read_bundle_list(recently_unloaded)
     snapshot = load_snapshot(directory)
     recent = known_bundles(snapshot, named)
-    return tell(snapshot, partial(play, snapshot), recent, request, assumptions, as_json=as_json)
+    return print_simulation(
+        snapshot, partial(play, snapshot), recent, request, assumptions, as_json=as_json
+    )
 
 
-def tell(
+def print_simulation(
     brokers: PulsarSnapshot,
     simulated: Callable[..., Simulation],
     recent: KnownBundles,
@@ -55,7 +57,7 @@ def tell(
     *,
     as_json: bool,
 ) -> int:
-    """Simulate a cluster and tell how it went.
+    """Simulate a cluster and print the rounds.
 
     Args:
         brokers: The cluster, with or without its bundles.
@@ -87,7 +89,7 @@ def tell(
     def show() -> None:
         _show(done)
         if advice is not None:
-            say(f"{advice['summary']} {advice['sentence']}")
+            print_line(f"{advice['summary']} {advice['sentence']}")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -95,7 +97,7 @@ def tell(
 def _advice(
     snapshot: PulsarSnapshot, done: Simulation, request: SimulateRequest, assumptions: Assumptions
 ) -> dict[str, Any] | None:
-    """Return the setting with which restless rounds come to rest; ``None``: none, or none needed.
+    """Return the setting with which flapping rounds converge; ``None``: none, or none needed.
 
     Only for a fleet as it is, whose bundles are in this process.
     """
@@ -173,14 +175,14 @@ def _round_json(result: RoundResult) -> dict[str, Any]:
 
 
 def _show(done: Simulation) -> None:
-    say(done.sentence)
-    say(
+    print_line(done.sentence)
+    print_line(
         f"{done.shedding} with {done.placement}, round interval {done.interval_minutes:g} min, "
         f"grace period {done.grace_minutes:g} min."
     )
     busy = [result for result in done.rounds if result.moves or result.number == 0]
     if busy:
-        say()
+        print_line()
         table(
             ("round", "minute", "moves", "traffic", "clients", "deviation after"),
             [
@@ -196,11 +198,13 @@ def _show(done: Simulation) -> None:
             ],
         )
         if len(busy) > _MOST_SHOWN:
-            say(f"... and {len(busy) - _MOST_SHOWN} more rounds with moves; --json lists all.")
+            print_line(
+                f"... and {len(busy) - _MOST_SHOWN} more rounds with moves; --json lists all."
+            )
     for flap in done.flaps[:_MOST_SHOWN]:
-        say(
+        print_line(
             f"Returned: {flap.bundle} to {flap.home} from {flap.away} after "
             f"{flap.dwell_minutes:.0f} min (round {flap.left_round} to {flap.back_round})."
         )
     for text in done.notes:
-        say(f"Note: {text}")
+        print_line(f"Note: {text}")

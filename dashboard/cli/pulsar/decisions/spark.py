@@ -36,7 +36,7 @@ def shed_of(
     assumptions: Assumptions,
     recently_unloaded: Path | None,
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab shed`` for a large cluster; ``None``: one task can hold it."""
+    """Return the ``trimtab shed`` of a large cluster; ``None`` if one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
@@ -54,7 +54,7 @@ def place_of(
     request: PlaceBundleRequest,
     assumptions: Assumptions,
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab place`` for a large cluster; ``None``: a task can hold it."""
+    """Return the ``trimtab place`` of a large cluster; ``None`` if one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
@@ -111,7 +111,7 @@ def _shed(
     if not request.strategy_only:
         placed = shed.placed_by(settings, manager)
         answer = replace(answer, placement=placed["placement"], warning=placed["warning"])
-    return shed.tell(answer, recent, request, as_json=as_json)
+    return shed.print_rounds(answer, recent, request, as_json=as_json)
 
 
 def simulate_of(
@@ -123,7 +123,7 @@ def simulate_of(
     assumptions: Assumptions,
     recently_unloaded: Path | None,
 ) -> Callable[..., int] | None:
-    """Return what answers ``trimtab simulate`` for a large one; ``None``: a task can hold it."""
+    """Return the ``trimtab simulate`` of a large cluster; ``None`` if one task can hold it."""
     if not is_large(directory):
         return None
     from core.spark.pulsar.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
@@ -150,7 +150,7 @@ def _simulate(
 
     recent = _known(cluster, shed.read_bundle_list(recently_unloaded))
     simulated = partial(large_simulation, cluster)
-    return simulation.tell(
+    return simulation.print_simulation(
         cluster.skeleton, simulated, recent, request, assumptions, as_json=as_json
     )
 

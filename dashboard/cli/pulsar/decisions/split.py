@@ -28,7 +28,7 @@ from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 from dashboard.cli import plan_answers
 from dashboard.cli.options import Config, Json, Release, Settings
-from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.pulsar.snapshots import Assumptions
 from dashboard.cli.pulsar.source import Snapshot
@@ -87,11 +87,11 @@ def split(
     def show() -> None:
         _show(found)
         if made is not None:
-            say()
-            say(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
+            print_line()
+            print_line(f"Plan {made.short_id}, valid until {made.expires_at:%H:%M:%S} UTC.")
             for item in made.diagnostics:
-                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            say(f"Written to {plan}.")
+                print_line(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            print_line(f"Written to {plan}.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -99,7 +99,7 @@ def split(
 def _plan(
     snapshot: PulsarSnapshot, bundle: str, spec: SplitSpec, plan_file: Path, reason: str
 ) -> Plan:
-    """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
+    """Make the plan on the current cluster, and write it; assumptions change no cluster."""
     terms = PlanOptions(now=datetime.now(tz=UTC), reason=reason)
     plan = build_split_plan(snapshot, [bundle], spec, terms)
     if errors := plan.by_severity("error"):
@@ -153,22 +153,22 @@ def parse_positions(text: str | None) -> tuple[int, ...]:
     return tuple(values)
 
 
-def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
+def split_json(what_if: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
     """The JSON object of ``trimtab split``; ``null`` is unknown."""
-    cost = found.cost
+    cost = what_if.cost
     return {
-        "bundle": found.subject.bundle,
-        "owner": found.subject.owner,
-        "algorithm": found.algorithm,
-        "positions": list(found.positions),
-        "parts": [_part(part) for part in found.parts],
+        "bundle": what_if.subject.bundle,
+        "owner": what_if.subject.owner,
+        "algorithm": what_if.algorithm,
+        "positions": list(what_if.positions),
+        "parts": [_part(part) for part in what_if.parts],
         "verdict": {
-            "code": found.verdict.code,
-            "sentence": found.verdict.sentence,
-            "hint": found.verdict.hint,
+            "code": what_if.verdict.code,
+            "sentence": what_if.verdict.sentence,
+            "hint": what_if.verdict.hint,
         },
-        "automatic": {"is_due": found.is_due, "sentence": found.when},
-        "conditions": [_condition(item) for item in found.conditions],
+        "automatic": {"is_due": what_if.is_due, "sentence": what_if.when},
+        "conditions": [_condition(item) for item in what_if.conditions],
         "cost": {
             "bundles_before": cost.bundles_before,
             "bundles_after": cost.bundles_after,
@@ -177,7 +177,7 @@ def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
             "can_be_merged": False,
             "sentence": cost.sentence,
         },
-        "notes": list(found.notes),
+        "notes": list(what_if.notes),
         "elapsed_ms": round(elapsed_ms, 3),
     }
 
@@ -210,13 +210,15 @@ def _condition(item: SplitCondition) -> dict[str, Any]:
     }
 
 
-def _show(found: SplitWhatIf) -> None:
-    say(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
-    if found.verdict.hint:
-        say(found.verdict.hint)
-    if found.verdict.code == "assumed":
-        say(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
-    say()
+def _show(what_if: SplitWhatIf) -> None:
+    print_line(f"{what_if.subject.bundle} by {what_if.algorithm}: {what_if.verdict.sentence}")
+    if what_if.verdict.hint:
+        print_line(what_if.verdict.hint)
+    if what_if.verdict.code == "assumed":
+        print_line(
+            f"`trimtab capture CLUSTER --topics-of {what_if.subject.bundle} ...` reads them."
+        )
+    print_line()
     table(
         ("part", "topics", "sessions", "rate", "throughput", "load share"),
         [
@@ -228,16 +230,16 @@ def _show(found: SplitWhatIf) -> None:
                 format_bytes_per_s(part.throughput),
                 format_ratio(part.share) + (" (assumed)" if part.is_assumed else ""),
             )
-            for part in found.parts
+            for part in what_if.parts
         ],
     )
-    say()
-    say(found.when)
-    table(("condition", "met", "kind"), _condition_rows(found.conditions))
-    say()
-    say(found.cost.sentence)
-    for text in found.notes:
-        say(f"Note: {text}")
+    print_line()
+    print_line(what_if.when)
+    table(("condition", "met", "kind"), _condition_rows(what_if.conditions))
+    print_line()
+    print_line(what_if.cost.sentence)
+    for text in what_if.notes:
+        print_line(f"Note: {text}")
 
 
 def _condition_rows(conditions: Sequence[SplitCondition]) -> list[tuple[str, str, str]]:

@@ -36,7 +36,7 @@ WIDE = generated(4, 16, 6)
 WIDE_NODES = tuple(row["node"] for row in WIDE.tables["nodes"].to_pylist())
 NODES_OF_SIX = tuple(f"db{at}:34801" for at in range(1, 7))
 Maker = Callable[[PegasusSnapshot], Plan]
-WIZARDS: dict[str, Maker] = {
+OPERATIONS: dict[str, Maker] = {
     "migrate": lambda snapshot: migrate_plan(snapshot, NODES[0], TERMS),
     "drain": lambda snapshot: drain_plan(snapshot, [NODES[0]], TERMS),
     "offline": lambda snapshot: offline_plan(snapshot, [NODES[0]], TERMS),
@@ -204,9 +204,9 @@ class TestSteps:
             rebalance_plan(snapshot_of(whole()), TERMS), "warning"
         )
 
-    @pytest.mark.parametrize("name", WIZARDS)
-    def test_every_wizard_is_a_plan_that_its_file_gives_back_and_puts_settings_back(self, name):
-        plan = WIZARDS[name](snapshot_of(whole()))
+    @pytest.mark.parametrize("name", OPERATIONS)
+    def test_every_operation_is_a_plan_that_its_file_gives_back_and_puts_settings_back(self, name):
+        plan = OPERATIONS[name](snapshot_of(whole()))
         assert plan.applyable, plan.diagnostics
         assert load_plan(dump_plan(plan), STEPS) == plan
         for step in plan.steps:
@@ -279,7 +279,7 @@ class TestRefusals:
         if change.get("dead") == [NODES[3]]:
             for row in content["partitions"]:
                 row["secondaries"] = row["secondaries"][:1]
-        assert code in codes(WIZARDS[name](snapshot_of(content)), "error")
+        assert code in codes(OPERATIONS[name](snapshot_of(content)), "error")
 
     def test_a_partition_with_only_one_secondary_keeps_it(self):
         parts = [part_row(2, 0, NODES[1], [NODES[0]], max_replica_count=2)]
@@ -296,7 +296,7 @@ class TestRefusals:
     @pytest.mark.parametrize("name", ["migrate", "drain", "offline", "rolling update"])
     def test_a_table_that_was_not_read_stops_whatever_empties_a_node(self, name):
         content = whole(tables=[table_row(2, "temp", 4), table_row(3, "unread", 8)])
-        plan = WIZARDS[name](snapshot_of(content))
+        plan = OPERATIONS[name](snapshot_of(content))
         assert "incomplete_snapshot" in codes(plan, "error")
 
     def test_many_refusals_are_told_by_number(self):
@@ -310,7 +310,7 @@ class TestRefusals:
         plan = drain_plan(snapshot_of(whole()), NODES[:2], TERMS)
         assert {"too_few_nodes", "would_freeze"} <= codes(plan, "error")
 
-    def test_an_excluded_table_stops_the_wizard(self):
+    def test_an_excluded_table_stops_the_operation(self):
         terms = PlanOptions(now=TERMS.now, exclusions=["temp"])
         plan = drain_plan(snapshot_of(whole()), [NODES[0]], terms)
         assert plan.errored
