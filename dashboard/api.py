@@ -54,7 +54,6 @@ _limiter: Final = SlidingWindowCounterRateLimiter(MemoryStorage())
 
 _STATUS: Final[tuple[tuple[type[OpsError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
-    (UnknownNameError, HTTPStatus.NOT_FOUND),
     (InputError, HTTPStatus.BAD_REQUEST),
     (IncompleteSnapshotError, HTTPStatus.CONFLICT),
     (ComputeError, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -130,8 +129,12 @@ def _cluster(config: Config, cluster: Cluster) -> dict[str, Any]:
 
 
 def _operation(request: Request, config: Config) -> Response:
-    operation = operation_named(request.path_params["operation"])
-    cluster = config.cluster(request.path_params["cluster"])
+    try:
+        operation = operation_named(request.path_params["operation"])
+        cluster = config.cluster(request.path_params["cluster"])
+    except UnknownNameError as error:
+        return problem(HTTPStatus.NOT_FOUND, error.message, code=error.code, hint=error.hint)
+    operation.check_kind(cluster.name, cluster.kind)
     asked, assumed = _parsed(operation, cluster.kind, request)
     stored = saved_snapshots(services.snapshot_store(config), cluster.name).latest
     if stored is None:

@@ -35,7 +35,7 @@ _ERRORS: Final = {
     "429": f"More than {LIMIT_A_MINUTE} requests a minute.",
     "500": "The computation failed.",
 }
-_EXAMPLES: Final = {"cluster": "sandbox", "namespace": "acme/orders", "only": "zone-a"}
+_EXAMPLES: Final = {"cluster": "sandbox", "namespace": "acme/orders"}
 
 
 @lru_cache(maxsize=1)
@@ -189,7 +189,8 @@ _PAGE: Final = """<!doctype html>
   --muted: #98a5af; --line: #2e3942; --accent: #6cc3d8; --code: #1a2229; }} }}
 body {{ margin: 0 auto; max-width: 60rem; padding: 1.5rem; background: var(--ground);
   color: var(--text); font: 15px/1.5 system-ui, sans-serif; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin-top: 2.2rem; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1rem; margin-top: 2.2rem; }}
+h2 code {{ font-size: 15px; }}
 a {{ color: var(--accent); }} .muted {{ color: var(--muted); }}
 code, pre {{ font: 13px/1.5 ui-monospace, monospace; background: var(--code); border-radius: 4px; }}
 code {{ padding: .1rem .3rem; }} pre {{ padding: .7rem; overflow-x: auto; }}
@@ -214,7 +215,7 @@ def page() -> str:
     """Return the description as HTML; it has no script and loads nothing."""
     example = (
         'curl -H "Authorization: Bearer $TRIMTAB_TOKEN" \\\n'
-        "  'http://127.0.0.1:8501/api/v1/drill/sandbox?only=zone-a&hot_threshold=0.8'"
+        "  'http://127.0.0.1:8501/api/v1/drill/sandbox?domains=false&hot_threshold=0.8'"
     )
     resources = "".join(
         _resource(path, methods["get"]) for path, methods in document()["paths"].items()
@@ -244,6 +245,6 @@ def _type_of(schema: Mapping[str, Any]) -> str:
     kinds = [one.get("type", "") for one in schema.get("anyOf", (schema,))]
     text = " or ".join(str(one) for one in kinds if one and one != "null")
     default = schema.get("default")
-    if default in (None, [], ""):
+    if default is None or default in ("", [], ()):
         return text
     return f"{text}, default {json.dumps(default)}"

@@ -156,13 +156,23 @@ class Operation(Generic[R, A]):
             OpsError: It cannot be answered for this cluster.
         """
         manifest = facts.snapshot.manifest
-        if manifest.kind not in self.answers:
+        self.check_kind(manifest.cluster, manifest.kind)
+        return self.answers[manifest.kind](facts, request, progress)
+
+    def check_kind(self, cluster: str, kind: str) -> None:
+        """Refuse a cluster whose system has no answer.
+
+        Args:
+            cluster: Its name.
+            kind: Its system.
+        Raises:
+            InputError: Its system has no answer.
+        """
+        if kind not in self.answers:
             raise InputError(
-                f"{manifest.cluster} is of system {manifest.kind!r}, which this "
-                "operation does not support.",
+                f"{cluster} is of system {kind!r}, which this operation does not support.",
                 hint=f"Specify clusters of {' or '.join(map(str.capitalize, self.answers))}.",
             )
-        return self.answers[manifest.kind](facts, request, progress)
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
