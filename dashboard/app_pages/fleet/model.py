@@ -279,7 +279,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
 
 def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     known = [one for one in rows if one.deviation_ratio is not None]
-    worst = max(known, key=_times_over, default=None)
+    worst = max(known, key=_rank_of_deviation, default=None)
     value = None if worst is None else worst.deviation_ratio
     return KeyFigure(
         label="Max deviation",
@@ -293,9 +293,10 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     )
 
 
-def _times_over(row: FleetRow) -> float:
-    """Return how many times of its target a cluster deviates."""
-    return abs(row.deviation_ratio or 0.0) / (row.target_ratio or 1.0)
+def _rank_of_deviation(row: FleetRow) -> tuple[bool, float]:
+    """Return the order of the max deviation: clusters outside their target, then the largest."""
+    size = abs(row.deviation_ratio or 0.0)
+    return size > row.target_ratio, size
 
 
 def _usage(rows: Sequence[FleetRow]) -> KeyFigure:

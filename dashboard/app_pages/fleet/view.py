@@ -120,7 +120,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
             "load": st.column_config.TextColumn("Load", alignment="right", width=78),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=54),
             "balancer": tables.words(
-                "Balancer", "State of the cluster's own balancer.", width_px=150
+                "Balancer", "State of the cluster's own balancer.", width_px=104
             ),
             **(
                 {"run": tables.words("Access", "Read-only, or the active run.", width_px=92)}
