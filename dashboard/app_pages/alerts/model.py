@@ -12,7 +12,7 @@ import pandas as pd
 from core.alerts.model import Alert, Limits, Severity, Silence
 from core.alerts.rules import RULE_BY_CODE, RULES
 from core.alerts.thresholds import describe
-from core.units import format_age, format_ago
+from core.units import format_age, format_ago, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
 
 SPANS: Final = {
@@ -145,9 +145,22 @@ def thresholds_table(
 
 
 def key_figures(
-    alerts: Sequence[Alert], silences: Sequence[Silence], targets: int, now: datetime
+    alerts: Sequence[Alert],
+    silences: Sequence[Silence],
+    targets: int,
+    now: datetime,
+    *,
+    unread: int = 0,
 ) -> list[KeyFigure]:
-    """Return how many alerts are in each state, and how many targets are told."""
+    """Return how many alerts are in each state, and how many targets are told.
+
+    Args:
+        alerts: All of them.
+        silences: Those that cover alerts.
+        targets: How many receive notifications.
+        now: The present moment.
+        unread: Clusters without a snapshot, whose alerts are unknown.
+    """
     states = Counter(state_of(one, silences, now) for one in alerts)
     firing = Counter(one.severity for one in alerts if is_open(one, silences, now))
     worst = next((one for one in _STATUS if firing[one]), None)
@@ -156,8 +169,8 @@ def key_figures(
         KeyFigure(
             label="Firing",
             value=f"{states['firing']:,}",
-            note=counted or "none",
-            status=_STATUS[worst] if worst else "ok",
+            note=counted or (f"{pluralize(unread, 'cluster')} without data" if unread else "none"),
+            status=_STATUS[worst] if worst else "unknown" if unread else "ok",
         ),
         KeyFigure(label="Pending", value=f"{states['pending']:,}", note="before their delay"),
         KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no notifications"),
