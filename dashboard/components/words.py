@@ -80,7 +80,8 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
 [data-testid="stTooltipContent"] { pointer-events: none; }
-.js-plotly-plot :is(.xtick, .ytick, .cbaxis, .g-xtitle, .g-ytitle) text {
+.js-plotly-plot :is([class$="tick"], .cbaxis, [class^="g-x"], [class^="g-y"]) text,
+.js-plotly-plot .annotation-text[style*="fill: rgb(128, 132, 149)"] {
   fill: light-dark(#55636e, #d3dae0) !important;
 }
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
@@ -150,6 +151,9 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   }
   [class*="st-key-figures_"]:has(> :nth-child(5):last-child) {
     grid-template-columns: repeat(5, minmax(0, 1fr));
+  }
+  [class*="st-key-figures_"]:has(> :nth-child(5):last-child) [data-testid="stMetricValue"] {
+    font-size: 1.25rem;
   }
   [class*="st-key-figures_"]:has(> :nth-child(6):last-child) {
     grid-template-columns: repeat(3, minmax(0, 1fr));

@@ -151,8 +151,7 @@ def test_steps_of_a_lookup_name_bundle_and_owner():
     state = lookup_model.TopicState("not checked", "", "unknown")
     bundle, owner = lookup_model.steps(found, state)[2:4]
     assert found.bundle.rpartition("/")[2].split("_") == [bundle.value, bundle.note[3:13]]
-    assert owner.value.replace("\u200b", "") == found.owner
-    assert "\u200b:" in owner.value, "a narrow tile breaks it before the port"
+    assert owner.value == found.owner
     assert lookup_model.steps(replace(found, owner=None), state)[3].value == "none"
     unknown = lookup_model.steps(replace(found, owner=None, is_owner_known=False), state)[3]
     assert unknown.status == "unknown"

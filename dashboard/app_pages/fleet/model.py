@@ -168,7 +168,7 @@ def subtitle(rows: Sequence[FleetRow]) -> str:
     unsure = sum(one.state in ("unknown", None) for one in rows)
     head = pluralize(len(rows), "cluster")
     if bad:
-        head += f" · attention required: {bad}"
+        head += f" · {bad:,} {'needs' if bad == 1 else 'need'} attention"
     return head + (f" · unknown: {unsure}" if unsure else "")
 
 

@@ -167,11 +167,7 @@ def steps(found: TopicLookup, state: TopicState) -> list[KeyFigure]:
         KeyFigure(label="3. Bundle", value=low, note=f"to {high}, contains the hash"),
         KeyFigure(
             label="4. Owner",
-            value=found.owner.replace(":", "\u200b:")  # it breaks before the port, if at all
-            if found.owner
-            else "none"
-            if found.is_owner_known
-            else UNKNOWN,
+            value=found.owner or (UNKNOWN if not found.is_owner_known else "none"),
             note=_serves(found),
             status=_status(found),
         ),
