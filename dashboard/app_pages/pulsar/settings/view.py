@@ -208,7 +208,7 @@ def _settings_table(page: PulsarPage, found: Examination) -> str:
     tables.table(
         rows.assign(
             other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"]),
-            state=[one if one[0] else [] for one in rows["state"]],  # no pill without a text
+            state=rows["state"].map(lambda one: one if one[0] else []),  # no pill without a text
         ),
         columns,
         key="settings_table",
