@@ -127,7 +127,7 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 if has_news
                 else {}
             ),
-            "age": tables.words("Snapshot age", "Age of the snapshot.", width_px=68),
+            "age": tables.words("Age", "Age of the snapshot.", width_px=62),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",

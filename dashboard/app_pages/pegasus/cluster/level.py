@@ -195,7 +195,9 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
                 "bar": tables.deviation(
                     "Primaries after", "Max deviation of primaries from the mean."
                 ),
-                "off": tables.percent("Max deviation", "Primaries vs. mean, after the round."),
+                "off": tables.percent(
+                    "Deviation", "Max deviation of primaries, after the round.", width_px=74
+                ),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
             },
             key="level_rounds",
