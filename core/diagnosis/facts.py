@@ -17,6 +17,9 @@ from core.findings.finding import FREE, SEVERITIES, Cost, Finding
 from core.findings.verdict import PROBLEMS, Verdict
 from core.units import pluralize
 
+MAX_TITLES: Final = 2
+"""Kinds of facts that the headline names."""
+
 _AFTER_PROVEN: Final = ("load", "settings", "policies")
 """Areas whose warnings without a cost follow the causes that a simulation proves: a setting that
 contradicts another one is seldom what makes the load uneven."""
@@ -80,13 +83,20 @@ def headline(causes: Sequence[Cause], load: str) -> str:
 
 
 def fact_headline(causes: Iterable[Cause]) -> str:
-    """Return the summary of facts among causes: ``1 error: Bundles are refused.``, or ""."""
+    """Return the summary of facts among causes: ``1 error: Bundles are refused.``, or "".
+
+    It names up to :data:`MAX_TITLES` kinds, and the number of the others.
+    """
     facts = [one for one in causes if one.effect is None and one.title]
     if not facts:
         return ""
     counts = Counter(one.severity for one in facts)
     parts = [pluralize(counts[one], one) for one in PROBLEMS if counts[one]]
-    return f"{', '.join(parts)}: {facts[0].title}."
+    titles = list(dict.fromkeys(one.title for one in facts))
+    names = titles[:MAX_TITLES]
+    if len(titles) > MAX_TITLES:
+        names.append(f"{len(titles) - MAX_TITLES:,} more")
+    return f"{', '.join(parts)}: {'; '.join(names)}."
 
 
 def _facts(findings: Iterable[Finding]) -> Iterator[Cause]:

@@ -82,7 +82,7 @@ def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     counted = pluralize(counts.total, "balance operation")
     if level is FunctionLevel.LIVELY:
         return f"{counted} in the current round; others may follow"
-    return f"{counted} in one check; each round at lively counts again"
+    return f"{counted} in one check; each round at lively recounts them"
 
 
 def _repair(

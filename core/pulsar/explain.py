@@ -189,11 +189,14 @@ class Explanation:
             why = _held_back(unload_outcomes)
             gates = (*gates, at_least("not unloaded by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
-        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays"
+        count = pluralize(len(leaving), "bundle")
+        done = f"{verb} {count}: {why}" if leaving else f"stays: {why}"
+        if leaving and why.startswith(f"sheds {count}"):  # once is enough
+            done = verb + why.removeprefix("sheds")
         return BrokerReason(
             broker=broker,
             sheds=bool(leaving),
-            sentence=f"{broker} {done}: {why}.",
+            sentence=f"{broker} {done}.",
             gates=gates,
             bundles=leaving,
             skipped=skipped,

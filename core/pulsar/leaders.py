@@ -129,8 +129,9 @@ def _sentence(
 ) -> str:
     head = "There is no leader, or it is unknown."
     if leader is not None:
-        from_when = f" since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
-        head = f"{leader} is the leader{from_when}."
+        head = f"{leader} is the leader."
+        if since:
+            head = f"{leader} has been the leader since {since:%Y-%m-%d %H:%M:%S} UTC."
     if span is None:
         return f"{head} Earlier leaders are not recorded."
     length = format_age((span[1] - span[0]).total_seconds())

@@ -276,8 +276,8 @@ class BundleCounts:
 
     @property
     def text(self) -> str:
-        """For example ``600 bundles, 32 unassigned``."""
-        more = f", {self.unassigned:,} unassigned" if self.unassigned else ""
+        """For example ``600 bundles + 32 unassigned``: together, all of them."""
+        more = f" + {self.unassigned:,} unassigned" if self.unassigned else ""
         return f"{pluralize(self.assigned, 'bundle')}{more}"
 
 

@@ -80,8 +80,8 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 """A guide's list for many topics of similar size: rates decide, bundles stay small."""
 
 _OPEN_OF_RATES: Final = (
-    "Own values: loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding.",
-    "A high loadBalancerBrokerOverloadedThresholdPercentage ignores hardware usage.",
+    "Not set: loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding.",
+    "Hardware overload sheds only above loadBalancerBrokerOverloadedThresholdPercentage.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {

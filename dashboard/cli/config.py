@@ -84,7 +84,8 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
     if path is not None:
         raise ConfigError(
             f"{path} has no cluster.",
-            hint="Add one (README: One command, read-only, on your cluster).",
+            hint='Add one: [[clusters]], name = "prod-eu", zookeeper = "zk1:2181" (README: One '
+            "command, read-only, on your cluster).",
         )
     raise ConfigError(
         f"No configuration: --config and {services.CONFIG_ENV} are not set, and the current "

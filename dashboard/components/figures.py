@@ -28,7 +28,7 @@ import streamlit as st
 from streamlit.elements.lib.streamlit_plotly_theme import configure_streamlit_plotly_theme
 
 from dashboard.charts.readable import readable
-from dashboard.charts.template import ACCENT, CONFIG, picture_address
+from dashboard.charts.template import ACCENT, CONFIG, TOOLBAR_PX, picture_address
 from dashboard.components import words
 from dashboard.presenters.figures import KeyFigure, Status
 from dashboard.presenters.guides import meaning
@@ -119,6 +119,13 @@ def chart(figure: go.Figure, *, key: str, alt: str) -> None:
     plot(figure, key=key, alt=alt)
 
 
+def config_of(figure: go.Figure) -> dict[str, Any]:
+    """Return what a chart is shown with; one without room above its bars has no toolbar."""
+    top = figure.layout.margin.t
+    has_room = top is None or top >= TOOLBAR_PX
+    return CONFIG if has_room else CONFIG | {"displayModeBar": False}
+
+
 def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
     """Show a chart as ``st.plotly_chart`` does, with the names of others made legible.
 
@@ -132,7 +139,7 @@ def plot(figure: go.Figure, *, key: str, **options: Any) -> Any:
             st.html(f"<style>{place} {{ min-height: {height}px; }}</style>")
         return st.plotly_chart(
             readable(figure),
-            config=CONFIG,
+            config=config_of(figure),
             theme="streamlit",
             key=key,
             **options,

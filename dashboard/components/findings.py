@@ -197,7 +197,7 @@ def _table(rows: Sequence[FindingRow], key: str, max_rows: int, *, has_room: boo
             key=f"_{key}_object",
             width=width_px("object", 116, 190),
         ),
-        "finding": tables.words("Finding", width_px=222),
+        "finding": tables.words("Finding", width_px=206),
         "measured": st.column_config.TextColumn(
             "Measured", alignment="right", width=width_px("measured", 96, 130)
         ),

@@ -70,13 +70,20 @@ _RULES: Final = """<style>
   padding-left: 4rem;
 }
 [data-testid="stMain"] h1:focus-visible {
-  width: fit-content; outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: -2px;
-  margin-inline: -0.4rem; padding-inline: 0.4rem; box-shadow: none;
+  position: relative; width: fit-content; outline: none; box-shadow: none;
+}
+[data-testid="stMain"] h1:focus-visible::after {
+  content: ""; position: absolute; inset: 0 -0.5rem 0.5rem; pointer-events: none;
+  border: 2px solid light-dark(#0b6478, #6cc3d8); border-radius: 4px;
 }
 body :is(a, button, pre, [role="tab"]):focus-visible {
   outline: 2px solid light-dark(#0b6478, #6cc3d8); outline-offset: 1px; box-shadow: none;
 }
 [data-testid="stTooltipContent"] { pointer-events: none; }
+.js-plotly-plot :is([class$="tick"], .cbaxis, [class^="g-x"], [class^="g-y"]) text,
+.js-plotly-plot .annotation-text[style*="fill: rgb(128, 132, 149)"] {
+  fill: light-dark(#55636e, #d3dae0) !important;
+}
 [data-testid="stElementToolbar"]:focus-within { opacity: 1; top: -3rem; z-index: 100; }
 [data-testid="stElementToolbar"] button:focus-visible { outline-offset: -2px; }
 .js-plotly-plot .plotly .modebar:focus-within > .modebar-group { opacity: 1; }
@@ -144,6 +151,9 @@ body :is(a, button, pre, [role="tab"]):focus-visible {
   }
   [class*="st-key-figures_"]:has(> :nth-child(5):last-child) {
     grid-template-columns: repeat(5, minmax(0, 1fr));
+  }
+  [class*="st-key-figures_"]:has(> :nth-child(5):last-child) [data-testid="stMetricValue"] {
+    font-size: 1.25rem;
   }
   [class*="st-key-figures_"]:has(> :nth-child(6):last-child) {
     grid-template-columns: repeat(3, minmax(0, 1fr));

@@ -52,7 +52,7 @@ def test_number_of_bundles_names_every_reason(site, fleet):
     said = texts(app)
     assert "50 brokers" in said
     assert "custom" in said
-    for reason in ("even brokers", "limit of topics", "lookups of a move", "znodes"):
+    for reason in ("even load", "limit of topics", "lookups of a move", "znodes"):
         assert reason in said
 
 

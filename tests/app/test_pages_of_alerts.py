@@ -118,3 +118,12 @@ def test_without_an_alert_the_page_says_so_and_keeps_the_thresholds(tmp_path, mo
     assert_calm(app)
     assert "No firing alerts." in texts(app)
     assert len(table_with(app, "minutes")) == len(RULES)
+
+
+def test_a_cluster_that_was_never_read_makes_no_all_clear(tmp_path, monkeypatch) -> None:
+    site = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    app = site.open("alerts")
+    assert_calm(app)
+    [firing] = [one for one in app.metric if one.label == "Firing"]
+    assert (firing.value, firing.delta) == ("0", "? 1 cluster without data")

@@ -286,6 +286,29 @@ def test_back_test_that_is_opened_again_refills_the_form(site):
     assert app.number_input(key="seeds").value == 5, "what a person turns stays"
 
 
+@pytest.mark.parametrize(("deviation_pct", "chosen"), [(20.0, "cluster"), (12.5, "own")])
+def test_target_of_a_refilled_form_is_custom_only_where_it_differs(site, deviation_pct, chosen):
+    record(site)
+    job_stories.server_says(site.state_dir)
+    system = BACKTEST["pulsar"].grid
+    form = GridForm(
+        cluster="fleet",
+        start=now(),
+        shedding=("AvgShedder",),
+        placement=("recorded",),
+        values={},
+        seeds=2,
+        deviation_pct=deviation_pct,
+        unloads_per_day=10.0,
+        system=system,
+    )
+    asked = {"grid": form.parameters(), "engine": "local"}
+    job = job_stories.ask(site.state_dir, "backtest", asked)
+    app = site.open("backtest", job=job, view="New back-test")
+    assert_calm(app)
+    assert app.session_state["target"] == chosen
+
+
 @pytest.mark.parametrize("kind", BACKTEST)
 def test_form_of_what_was_asked_asks_the_same(kind):
     is_pegasus, system = kind == "pegasus", BACKTEST[kind].grid

@@ -7,7 +7,8 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, with_settings
 from snapshot_site import Site, assert_calm, now, texts
 
-from core.pulsar.settings import SETTINGS
+from core.pulsar.presets import Difference
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model
 
@@ -161,4 +162,21 @@ def test_without_any_setting_it_says_so_and_what_is_assumed(site):
     figures = {one.label: one for one in app.metric}
     assert figures["Conflicts"].value == "0"
     assert figures["Conflicts"].delta.startswith("?")
-    assert figures["Not read"].value == "98"
+    assert figures["Unknown values"].value == "98"
+
+
+def test_values_have_one_unit_in_the_table_the_facts_and_the_presets():
+    settings = EffectiveSettings.defaults()
+    key = "loadBalancerReportUpdateMaxIntervalMinutes"
+    rows = model.settings_table(settings, load_manager="modular", shown="all", contains=key)
+    facts = model.about(settings, SETTING_BY_KEY[key], "modular")
+    assert rows["default"][0] == facts["Default"] == "15 min"
+    assert rows["value"][0] == facts["Effective"]
+    one = Difference(
+        setting=SETTING_BY_KEY["managedLedgerDefaultWriteQuorum"],
+        present=2,
+        wanted=1,
+        origin="default",
+    )
+    [preset] = model.preset_table([one]).to_dict("records")
+    assert (preset["now"], preset["preset"]) == ("2 copies", "1 copy")

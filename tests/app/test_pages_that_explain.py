@@ -128,6 +128,17 @@ def test_preset_is_shown_as_a_difference_and_taken_over(site, fleet):
     assert "set to 0.5" in said
 
 
+def test_presets_are_chosen_by_title_and_addressed_by_name(site, fleet):
+    app = site.open("settings", preset="bandwidth-only")
+    assert_calm(app)
+    [box] = [one for one in app.selectbox if one.label == "Preset"]
+    assert (box.value, box.options[:2]) == (
+        "bandwidth-only",
+        ["Even message rates, small bundles", "Bandwidth only, planned bundles"],
+    )
+    assert app.query_params["preset"] in ("bandwidth-only", ["bandwidth-only"])
+
+
 def test_wished_change_is_planned_and_could_be_applied(site, fleet):
     site.worker_says()
     app = site.open("settings", set=["loadBalancerBrokerThresholdShedderPercentage=20"])

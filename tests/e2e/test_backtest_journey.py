@@ -36,7 +36,7 @@ def test_recorded_minutes_are_played_again_and_ranked(product, tab):
     heading(tab, "Back-test")
     expect(page.get_by_text("Recorded", exact=True)).to_be_visible(timeout=WAIT_S)
     page.get_by_role("button", name="Every strategy").click()
-    expect(page.get_by_text(re.compile(r"candidates on [\d,]+ recorded minutes"))).to_be_visible(
+    expect(page.get_by_text(re.compile(r"candidates on [\d,]+ snapshots"))).to_be_visible(
         timeout=WAIT_S
     )
     page.get_by_role("button", name="Start back-test").click()

@@ -112,6 +112,40 @@ def test_a_row_is_selected_and_its_buttons_are_pressed_and_back_is_one_step(site
     assert tab.complaints == []
 
 
+RING = """() => {
+  const heading = document.querySelector('[data-testid="stMain"] h1')
+  const { bottom } = heading.getBoundingClientRect()
+  const ring = getComputedStyle(heading, '::after')
+  const text = document.querySelector('[data-testid="stMain"] [data-testid="stCaptionContainer"] p')
+  const letters = document.createRange()
+  letters.selectNodeContents(text)
+  const caption = letters.getBoundingClientRect()
+  return {
+    width: parseFloat(ring.borderBottomWidth),
+    bottom: bottom - parseFloat(ring.bottom),
+    caption: caption.top,
+    size: parseFloat(getComputedStyle(text).fontSize),
+  }
+}"""
+"""Where the ring around a focused heading ends, and where the line below it begins."""
+
+
+def test_the_ring_of_a_heading_ends_above_the_letters_below_it(site, tab):
+    broker = site[1]
+    page = tab.open(f"brokers?refresh=off&broker={broker}")
+    tab.settle()
+    page.keyboard.press("Tab")
+    page.evaluate("""() => {
+      const heading = document.querySelector('[data-testid="stMain"] h1')
+      heading.tabIndex = -1
+      heading.focus({ preventScroll: true })
+    }""")
+    found = page.evaluate(RING)
+    assert found["width"] == 2.0
+    room = (found["size"] * 1.5 - found["size"]) / 2 - 0.5  # above the letters of a line
+    assert found["bottom"] <= found["caption"] + room
+
+
 @pytest.mark.parametrize("address", ["fleet", "broker?broker={broker}", "settings"])
 def test_every_stop_of_the_tab_key_is_seen(site, tab, address):
     address = address.format(broker=site[1])

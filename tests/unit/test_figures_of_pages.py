@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 
+import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.components.figures import _sparkline
+from dashboard.charts.template import styled
+from dashboard.components.figures import _sparkline, config_of
 
 
 def draw() -> None:
@@ -44,3 +46,10 @@ def test_a_trend_without_a_change_is_in_the_middle_and_a_long_one_ends_with_the_
         assert {float(high) for _, high in points} == heights
     assert points[0][0] == "1.0"
     assert points[-1][0] == "41.0"
+
+
+def test_a_chart_without_room_above_its_bars_has_no_toolbar_over_them():
+    low, high = (styled(go.Figure(), height=height) for height in (90, 300))
+    legend = styled(go.Figure(), height=90, legend=True)
+    shown = [config_of(one)["displayModeBar"] for one in (low, high, legend)]
+    assert shown == [False, "hover", "hover"]

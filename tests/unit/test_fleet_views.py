@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from connectors.journal.journal import SqlJournal
 from core.access import Identity
 from core.errors import InputError, UnknownNameError
 from core.fleet_views import MAX_VIEWS, FleetView, clusters_of
-from dashboard.app_pages.fleet.model import FleetRow, in_order
+from dashboard.app_pages.fleet.model import FleetRow, in_order, key_figures
 from dashboard.cli.main import run
 from dashboard.presenters.fleet import ActionStatus
 from dashboard.services import fleet_views
@@ -105,3 +106,19 @@ def test_commands_take_a_group_for_its_clusters(capsys: pytest.CaptureFixture[st
     assert run(["health", "group:us"]) != 0
     assert "127.0.0.1:2 cannot be reached" in capsys.readouterr().err  # that of pay-us
     assert run(["unload", "group:eu", "--bundle", "a/b/0x0_0x1", "--plan", "p.json"]) == 2
+
+
+def test_max_deviation_is_the_largest_outside_a_target_not_the_most_times_over_one() -> None:
+    acting = ActionStatus(access="", run="")
+    pulsar = FleetRow(cluster="p", acting=acting, deviation_ratio=1.23, target_ratio=0.2)
+    pegasus = FleetRow(cluster="g", acting=acting, deviation_ratio=1.07, target_ratio=0.1)
+    calm = FleetRow(cluster="c", acting=acting, deviation_ratio=1.5, target_ratio=2.0)
+
+    def shown(*rows: FleetRow) -> tuple[str, str]:
+        figures = key_figures(rows, None, None, datetime.now(UTC))
+        [figure] = [one for one in figures if one.label == "Max deviation"]
+        return figure.value, figure.note
+
+    assert shown(pegasus, pulsar) == ("+123%", "target ±20% · p")
+    assert shown(calm, pegasus)[1].endswith("· g"), "what is within its target is no problem"
+    assert shown(calm)[1].endswith("· c")

@@ -217,6 +217,15 @@ def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
     assert "effect unknown for 2 moves" in found.sentence
 
 
+def test_every_move_of_the_sentence_has_an_outcome_or_the_reason_why_not():
+    rows = moves((30, "x", "a", "b", "cluster"), (59, "y", "b", "a", "cluster"))
+    request = FlapsRequest(side_minutes=10, settle_minutes=3)
+    found = flap_answer([("c", flaps_of(rows, broker_minutes(STEADY), request))])
+    assert found.rounds["helped"].to_pylist() == [False, None]
+    assert "1 of 1 move with a known outcome had no effect" in found.sentence
+    assert "not measured for 1 move: no snapshots before or after" in found.sentence
+
+
 def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
     found = flaps_of(
         moves(

@@ -154,6 +154,13 @@ def test_every_node_outside_the_target_band_is_named_and_one_on_purpose_is_not()
     ]
     off = {subject for code, subject in codes if code == "node_deviation"}
     assert off == set(NODES[:4])
+    titles = {
+        one.subject: (one.title, one.evidence["measure"])
+        for one in assess_pegasus(PegasusFacts(snapshot_of(content)))
+        if one.code == "node_deviation"
+    }
+    for title, measure in titles.values():  # a table of findings shows the title alone
+        assert title == f"{measure.capitalize()} outside the target band"
     content["nodes"][3]["emptied_at"] = 1
     content["settings"] += setting_rows({"assign_secondary_black_list": NODES[2]})
     facts = PegasusFacts(snapshot_of(content))

@@ -417,7 +417,7 @@ def test_every_reason_for_a_number_of_bundles_is_named_and_the_largest_binds():
     assert asked["limit of sessions"] == 3
     assert asked["limit of message rate"] == 2
     assert asked["limit of bandwidth"] == 1
-    assert advice.bundles == max(20, asked["even brokers"])
+    assert advice.bundles == max(20, asked["even load"])
     assert advice.is_assumed
     assert "3 brokers" in advice.sentence
 

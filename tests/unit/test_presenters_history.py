@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -169,6 +170,34 @@ def test_events_become_rows_with_who_and_why():
     assert (row["by"], row["who"], row["why"], row["run"]) == ("Trimtab", "ann", "hot", "r1")
     assert row["before"] == ""
     assert events_frame(pa.Table.from_pylist([event]), ["moves"]).empty
+
+
+def test_entry_of_a_run_has_the_time_of_the_journal_as_the_page_of_the_run():
+    whole = dict.fromkeys(("before", "after", "by", "run_id", "actor", "reason"))
+    seen = {"taken_at": AT, "subject": "r1", **whole}
+    rows = [
+        {**seen, "kind": "run", "details": json.dumps({"at": AT - MINUTE})},
+        {**seen, "kind": "step", "details": json.dumps({"at": AT - MINUTE})},
+        {**seen, "kind": "move", "details": json.dumps({"at": AT - MINUTE})},
+        {**seen, "kind": "run", "details": "{}"},
+        {**seen, "kind": "run", "details": "[]"},
+    ]
+    table = events_frame(pa.Table.from_pylist(rows))
+    before = NOON - timedelta(minutes=1)
+    assert list(table["at"]) == [before, before, NOON, NOON, NOON]
+
+
+def test_change_of_two_minutes_runs_from_the_earlier_to_the_later_one():
+    measure = next(one for one in PULSAR.measures if one.key == "usage")
+    names = [one.key for one in PULSAR.measures]
+
+    def minute(usage: float) -> pa.Table:
+        return pa.table({"subject": ["b1"], **{name: [usage] for name in names}})
+
+    later = presenter.then_and_now(minute(0.2), minute(0.5), PULSAR, measure)
+    assert later["difference"][0] == pytest.approx(30.0)
+    earlier = presenter.then_and_now(minute(0.2), minute(0.5), PULSAR, measure, is_later=False)
+    assert earlier["difference"][0] == pytest.approx(-30.0), "it fell from 50% to 20%"
 
 
 def test_presets_end_at_the_newest_and_begin_with_the_record():

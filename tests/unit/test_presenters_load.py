@@ -265,11 +265,11 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
     )
     load = bundle_list.load_of(table)
     assert load.counts == BundleCounts(assigned=1, unassigned=1, unclear=1)
-    assert bundle_list.subtitle(load).startswith("1 bundle, 1 unassigned · ")
+    assert bundle_list.subtitle(load).startswith("1 bundle + 1 unassigned · ")
     page = bundle_list.bundle_page(table, bundle_list.BundleTableFilter())
-    assert page.text == "2 rows · 1 bundle, 1 unassigned in all"
+    assert page.text == "2 rows · 1 bundle + 1 unassigned in all"
     page = bundle_list.bundle_page(table, bundle_list.BundleTableFilter(owner="unassigned"))
-    assert page.text == "1 row · 0 bundles, 1 unassigned match · 1 bundle, 1 unassigned in all"
+    assert page.text == "1 row · 0 bundles + 1 unassigned match · 1 bundle + 1 unassigned in all"
     groups = bundles.treemap_data(table, "owner").labels
     assert {"unassigned", "owner unknown"} <= set(groups)
     namespace = table["namespace"][0].as_py()
@@ -356,7 +356,7 @@ def test_every_place_counts_the_same_bundles():
     movable = table.filter(pa.compute.invert(table["is_broker_bound"]))
     counts, uncounted = BundleCounts.of(movable), uncounted_bundles(snapshot)
     assert uncounted == {"heartbeat/SLA": 12, "unassigned": 30}
-    assert counts.text == "570 bundles, 30 unassigned"
+    assert counts.text == "570 bundles + 30 unassigned"
     found = ownership.key_figures(ownership_of(snapshot, SETTINGS), None, counts, 12)
     figures = {one.label: (one.value, one.note) for one in found}
     assert figures["Assigned"] == ("570", "and 12 heartbeat/SLA")

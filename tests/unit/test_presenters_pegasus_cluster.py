@@ -60,7 +60,7 @@ def ill():
 def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
     assert answer(facts_of()) == (
         "Level steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the "
-        "balancer counts 3 balance operations in one check; each round at lively counts again."
+        "balancer counts 3 balance operations in one check; each round at lively recounts them."
     )
 
 
@@ -101,7 +101,7 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
 @pytest.mark.parametrize(
     ("changes", "figure", "said"),
     [
-        ({}, ("3", "counted at steady"), "balance_operation_count of one check"),
+        ({}, ("3", "count at level steady"), "balance_operation_count of one check"),
         ({"balance_operation_count": None}, ("unknown", ""), "did not report"),
         ({"balance_operation_count": '{"total": -1}'}, ("unknown", ""), "reports -1"),
         ({"level.effective": "freezed"}, ("3", "old"), "does not count"),

@@ -64,7 +64,9 @@ def test_broker_under_the_line_names_its_last_gate_and_the_distance(fleet):
 def test_switched_off_cluster_is_told_as_if_it_were_on(fleet):
     off = explanation(fleet)
     assert off.off == "loadBalancerSheddingEnabled"
-    assert "would shed" in off.of_broker(off.decision.moves[0].broker).sentence
+    sentence = off.of_broker(off.decision.moves[0].broker).sentence
+    assert sentence.count("would shed") == 1
+    assert "sheds" not in sentence, "the number is given once"
     on = explanation(fleet, loadBalancerSheddingEnabled=True)
     assert on.off == ""
     assert on.decision.moves == off.decision.moves

@@ -86,7 +86,7 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
     [
         (5.0, 10.0, 50.0),
         (10.0, 10.0, 100.0),
-        (90.0, 10.0, 200.0),
+        (90.0, 10.0, 900.0),
         (np.nan, 10.0, None),
         (1.0, 0.0, None),
     ],

@@ -156,7 +156,7 @@ def _changes(
         f"On the recorded load: deviation p95 from {format_ratio(again['deviation_p95'])} to "
         f"{format_ratio(best['deviation_p95'])}, unloads from {again['unloads_per_day']:,.1f} to "
         f"{best['unloads_per_day']:,.1f} a day, vs. the replayed recorded settings "
-        f"({pluralize(best['minutes'], 'recorded minute')}, "
+        f"({pluralize(best['minutes'], 'snapshot')}, "
         f"{pluralize(best['seeds'], 'seed')}).{outcome_note(best)}"
     )
     return [

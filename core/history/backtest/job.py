@@ -149,7 +149,7 @@ class Backtest:
     def words(self) -> str:
         """Amount of work, as text."""
         candidates = len({unit.candidate_number for unit in self.units}) - 1
-        recorded = pluralize(self.minutes, "recorded minute")
+        recorded = pluralize(self.minutes, "snapshot")
         return (
             f"{pluralize(candidates, 'candidate')} on {recorded}, "
             f"{pluralize(self.windows, 'window')}: {pluralize(len(self.units), 'run')}"

@@ -269,7 +269,7 @@ def _sentence(failure: dict[str, Any], session_s: float) -> str:
     if failure["unassigned"]:
         ends.append(f"{failure['unassigned']:,} stay unassigned")
     if failure["newly_hot"]:
-        ends.append(f"{pluralize(failure['newly_hot'], 'hot broker')} in addition")
+        ends.append(f"{pluralize(failure['newly_hot'], 'more hot broker')}")
     if failure["groups_without_room"]:
         groups = pluralize(failure["groups_without_room"], "isolation group")
         ends.append(f"{groups} without an eligible broker")

@@ -405,7 +405,7 @@ def _sentence(failures: pa.Table) -> str:
     if worst["unassigned"]:
         words.append(f"{worst['unassigned']:,} stay unassigned")
     if worst["newly_hot"]:
-        words.append(f"{pluralize(worst['newly_hot'], 'hot broker')} in addition")
+        words.append(f"{pluralize(worst['newly_hot'], 'more hot broker')}")
     if worst["pressed"]:
         before, after = (format_ratio(worst[f"pressed_{side}"]) for side in ("before", "after"))
         words.append(f"{worst['pressed']} rises most, from {before} to {after}")

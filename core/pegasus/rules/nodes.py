@@ -121,7 +121,7 @@ def nodes_off_target(context: PegasusContext) -> Iterator[Finding]:
     for off, name, what, count, mean in sorted(found, key=lambda one: -abs(one[0])):
         yield Finding(
             code="node_deviation",
-            title="Node outside the target band",
+            title=f"{what.capitalize()} outside the target band",
             measured=Quantity(off, "deviation"),
             limit=Quantity(target, "band"),
             severity="warning",

@@ -17,6 +17,9 @@ from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, plur
 
 Bound = Literal["least", "most", "cost"]
 
+EVEN_LOAD: Final = "even load"
+"""Name of the reason that the brokers decide: their load is to be even."""
+
 MAX_TOPICS: Final = 5_000_000
 _MIB_BYTES: Final = 1024**2
 _SEED: Final = 1
@@ -167,7 +170,7 @@ def advise_bundles(
 
 
 def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason:
-    name, brokers = "even brokers", pluralize(demand.brokers, "broker")
+    name, brokers = EVEN_LOAD, pluralize(demand.brokers, "broker")
     if even is None:
         return BundleReason(
             name=name,
@@ -282,6 +285,6 @@ def _sentence(
         (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
     )
     because = f"the {binding.name} requires it" if binding else "the maximum is reached"
-    if binding and binding.name == "even brokers":
+    if binding and binding.name == EVEN_LOAD:
         because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
     return f"{pluralize(bundles, 'bundle')} for {brokers}: {because}."

@@ -229,14 +229,15 @@ def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
 def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
     """Return the boundaries without a promise: one topic may carry all of the load."""
     spread = (
-        f"the largest would have {format_ratio(max(shares))} of an evenly spread load"
+        f"the largest has {format_ratio(max(shares))} of the hash range"
         if len(shares) == count
         else "their load is unknown"
     )
     return SplitVerdict(
         code="assumed",
         sentence=f"It is split into {count} parts; {spread}.",
-        hint="Assumed by width: fetch the topics for an exact result.",
+        hint="Assumed by width: load in proportion to the hash range. Fetch the topics for an "
+        "exact result.",
     )
 
 

@@ -119,7 +119,7 @@ def key_figures(views: Sequence[RunView], now: datetime) -> list[KeyFigure]:
         KeyFigure(
             label="Failed, 24 h",
             value=f"{bad:,}",
-            note="or refused",
+            note="including refused",
             status="bad" if bad else "ok",
         ),
         KeyFigure(

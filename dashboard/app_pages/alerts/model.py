@@ -12,7 +12,7 @@ import pandas as pd
 from core.alerts.model import Alert, Limits, Severity, Silence
 from core.alerts.rules import RULE_BY_CODE, RULES
 from core.alerts.thresholds import describe
-from core.units import format_age, format_ago
+from core.units import format_age, format_ago, pluralize
 from dashboard.presenters.figures import KeyFigure, Status
 
 SPANS: Final = {
@@ -147,9 +147,22 @@ def thresholds_table(
 
 
 def key_figures(
-    alerts: Sequence[Alert], silences: Sequence[Silence], targets: int, now: datetime
+    alerts: Sequence[Alert],
+    silences: Sequence[Silence],
+    targets: int,
+    now: datetime,
+    *,
+    unread: int = 0,
 ) -> list[KeyFigure]:
-    """Return the number of alerts in each state and the number of notification targets."""
+    """Return the number of alerts in each state and the number of notification targets.
+
+    Args:
+        alerts: All alerts.
+        silences: The silences that cover alerts.
+        targets: Number of notification targets.
+        now: The present moment.
+        unread: Clusters without a snapshot, whose alerts are unknown.
+    """
     states = Counter(state_of(alert, silences, now) for alert in alerts)
     firing = Counter(alert.severity for alert in alerts if is_open(alert, silences, now))
     worst = next((one for one in _STATUS if firing[one]), None)
@@ -158,8 +171,8 @@ def key_figures(
         KeyFigure(
             label="Firing",
             value=f"{states['firing']:,}",
-            note=counted or "none",
-            status=_STATUS[worst] if worst else "ok",
+            note=counted or (f"{pluralize(unread, 'cluster')} without data" if unread else "none"),
+            status=_STATUS[worst] if worst else "unknown" if unread else "ok",
         ),
         KeyFigure(label="Pending", value=f"{states['pending']:,}", note="before their delay"),
         KeyFigure(label="Silenced", value=f"{states['silenced']:,}", note="no notifications"),

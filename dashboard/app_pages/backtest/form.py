@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import streamlit as st
 
 from core.errors import OpsError
@@ -366,7 +367,7 @@ _WIDGETS: Final = (
 )
 
 
-def refill(job: Job, cluster: str, system: GridSystem) -> None:
+def refill(job: Job, cluster: str, system: GridSystem, target_ratio: float) -> None:
     """Fill the form with the parameters of a job, once; call it before the form is drawn.
 
     What a link says in addition to the job wins.
@@ -375,6 +376,7 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
         job: The one that is shown.
         cluster: The one that the header shows: a form of another cluster is left alone.
         system: Of that cluster.
+        target_ratio: Deviation that the target of the cluster allows.
     """
     before = st.session_state.get(_REFILLED)
     if before == job.id and SHEDDING in st.session_state:
@@ -388,7 +390,11 @@ def refill(job: Job, cluster: str, system: GridSystem) -> None:
         return  # requested by other means, in a form that this one does not have
     if form is None or form.cluster != cluster:
         return
-    st.session_state.update(_widgets(form, queries.engine_of(job)))
+    values = _widgets(form, queries.engine_of(job))
+    own = (target_ratio * 100, system.system.target.unloads_per_day)
+    if np.allclose((values.get(OFF, np.nan), values.get(UNLOADS, np.nan)), own):
+        values[TARGET] = CLUSTER_TARGET
+    st.session_state.update(values)
 
 
 def _widgets(form: GridForm, engine: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from core.errors import InputError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.model import (
     AS_RECORDED,
-    MINUTES_PER_DAY,
     REPLAYED,
     Grid,
     is_without_shedding,
@@ -140,15 +139,6 @@ def cautions(ranking: pd.DataFrame) -> list[str]:
         f"{row['candidate']}: {row['outcome']}"
         for row in rejected.head(MAX_REJECTED).to_dict("records")
     ]
-
-
-def span_note(ranking: pd.DataFrame, moves: str) -> str:
-    """Return the basis of figures per day, where that is less than a day's minutes."""
-    minutes = ranking["minutes"].max()
-    if pd.isna(minutes) or not 0 < minutes < MINUTES_PER_DAY:
-        return ""
-    recorded = pluralize(int(minutes), "recorded minute")
-    return f"{moves.capitalize()} per day are extrapolated from {recorded}."
 
 
 def marks(row: Mapping[Hashable, Any]) -> str:
@@ -422,7 +412,7 @@ def result_figures(shown: BacktestView) -> list[KeyFigure]:
             status="ok" if enough else "bad",
         ),
         KeyFigure(
-            label="Recorded minutes",
+            label="Snapshots",
             value="unknown" if pd.isna(minutes) else f"{minutes:,}",
             note=pluralize(int(ranking["runs"].sum()), "run"),
         ),

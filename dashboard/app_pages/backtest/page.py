@@ -8,7 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import state
+from dashboard import services, state
 from dashboard.app_pages.backtest import form, model, queries, view
 from dashboard.app_pages.backtest.systems import BACKTEST
 from dashboard.components import figures, frame, jobs, words
@@ -89,7 +89,8 @@ if result is not None and OVER_TIME in opened:
 if span is not None and NEW in opened:
     with opened[NEW], st.container(key="backtest_form"):
         if shown is not None and state.JOB in st.query_params:
-            form.refill(shown, cluster.name, system.grid)
+            target_ratio = services.target_ratio(config, cluster)
+            form.refill(shown, cluster.name, system.grid, target_ratio)
         form.draw(form.editing(page, system, span, every))
 if EARLIER in opened:
     with opened[EARLIER]:

@@ -106,10 +106,9 @@ def draw_pareto(view: BacktestView) -> None:
         key="backtest_pareto",
         alt=f"{moves} per day vs. max deviation, one point per candidate",
     )
-    span = model.span_note(view.ranking, view.nouns.moves)
     note = "Labels: rank. Bars: range over the seeds."
     lost = model.reassigned_words(model.record_of(view.ranking), view.nouns)
-    st.caption(words.plain(" ".join(filter(None, (note, span, lost)))))
+    st.caption(words.plain(" ".join(filter(None, (note, lost)))))
 
 
 def draw_references(sentence: str) -> None:

@@ -162,11 +162,13 @@ def _table(diagnosis: Diagnosis) -> None:
         "affected": tables.words("Affected", "Affected clients or data."),
         "fixed": tables.percent("With the fix", "Max deviation from the mean, simulated."),
         "moves": tables.whole("Moves", "Moves with the fix."),
-        "measured": tables.words("Measured"),
-        "limit": tables.words("Limit"),
+        "measured": st.column_config.TextColumn("Measured", alignment="right"),
+        "limit": st.column_config.TextColumn("Limit", alignment="right"),
         "objects": tables.words("Object", width_px=_object_px(rows["objects"].tolist())),
         "back": tables.whole("Returned", "Moves back to a previous broker or node."),
-        "converges": tables.words("Rounds", "Rounds to convergence with the fix."),
+        "converges": st.column_config.TextColumn(
+            "Rounds", help="Rounds to convergence with the fix.", alignment="right"
+        ),
     }
     tables.grid(
         rows,

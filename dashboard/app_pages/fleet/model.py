@@ -172,7 +172,7 @@ def subtitle(rows: Sequence[FleetRow]) -> str:
     unsure = sum(row.state in ("unknown", None) for row in rows)
     head = pluralize(len(rows), "cluster")
     if bad:
-        head += f" · attention required: {bad}"
+        head += f" · attention needed: {bad:,}"
     return head + (f" · unknown: {unsure}" if unsure else "")
 
 
@@ -283,7 +283,7 @@ def _healthy(rows: Sequence[FleetRow]) -> KeyFigure:
 
 def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     known = [row for row in rows if row.deviation_ratio is not None]
-    worst = max(known, key=_times_over, default=None)
+    worst = max(known, key=_rank_of_deviation, default=None)
     value = None if worst is None else worst.deviation_ratio
     return KeyFigure(
         label="Max deviation",
@@ -297,9 +297,10 @@ def _deviation(rows: Sequence[FleetRow]) -> KeyFigure:
     )
 
 
-def _times_over(row: FleetRow) -> float:
-    """Return the deviation of a cluster as a multiple of its target."""
-    return abs(row.deviation_ratio or 0.0) / (row.target_ratio or 1.0)
+def _rank_of_deviation(row: FleetRow) -> tuple[bool, float]:
+    """Return the order of the max deviation: clusters outside their target, then the largest."""
+    size = abs(row.deviation_ratio or 0.0)
+    return size > row.target_ratio, size
 
 
 def _usage(rows: Sequence[FleetRow]) -> KeyFigure:

@@ -107,27 +107,27 @@ def clusters(rows: Sequence[FleetRow], overviews: Mapping[str, str]) -> None:
                 "State",
                 sorted({one[0] for one in frame["state"]}),
                 "Worst severity and number of findings.",
-                width_px=108,
+                width_px=100,
             ),
             "bar": tables.deviation("Deviation from mean", "Grey: target band."),
             "deviation": tables.signed_percent("Max", width_px=66),
             "usage": tables.percent(
                 "Usage",
                 "Highest weighted broker usage or node disk usage.",
-                width_px=62,
+                width_px=58,
             ),
             **({} if has_news else {"trend": trend}),  # there is no room for both
-            "load": st.column_config.TextColumn("Load", alignment="right", width=78),
+            "load": st.column_config.TextColumn("Load", alignment="right", width=70),
             "nodes": st.column_config.TextColumn("Nodes", alignment="right", width=54),
             "balancer": tables.words(
-                "Balancer", "State of the cluster's own balancer.", width_px=150
+                "Balancer", "State of the cluster's own balancer.", width_px=104
             ),
             **(
                 {"run": tables.words("Access", "Read-only, or the active run.", width_px=92)}
                 if has_news
                 else {}
             ),
-            "age": tables.words("Snapshot age", "Age of the snapshot.", width_px=68),
+            "age": tables.words("Age", "Age of the snapshot.", width_px=62),
         },
         key="clusters",
         alt="Clusters with their deviation from the mean, usage, load and findings",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -105,6 +105,9 @@ LANES: Final = (
 
 FORMER_LANES: Final[Mapping[str, str]] = {"Up and down": "Restarts", "Runs by people": "Runs"}
 """Names of today by those of addresses written before."""
+
+JOURNAL_KINDS: Final = ("run", "step")
+"""Events that are read from the journal, with the exact time in their details."""
 
 KIND_WORDS: Final[Mapping[str, str]] = {
     "move": "moved",
@@ -221,7 +224,7 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
             continue
         rows.append(
             {
-                "at": ms_to_datetime(row["taken_at"]),
+                "at": ms_to_datetime(_moment_of(row)),
                 "what": what_words(row["kind"], row["details"] or ""),
                 "subject": row["subject"],
                 "before": row["before"] or "",
@@ -235,6 +238,16 @@ def events_frame(events: pa.Table, wanted: Sequence[str] = ()) -> pd.DataFrame:
         )
     names = ("at", "what", "subject", "before", "after", "by", "who", "why", "run", "details")
     return pd.DataFrame(rows, columns=list(names))
+
+
+def _moment_of(row: Mapping[str, Any]) -> int:
+    """Return when an event happened, in ms: the journal's time of a run, else the snapshot's."""
+    if row["kind"] not in JOURNAL_KINDS:
+        return int(row["taken_at"])
+    try:
+        return int(json.loads(row["details"] or "{}")["at"])
+    except (KeyError, TypeError, ValueError):  # of a release before
+        return int(row["taken_at"])
 
 
 def what_words(kind: str, details: str = "") -> str:

@@ -86,7 +86,7 @@ def _pick(period_load: PeriodLoad, looked: SelectedMinute) -> datetime | None:
     """Draw the choice of the other minute; return it, ``None`` if none is entered."""
     is_newest = looked.at_ms == looked.newest_ms
     offered = [_FIRST, _BEFORE, _OTHER] if is_newest else [_NEWEST, _FIRST, _BEFORE, _LAST, _OTHER]
-    label = f"{stamp(looked.moment)} UTC{', newest' if is_newest else ''} vs."
+    label = f"{stamp(looked.moment)} UTC{' (newest)' if is_newest else ''}, compared with"
     state.rename_in_address(state.AGAINST, {old.capitalize(): now for old, now in _FORMER.items()})
     state.rename_in_address(state.AGAINST, _FORMER)
     chosen = choice.selected(
@@ -146,6 +146,7 @@ def _draw_load(
         queries.servers_at(_recorded_ms(query, other), weights=query.weighed),
         system,
         measure,
+        is_later=other > looked.moment,
     )
     tables.table(
         rows,
@@ -172,7 +173,7 @@ def _columns(system: HistorySystem, measure: HistoryMeasure, other: str) -> dict
         "then": _number(measure.label, measure),
         "now": _number("Compared minute", measure, help_text=f"{other} UTC"),
         "difference": _number(
-            "Change", measure, sign="+", help_text="Difference to the compared minute."
+            "Change", measure, sign="+", help_text="From the earlier minute to the later one."
         ),
     }
     others = [one for one in system.measures if one.key != measure.key]

@@ -253,7 +253,12 @@ def subtitle(grid: Grid, period: Period, system: HistorySystem) -> str:
 
 
 def then_and_now(
-    then: pa.Table, now: pa.Table, system: HistorySystem, measure: HistoryMeasure
+    then: pa.Table,
+    now: pa.Table,
+    system: HistorySystem,
+    measure: HistoryMeasure,
+    *,
+    is_later: bool = True,
 ) -> pd.DataFrame:
     """Return each server's measure at two minutes, the highest load first.
 
@@ -262,9 +267,10 @@ def then_and_now(
         now: The same of the minute to compare with.
         system: Of the cluster.
         measure: Which.
+        is_later: Whether ``now`` is the later of the two minutes.
     Returns:
-        ``subject``, ``then``, ``now``, ``difference`` in the measure's shown unit, and every
-        other measure as it was then.
+        ``subject``, ``then``, ``now``, ``difference`` from the earlier minute to the later one, in
+        the measure's shown unit, and every other measure as it was then.
     """
     frames = []
     for table, name in ((then, "then"), (now, "now")):
@@ -273,7 +279,7 @@ def then_and_now(
             (frame[measure.key].astype(float) * scale_of(measure.unit).factor).rename(name)
         )
     joined = pd.concat(frames, axis=1)
-    joined["difference"] = joined["now"] - joined["then"]
+    joined["difference"] = (joined["now"] - joined["then"]) * (1.0 if is_later else -1.0)
     others = then.to_pandas().set_index("subject")
     for one in system.measures:
         joined[one.key] = others[one.key].astype(float) * scale_of(one.unit).factor

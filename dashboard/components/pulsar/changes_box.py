@@ -35,7 +35,7 @@ def draw(*, label: str, help_text: str, on_pick: Callable[[str], None], is_bare:
         accept_new_options=True,
         filter_mode="contains",
         select_all=False,
-        placeholder="Setting name or description, or KEY=VALUE",
+        placeholder="Add a change: setting, or KEY=VALUE",
         help=help_text,
         label_visibility="collapsed" if is_bare else "visible",
         on_change=_take_out,

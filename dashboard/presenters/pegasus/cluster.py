@@ -221,10 +221,10 @@ def forecast(facts: PegasusFacts) -> tuple[str, str, str]:
     if level is FunctionLevel.STEADY:
         return (
             number,
-            "counted at steady",
+            "count at level steady",
             (
                 f"{by_kind} balance_operation_count of one check of the current state; at "
-                "lively, each round counts again."
+                "lively, each round recounts them."
             ),
         )
     return number, "this round", f"{by_kind} Operations of the current round."

@@ -128,8 +128,8 @@ def notes(prediction: RoundPrediction) -> list[str]:
     if ahead_s <= _CALIBRATED_S:
         return list(prediction.warnings)
     too_sure = (
-        f"Predicted {ahead_s:.0f} s ahead. Shares are reliable up to {_CALIBRATED_S} s; with a "
-        "longer lead time they are too high."
+        f"Predicted {ahead_s:.0f} s ahead. Probabilities are calibrated up to {_CALIBRATED_S} s; "
+        "further ahead they are too high."
     )
     return [*prediction.warnings, too_sure]
 

@@ -263,10 +263,10 @@ def _gate(gate: Gate) -> dict[str, object]:
 
 
 def _reached(gate: Gate) -> float | None:
-    """Return the measured value in percent of its threshold, up to twice that, for a bar."""
+    """Return the measured value in percent of its threshold, for a bar."""
     if not np.isfinite(gate.measured) or not gate.threshold > 0 or np.isinf(gate.threshold):
         return None
-    return float(np.clip(gate.measured / gate.threshold, 0.0, MAX_REACHED) * 100)
+    return float(max(gate.measured / gate.threshold, 0.0) * 100)
 
 
 def _distance(distance: float, unit: str) -> str:

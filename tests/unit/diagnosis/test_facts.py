@@ -8,7 +8,7 @@ import pytest
 from fleet_edit import every
 from report_cluster import all_reports
 
-from core.diagnosis.facts import ExplainedFindings, with_facts
+from core.diagnosis.facts import ExplainedFindings, fact_headline, with_facts
 from core.diagnosis.model import Cause, Diagnosis, Effect, Outcome
 from core.diagnosis.request import DEFAULT_SECONDS, DiagnoseRequest
 from core.diagnosis.systems import diagnose
@@ -99,6 +99,13 @@ def test_findings_of_one_kind_are_one_cause_with_all_objects_and_their_cost():
     assert cause.objects == ("b-1", "b-2")
     assert cause.cost.bundles == 8
     assert cause.summary == "dead. And 1 more of this kind."
+
+
+def test_headline_names_two_kinds_and_counts_the_others():
+    first, *_ = causes = with_facts((), verdict(*map(finding, ("a", "b", "c", "d"))), NONE)
+    assert fact_headline([first]) == "1 warning: a."
+    assert fact_headline(causes[:2]) == "2 warnings: a; b."
+    assert fact_headline(causes) == "4 warnings: a; b; 2 more."
 
 
 def test_no_headline_is_none_while_something_was_not_tried():

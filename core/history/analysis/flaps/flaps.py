@@ -382,6 +382,12 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     if blurred.num_rows:
         count = pc.sum(blurred["moves"]).as_py()
         words.append(f"effect unknown for {pluralize(count, 'move')}: other moves at the same time")
+    unmeasured = rounds.filter(
+        pc.and_(pc.is_null(rounds["helped"]), pc.equal(rounds["other_moves"], 0))
+    )
+    if unmeasured.num_rows:
+        count = pc.sum(unmeasured["moves"]).as_py()
+        words.append(f"not measured for {pluralize(count, 'move')}: no snapshots before or after")
     often = tables["movers"].sort_by([("moves", "descending")]).slice(0, 1).to_pylist()[0]
     if often["moves"] > 1:
         words.append(

@@ -49,7 +49,7 @@ def level_switch(page: PegasusPage) -> FunctionLevel | None:
         st.caption(words.plain(model.level_note(facts)), width="content")
         if wanted is not None and not is_set and model.may_clear(wanted):
             st.button(
-                f"Set {wanted.word} again…",
+                f"Resend level {wanted.word}…",
                 icon=":material/clear_all:",
                 type="tertiary",
                 help="Discards all pending proposals and stops the current round.",
@@ -195,7 +195,9 @@ def _draw_rounds(rounds: Rounds, run: queries.PolicyRounds) -> None:
                 "bar": tables.deviation(
                     "Primaries after", "Max deviation of primaries from the mean."
                 ),
-                "off": tables.percent("±"),
+                "off": tables.percent(
+                    "Deviation", "Max deviation of primaries, after the round.", width_px=74
+                ),
                 "takes": st.column_config.TextColumn("Copying (estimate)", alignment="right"),
             },
             key="level_rounds",

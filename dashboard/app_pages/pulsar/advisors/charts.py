@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 
 _HEIGHT_PX = 270
 _PERCENT = 100
+_BUNDLE_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MAX_TALLY = 12
 
 
@@ -85,20 +86,25 @@ def count_lines(
     )
     styled(figure, height=_HEIGHT_PX + 20, legend=True)
     figure.add_hline(y=within * _PERCENT, line={"color": LINE, "width": 1, "dash": "dot"})
-    for place, color, text in ((advised, ACCENT, "advised"), (present, NEUTRAL, "now")):
+    for place, color, text in ((advised, ACCENT, "recommended"), (present, NEUTRAL, "current")):
         if place:
             figure.add_vline(x=place, line={"color": color, "width": 1.5})
             figure.add_annotation(
                 x=np.log10(place),  # annotations of a log axis are placed by the logarithm
-                y=0.9 if text == "now" else 1.0,  # below the other one, which may be near
+                y=0.9 if text == "current" else 1.0,  # below the other one, which may be near
                 yref="paper",
                 yanchor="top",
-                xanchor="right" if text == "now" else "left",
+                xanchor="right" if text == "current" else "left",
                 text=f"{text}: {place}",
                 font={"size": 11},
                 showarrow=False,
             )
-    figure.update_xaxes(type="log", dtick="D2", title_text="bundles")
+    figure.update_xaxes(
+        type="log",
+        tickvals=_BUNDLE_TICKS,
+        ticktext=list(map(str, _BUNDLE_TICKS)),
+        title_text="bundles",
+    )
     top = max(1.5 * within * _PERCENT, min(200.0, _PERCENT * tried[0].reachable_ratio))
     figure.update_yaxes(range=[0, top * 1.05], ticksuffix="%", title_text="above the mean")
     return figure

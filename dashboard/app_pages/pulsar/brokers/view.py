@@ -62,14 +62,14 @@ def brokers_tab(
             "deviation": tables.signed_percent(
                 f"{measure.label} deviation",
                 f"{measure.label} vs. mean of all brokers.",
-                width_px=120,
+                width_px=108,
             ),
             "trend": tables.sparkline("Trend", f"{measure.label} over the selected window."),
             "usage": tables.percent("Usage", "Highest weighted resource usage.", width_px=66),
             "limiting": tables.words(
-                "Top resource", "Resource with the highest weighted usage.", width_px=88
+                "Top resource", "Resource with the highest weighted usage.", width_px=84
             ),
-            "throughput": tables.megabytes("Traffic", "In plus out.", width_px=96),
+            "throughput": tables.megabytes("Traffic", "In plus out.", width_px=84),
             "bundles": tables.whole("Bundles", "Owned movable bundles.", width_px=66),
         },
         key="brokers_table",

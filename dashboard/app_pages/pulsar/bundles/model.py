@@ -191,7 +191,7 @@ def key_figures(load: Load, mean_broker: float | None, trend: Sequence[float]) -
         KeyFigure(
             label="Unassigned",
             value=f"{load.counts.unassigned:,}",
-            note=f"{load.counts.unclear:,} unknown" if load.counts.unclear else "all owners known",
+            note=f"{load.counts.unclear:,} unknown" if load.counts.unclear else "without an owner",
             status="unknown" if load.counts.unclear else "",
             help="Bundles without an owner; the next lookup assigns them.",
         ),

@@ -68,9 +68,9 @@ def key_figures(
             note=f"of {len(SETTINGS)} settings",
         ),
         KeyFigure(
-            label="Not read",
+            label="Unknown values",
             value=f"{len(examination.assumed):,}",
-            note="defaults assumed" if examination.assumed else "all known",
+            note="defaults assumed" if examination.assumed else "all values known",
             status="unknown" if examination.assumed else "",
         ),
         KeyFigure(
@@ -96,7 +96,7 @@ CHANGED: Final = "◆ changed"
 ERROR: Final = "✖ conflict"
 CONFLICT: Final = "▲ conflict"
 DIFFERING: Final = "≠ by broker"
-ASSUMED: Final = "? not read"
+ASSUMED: Final = "? unknown"
 STATES: Final = (ERROR, CONFLICT, CHANGED, DIFFERING, ASSUMED)
 """What is to be known of a setting first, in the order in which settings are listed."""
 
@@ -210,9 +210,27 @@ def _state(
 def _with_unit(value: Any, unit: str) -> str:
     """Return a value as people write it: ``10%``, ``5000 ms``; without a unit where it is none."""
     text = value_words(value)
-    if not unit or isinstance(value, (bool, str)) or value is None:
+    if unit in ("", "ratio") or isinstance(value, (bool, str)) or value is None:
         return text
-    return f"{text}%" if unit == "percent" else f"{text} {unit}"
+    if unit == "percent":
+        return f"{text}%"
+    noun, *rest = unit.split(" ", 1)
+    noun = _SINGULAR.get(noun, noun) if value == 1 else noun
+    return " ".join((text, noun, *rest))
+
+
+_SINGULAR: Final = {
+    "brokers": "broker",
+    "bundles": "bundle",
+    "bytes": "byte",
+    "copies": "copy",
+    "entries": "entry",
+    "lookups": "lookup",
+    "rounds": "round",
+    "times": "time",
+    "topics": "topic",
+}
+"""Units of one, by the units of the catalogue."""
 
 
 def _mark(settings: EffectiveSettings, setting: Setting) -> str:
@@ -224,7 +242,7 @@ def _mark(settings: EffectiveSettings, setting: Setting) -> str:
 def _felt(setting: Setting) -> str:
     """Return the moment when a changed value takes effect."""
     if not setting.is_dynamic:
-        return "broker.conf"
+        return "file + restart"
     return setting.takes_effect.replace("restart", "at restart")
 
 
@@ -243,9 +261,11 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
     read = ", ".join(setting.managers)
     missing = "" if setting.is_read_by(load_manager) else " (other load manager)"
     facts = {
-        "Effective": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
+        "Effective": _with_unit(settings.value(setting.key), setting.unit),
         "From": ORIGINS[settings.origin(setting.key)],
-        "Takes effect": _felt(setting) if setting.is_dynamic else "broker.conf, after a restart",
+        "Takes effect": _felt(setting)
+        if setting.is_dynamic
+        else "after a change of broker.conf and a restart",
         "Read by": f"{read}{missing}",
     }
     if setting.available_in != f"{RELEASES[0]} and later":
@@ -258,7 +278,10 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
 
 def _defaults(setting: Setting) -> dict[str, str]:
     """Return the default of each run of release lines with the same one."""
-    found = [(line, value_words(value)) for line, value in setting.defaults_by_release.items()]
+    found = [
+        (line, _with_unit(value, setting.unit))
+        for line, value in setting.defaults_by_release.items()
+    ]
     runs = [list(run) for _, run in itertools.groupby(found, key=lambda pair: pair[1])]
     if len(runs) == 1:
         return {"Default": runs[0][0][1]}
@@ -274,8 +297,8 @@ def preset_table(differences: Iterable[Difference]) -> pd.DataFrame:
         [
             {
                 "key": difference.setting.key,
-                "now": value_words(difference.present),
-                "preset": value_words(difference.wanted),
+                "now": _with_unit(difference.present, difference.setting.unit),
+                "preset": _with_unit(difference.wanted, difference.setting.unit),
                 "unit": difference.setting.unit,
                 "origin": ORIGINS[difference.origin],
                 "dynamic": _felt(difference.setting),

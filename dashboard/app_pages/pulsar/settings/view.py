@@ -17,7 +17,7 @@ from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.shedding import active_shedding_strategy
 from dashboard import state
 from dashboard.app_pages.pulsar.settings import model, queries
-from dashboard.components import action_bar, findings, frame, tables, words
+from dashboard.components import action_bar, choice, findings, frame, tables, words
 from dashboard.components.pulsar import changes_box, moves_plan, setting_plan
 from dashboard.queries.pulsar import explanations
 
@@ -196,7 +196,9 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
         "finding": tables.words("Conflict", width_px=230),
         "origin": tables.words("Origin", "assumed: not in the snapshot.", width_px=90),
         "dynamic": tables.words(
-            "Takes effect", "broker.conf: after a change of the file and a restart.", width_px=92
+            "Takes effect",
+            "file + restart: after a change of broker.conf and a restart.",
+            width_px=96,
         ),
         "brokers": tables.words("Other values", "Values of single brokers."),
     }
@@ -204,7 +206,10 @@ def _settings_table(page: PulsarPage, examination: Examination) -> str:
         if not rows[key].any():
             columns.pop(key)
     tables.table(
-        rows.assign(other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"])),
+        rows.assign(
+            other=rows["default"].where(rows["mark"] == model.CHANGED, rows["release"]),
+            state=rows["state"].map(lambda one: one if one[0] else []),  # no pill without a text
+        ),
         columns,
         key="settings_table",
         alt="Load-balancer settings",
@@ -314,16 +319,16 @@ def _add_typed(key: str) -> None:
 def presets(page: PulsarPage) -> None:
     """Render the effects of a preset here and the button that adds it to the changes."""
     settings = page.reading.settings
-    name = st.selectbox(
+    name = choice.selected(
         "Preset",
         [preset.name for preset in PRESETS],
         key=state.PRESET,
-        bind="query-params",
-        label_visibility="collapsed",
+        format_func=lambda name: PRESET_BY_NAME[name].title,
+        has_label=False,
     )
-    preset: Preset = PRESET_BY_NAME[name or PRESETS[0].name]
+    preset: Preset = PRESET_BY_NAME[name]
     found = list(differences(preset, settings))
-    st.caption(f"**{words.plain(preset.title)}.** {words.plain(preset.summary)}")
+    st.caption(words.plain(preset.summary))
     if not found:
         st.caption(":material/check_circle: All settings already have these values.")
     else:
