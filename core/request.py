@@ -51,6 +51,7 @@ def param(
     gt: float | None = None,
     le: float | None = None,
     min_length: int | None = None,
+    is_argument: bool = False,
 ) -> msgspec.Meta:
     """Describe a field of a request.
 
@@ -64,13 +65,14 @@ def param(
         gt: Every value is greater.
         le: Greatest value.
         min_length: Of a text or a list.
+        is_argument: The command line takes it as an argument, not as an option.
     """
     limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
     schema = {"title": label, "unit": unit}
     described: msgspec.Meta = msgspec.Meta(
         description=f"{help}.",
         extra_json_schema={name: text for name, text in schema.items() if text},
-        extra={"option": option, "metavar": metavar},
+        extra={"option": option, "metavar": metavar, "is_argument": is_argument},
         **{name: bound for name, bound in limits.items() if bound is not None},
     )
     return described
@@ -101,6 +103,11 @@ class Param:
     def has_option(self) -> bool:
         """Whether it names its option itself."""
         return bool((self.meta.extra or {}).get("option"))
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the command line takes it as an argument."""
+        return bool((self.meta.extra or {}).get("is_argument"))
 
     @property
     def metavar(self) -> str | None:

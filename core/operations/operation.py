@@ -23,6 +23,12 @@ A = TypeVar("A", bound="Answer")
 MAX_ROWS: Final = 20
 
 
+class Prose(str):
+    """A line that wraps on a terminal, whatever it ends with."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Listing:
     """Rows of a table in the text of an answer.

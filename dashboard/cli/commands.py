@@ -328,7 +328,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
         ),
         "alerts": Group("List and silence alerts; test their targets.", {"Commands": _ALERTS}),
         "lookup": CommandEntry(
-            f"{_DECISIONS}.lookup",
+            f"{OPERATIONS}lookup",
             "Show the bundle and the owner of a topic.",
             "trimtab lookup snap acme/orders/paid",
         ),

@@ -12,7 +12,7 @@ import typer
 
 from core.errors import InputError, OpsError
 from core.facts import Assumed, facts_module, facts_of
-from core.operations.operation import Answer, Listing, Operation, plain
+from core.operations.operation import Answer, Listing, Operation, Prose, plain
 from core.request import Request
 from core.snapshot import Manifest
 from core.snapshot.store import Storable, load_manifest
@@ -25,7 +25,14 @@ from dashboard.cli.options import Config, EngineName, Json, OutTables, Release, 
 from dashboard.cli.output import UsageFaultError, emit, print_line, table, warn
 from dashboard.cli.progress import STATUS
 from dashboard.cli.requests import takes
-from dashboard.cli.source import check_kind, is_path, kind_of, labeled, unknown_source
+from dashboard.cli.source import (
+    check_kind,
+    is_path,
+    kind_of,
+    labeled,
+    single_source,
+    unknown_source,
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ def app_of(operation: Operation[Any, Any]) -> typer.Typer:
         config: Config = None,
         as_json: Json = False,
     ) -> int:
+        source = single_source(source, config)
         options = _Options(source, out, settings or (), release, is_spark(engine), config)
         return _answer(operation, request, options, as_json=as_json)
 
@@ -177,7 +185,7 @@ def show(answer: Answer, request: Request, now_ms: int) -> None:
         if isinstance(line, Listing):
             _show_rows(line, now_ms)
         else:
-            print_line(line)
+            print_line(line, is_prose=isinstance(line, Prose))
 
 
 def _show_rows(listing: Listing, now_ms: int) -> None:

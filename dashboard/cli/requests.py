@@ -61,13 +61,24 @@ def takes(
                 raise UsageFaultError(exc.message, hint=exc.hint) from exc
             return command(request=made, **given)
 
-        options = [_option(param) for param in params]
-        parameters = [*options, *own]
+        options = [_option(param) for param in params if not param.is_argument]
+        arguments = [_argument(param) for param in params if param.is_argument]
+        parameters = [*options, *own, *arguments]  # a cluster comes first
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer reads it
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
+
+
+def _argument(param: Param) -> inspect.Parameter:
+    """Return the parameter that Typer makes an argument of; it is required."""
+    argument = typer.Argument(metavar=param.metavar, help=param.meta.description)
+    return inspect.Parameter(
+        param.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[param.value_type, argument],
+    )
 
 
 def _option(param: Param) -> inspect.Parameter:

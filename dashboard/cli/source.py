@@ -66,6 +66,25 @@ def snapshot_directories(
         yield directories
 
 
+def single_source(source: str, config: Path | None) -> str:
+    """Return a directory or cluster, or the only cluster of a group, tag or saved view.
+
+    Raises:
+        UnknownNameError: There is none of that name, or it has no cluster.
+        UsageFaultError: It has several clusters.
+    """
+    sources = list(_spelled_out([source], config, ""))
+    if len(sources) > 1:
+        raise _several(source, len(sources))
+    return sources[0]
+
+
+def _several(source: object, count: int) -> UsageFaultError:
+    return UsageFaultError(
+        f"{source} has {count} clusters; this command reads one.", hint="Name one of them."
+    )
+
+
 def _spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iterator[str]:
     """Yield the sources, with the clusters of each group, tag or saved view.
 
@@ -174,10 +193,7 @@ def directories(
     config = context.params.get("config")
     sources = list(_spelled_out(list(map(str, named)), config, kind))
     if is_single and len(sources) > 1:
-        raise UsageFaultError(
-            f"{named[0]} has {len(sources)} clusters; this command reads one.",
-            hint="Name one of them.",
-        )
+        raise _several(named[0], len(sources))
     given = snapshot_directories(sources, config, kind)
     paths: list[Path] = context.with_resource(given)
     return paths

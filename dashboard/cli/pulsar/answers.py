@@ -5,31 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from core.findings.measures import Spread
-from core.pulsar.lookup import TopicLookup
 from core.pulsar.measures import Measures
 from core.pulsar.placement import Placement
-from core.pulsar.served import service_json
 
 
 def measures(found: Measures) -> dict[str, Any]:
     """The four spreads by name; ``null`` is unknown."""
     return {spread.name: _spread(spread) for spread in found}
-
-
-def lookup(topic_lookup: TopicLookup) -> dict[str, Any]:
-    """Return the bundle, the owner and the lookup steps of a topic."""
-    return {
-        "topic": topic_lookup.topic,
-        "hash": topic_lookup.hash,
-        "namespace": topic_lookup.namespace,
-        "bundle": topic_lookup.bundle,
-        "owner": topic_lookup.owner,
-        "owner_known": topic_lookup.is_owner_known,
-        "owner_service_url": topic_lookup.owner_service_url,
-        **service_json(topic_lookup.service),
-        "steps": [{"title": step.title, "detail": step.detail} for step in topic_lookup.steps],
-        "notes": list(topic_lookup.notes),
-    }
 
 
 def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError
-from core.pulsar.lookup import lookup_topic
+from core.operations.lookup import OPERATION, LookupRequest
 from core.pulsar.placement import STRATEGY_NAMES, place_bundle
 from dashboard import state
 from dashboard.app_pages.pulsar.lookup import model, names
@@ -15,6 +15,7 @@ from dashboard.components.pulsar.page import PulsarPage
 from dashboard.components.pulsar.placement import placement_panel
 from dashboard.components.pulsar.serving import unserved
 from dashboard.presenters.pulsar.bundles import ring_data
+from dashboard.queries.answers import answer_of
 
 ACTIVE = "active"
 LOOKED_UP = "_looked_up"
@@ -116,7 +117,7 @@ forget_place(topic)
 listed = model.namespace_in(topic, reading.namespaces)
 if topic and not listed:
     try:
-        found = lookup_topic(reading.snapshot, topic)
+        found = answer_of(page.stored, OPERATION, LookupRequest(topic=topic)).found
     except OpsError as error:
         words.failed(error, what="Could not look up this topic")
 if found is not None and not state.text(state.PLACE):
