@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -114,6 +114,7 @@ class _Watch:
         self._report = report
         self._snapshots = SnapshotStore(config.state_dir / "snapshots")
         self._seen: dict[str, tuple[Path, tuple[Gauge, ...], tuple[Finding, ...]]] = {}
+        self._read: dict[str, tuple[tuple[int, str], list[RunView]]] = {}  # by the journal's end
         self._patience: dict[str, _TargetRetries] = {}
         self._done: set[tuple[str, AlertKey, str]] = set()  # told while another target failed
         self._said = ""
@@ -161,7 +162,7 @@ class _Watch:
         findings: tuple[Finding, ...] = ()
         if stored is not None:
             gauges, findings = self._of_snapshot(cluster, stored.path)
-        runs = list(self._runs(cluster, journal))
+        runs = self._runs(cluster.name, journal)
         rules = cluster.approval.rules()
         return Facts(
             cluster=cluster.name,
@@ -204,12 +205,16 @@ class _Watch:
                 found.append(load(one.path))
         return found
 
-    def _runs(self, cluster: ClusterConfig, journal: SqlJournal) -> Iterator[RunView]:
-        for run_id in journal.run_ids(cluster=cluster.name, limit=_RUNS):
-            try:
-                yield fold(journal.entries(run_id=run_id))
-            except InvariantError:
-                continue  # damaged: `trimtab runs --verify` says where
+    def _runs(self, cluster: str, journal: SqlJournal) -> list[RunView]:
+        """Return the latest runs; read again when the journal has more entries."""
+        newest = journal.newest()
+        if cluster not in self._read or self._read[cluster][0] != newest:
+            found = []
+            for run_id in journal.run_ids(cluster=cluster, limit=_RUNS):
+                with suppress(InvariantError):  # damaged: `trimtab runs --verify` says where
+                    found.append(fold(journal.entries(run_id=run_id)))
+            self._read[cluster] = newest, found
+        return self._read[cluster][1]
 
     def _returned(self, cluster: str, now: datetime) -> int:
         try:

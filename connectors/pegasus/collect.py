@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -49,7 +49,8 @@ from core.pegasus.metrics import (
     WRITE_REQUESTS,
     Entity,
     MetricsSample,
-    rate_per_s,
+    joint_rate,
+    seconds_between,
 )
 from core.pegasus.order_learning import OrderLearner
 from core.pegasus.partition import PartitionConfig, ReplicaEntry
@@ -72,6 +73,7 @@ from core.pegasus.stats import (
     RARE_GAUGES,
     RARE_NODE_COLUMNS,
     SERVER_GAUGES,
+    Row,
     Samples,
     node_stats,
     operation_stats,
@@ -216,8 +218,7 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
     learning = None if last is None else last.value(_SERVER, LEARNING)
     stats = {} if facts.samples is None else node_stats(facts.samples)
     if facts.rare is not None:
-        rare = node_stats(facts.rare)
-        stats |= {column: rare[column] for column in RARE_NODE_COLUMNS}
+        stats |= facts.rare.node
     ratio = _number(facts.flags.get(DISK_MIN_AVAILABLE))
     minimum = facts.flags.get(MIN_2PC, "")
     return _whole_counts(stats) | {
@@ -342,7 +343,7 @@ def _partition_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Row
 def _replica_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
     tags = {name: _disk_tags(facts) for name, facts in nodes.items()}
     entities = {
-        name: {} if facts.samples is None else facts.samples[1].gpids()
+        name: {} if facts.samples is None else facts.samples[1].gpids
         for name, facts in nodes.items()
     }
     rows = []
@@ -393,19 +394,22 @@ def _measured(
 ) -> dict[str, float | None]:
     if samples is None or entity is None:
         return {}
+    before, after = samples
+    span_s = seconds_between(before, after)
+    was, now = before.values.get(entity, {}), after.values.get(entity, {})
     return {
-        "size_mb": samples[1].value(entity, SIZE),
-        "read_rate": rate_per_s(*samples, entity, READ_REQUESTS),
-        "write_rate": rate_per_s(*samples, entity, WRITE_REQUESTS),
-        "read_units": rate_per_s(*samples, entity, CAPACITY_UNITS[:1]),
-        "write_units": rate_per_s(*samples, entity, CAPACITY_UNITS[1:]),
+        "size_mb": now.get(SIZE),
+        "read_rate": joint_rate(was, now, span_s, READ_REQUESTS),
+        "write_rate": joint_rate(was, now, span_s, WRITE_REQUESTS),
+        "read_units": joint_rate(was, now, span_s, CAPACITY_UNITS[:1]),
+        "write_units": joint_rate(was, now, span_s, CAPACITY_UNITS[1:]),
     }
 
 
 def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
     """Return the metrics of every primary; nulls where none are reported."""
     entities = {
-        name: facts.samples[1].gpids() for name, facts in nodes.items() if facts.samples is not None
+        name: facts.samples[1].gpids for name, facts in nodes.items() if facts.samples is not None
     }
     rows = []
     for config in _configs(leader):
@@ -419,7 +423,7 @@ def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Row
                 samples, entity, ALL_COLUMNS if rare is None else FREQUENT_COLUMNS
             )
         if rare is not None and entity is not None:
-            stats = {**stats, **operation_stats(rare, entity, RARE_COLUMNS)}
+            stats = {**stats, **rare.operations(entity)}
         rows.append({"app_id": config.app_id, "index": config.index, **stats})
     return rows
 
@@ -498,6 +502,30 @@ class LeaderFacts:
         return [table for table in self.tables if table.status is TableStatus.AVAILABLE]
 
 
+@dataclass(frozen=True)
+class RareStats:
+    """Columns that change slowly, of one server; each is computed once, not for every capture.
+
+    Attributes:
+        samples: What they come of.
+    """
+
+    samples: Samples
+    _by_replica: dict[Entity, Row] = field(default_factory=dict)
+
+    @cached_property
+    def node(self) -> Row:
+        """Those of ``nodes``."""
+        stats = node_stats(self.samples)
+        return {column: stats[column] for column in RARE_NODE_COLUMNS}
+
+    def operations(self, entity: Entity) -> Row:
+        """Return those of ``operations``, of one replica."""
+        if entity not in self._by_replica:
+            self._by_replica[entity] = operation_stats(self.samples, entity, RARE_COLUMNS)
+        return self._by_replica[entity]
+
+
 @dataclass
 class NodeFacts:
     """Report of one replica server, or ``None``.
@@ -511,7 +539,7 @@ class NodeFacts:
         started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.
         samples: Metrics at two moments.
-        rare: Those that change slowly, at two moments, perhaps minutes ago.
+        rare: Columns that change slowly, of two moments perhaps minutes ago.
         rare_at_ms: When the later of these was read, milliseconds since the epoch.
         flags: By name.
     """
@@ -523,7 +551,7 @@ class NodeFacts:
     started_at: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
-    rare: Samples | None = None
+    rare: RareStats | None = None
     rare_at_ms: int | None = None
     flags: dict[str, str] = field(default_factory=dict)
 
@@ -536,7 +564,7 @@ class NodeSamples:
         since: Start of its process, in its own words: counters count from then.
         last: The sample of the last capture.
         at_s: Monotonic seconds of it.
-        rare: The last two samples of what changes slowly.
+        rare: Of the last two samples of what changes slowly.
         rare_at_s: Monotonic seconds of the later one.
         rare_at_ms: The same, milliseconds since the epoch.
         flags: As read then.
@@ -545,7 +573,7 @@ class NodeSamples:
     since: str | None
     last: MetricsSample
     at_s: float
-    rare: Samples
+    rare: RareStats
     rare_at_s: float
     rare_at_ms: int
     flags: dict[str, str]
@@ -836,14 +864,15 @@ class NodesReading:
                 before = _read(client, (*_METRICS, *_RARE))
                 pause(self._config.rate_sample_s)
                 after = _read(client, (*_METRICS, *_RARE))
-                rare = before, _with_latencies(client, after)
+                rare = RareStats((before, _with_latencies(client, after)))
                 known = NodeSamples(facts.started_at, before, now_s, rare, now_s, 0, {})
                 is_read = True
             else:
                 is_read = now_s - known.rare_at_s >= RARELY_S
                 if is_read:
                     later = _with_latencies(client, _read(client, _RARE))
-                    known.rare, known.rare_at_s = (known.rare[1], later), now_s
+                    known.rare = RareStats((known.rare.samples[1], later))
+                    known.rare_at_s = now_s
             if is_read:
                 known.flags, known.rare_at_ms = _flags(client), datetime_to_ms(datetime.now(UTC))
         finally:
@@ -884,10 +913,12 @@ def _continues(before: MetricsSample, after: MetricsSample) -> bool:
         if entity == _SERVER:
             continue
         old = before.values.get(entity)
-        if old is None or any(
-            values[name] < old[name] for name in _COUNTERS if name in values and name in old
-        ):
+        if old is None:
             return False
+        for name in _COUNTERS:
+            was, now = old.get(name), values.get(name)
+            if was is not None and now is not None and now < was:
+                return False
     return True
 
 

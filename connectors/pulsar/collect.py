@@ -458,10 +458,9 @@ def settings_table(
 def _others(runtime: Runtime, dynamic: Mapping[str, str]) -> list[dict[str, str | None]]:
     """Return the stored values of other settings; ``stored``: no broker that answered has it."""
     others = dynamic.keys() - {setting.key for setting in SETTINGS}
-    has = {name for own in runtime.values() for name in own}
     return [
         _row(None, STORED_PREFIX + name, dynamic[name], "stored")
-        if runtime and name not in has
+        if runtime and all(name not in own for own in runtime.values())
         else _row(None, name, dynamic[name], "dynamic")
         for name in sorted(others)
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 Entity = tuple[str, str]
@@ -49,8 +50,9 @@ class MetricsSample:
         """Return one metric, ``None`` if it was not reported."""
         return self.values.get(entity, {}).get(name)
 
+    @cached_property
     def gpids(self) -> dict[tuple[int, int], Entity]:
-        """Return the replicas (or partitions) by ``(table id, index)``."""
+        """The replicas (or partitions) by ``(table id, index)``."""
         found = {}
         for entity, attributes in self.attributes.items():
             table, index = attributes.get("table_id"), attributes.get("partition_id")
@@ -81,11 +83,16 @@ def rate_per_s(
 
     Counters that the server does not have at all count nothing.
     """
-    span_s = seconds_between(before, after)
+    was, now = before.values.get(entity, {}), after.values.get(entity, {})
+    return joint_rate(was, now, seconds_between(before, after), names)
+
+
+def joint_rate(
+    was: Mapping[str, float], now: Mapping[str, float], span_s: float, names: Iterable[str]
+) -> float | None:
+    """Return the same from the entity's values in both samples: a capture has ten thousand."""
     if span_s <= 0:
         return None
-    # a capture comes here some ten thousand times: the entity is looked up once for all names
-    was, now = before.values.get(entity, {}), after.values.get(entity, {})
     total: float | None = None
     for name in names:
         if (later := now.get(name)) is None:
@@ -113,7 +120,7 @@ def table_rates_per_s(
         By table id; ``None`` when any of its partitions is unknown: part of a sum is no sum.
     """
     wanted = tuple(names)
-    entities = {node: after.gpids() for node, (_, after) in samples.items()}
+    entities = {node: after.gpids for node, (_, after) in samples.items()}
     totals: dict[int, float | None] = {}
     for gpid, node in primaries.items():
         entity = entities.get(node, {}).get(gpid)

@@ -10,10 +10,10 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from core.pegasus.metrics import Entity, MetricsSample, rate_per_s
+from core.pegasus.metrics import Entity, MetricsSample, joint_rate, seconds_between
 
 Samples = tuple[MetricsSample, MetricsSample]
 """Of one server at two moments, the earlier first."""
@@ -124,18 +124,21 @@ _NS_IN_MS: Final = 1e6
 
 def node_stats(samples: Samples) -> Row:
     """Return one server's self-reported node columns."""
-    after = samples[1]
-    replicas = list(after.gpids().values())
+    before, after = samples
+    span_s = seconds_between(before, after)
+    replicas = [
+        (before.values.get(one, {}), after.values.get(one, {})) for one in after.gpids.values()
+    ]
     found: Row = {
         name: _in_mb(metric, after.value(_SERVER, metric)) for name, metric in NODE_GAUGES.items()
     }
     found |= {name: after.value(_SERVER, metric) for name, metric in NODE_COUNTS.items()}
     for name in NODE_SUMS:
         metric = STORAGE[name]
-        found[name] = _in_mb(metric, _sum(after.value(one, metric) for one in replicas))
+        found[name] = _in_mb(metric, _sum(now.get(metric) for _, now in replicas))
     for name in NODE_RATES:
         wanted = (OPERATION_RATES[name],)
-        found[name] = _sum(rate_per_s(*samples, one, wanted) for one in replicas)
+        found[name] = _sum(joint_rate(was, now, span_s, wanted) for was, now in replicas)
     return found | _latencies(after)
 
 
@@ -160,11 +163,13 @@ def operation_stats(samples: Samples, entity: Entity, columns: Iterable[str] = A
         entity: The replica.
         columns: Which columns to compute.
     """
-    values: Mapping[str, float] = samples[1].values.get(entity, {})
+    before, after = samples
+    span_s = seconds_between(before, after)
+    was, now = before.values.get(entity, {}), after.values.get(entity, {})
     return {
-        name: rate_per_s(*samples, entity, (_RATES[name],))
+        name: joint_rate(was, now, span_s, (_RATES[name],))
         if name in _RATES
-        else _in_mb(_GAUGES[name], values.get(_GAUGES[name]))
+        else _in_mb(_GAUGES[name], now.get(_GAUGES[name]))
         for name in columns
     }
 

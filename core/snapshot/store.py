@@ -7,11 +7,13 @@ with names that sort by time: ``20261121T140305123Z-<snapshot id>``.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -35,6 +37,8 @@ _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
 _DROPPED: Final = ".dropped-"
 _LEFT_BEHIND_AFTER_S: Final = 3_600.0
+_REMEMBERED: Final = 32_768
+"""Saved snapshots whose time and size are remembered: a collector needs all in each turn."""
 _ROW_GROUP: Final = 8_192
 """Rows a group: a reader that wants one bundle passes over the groups that cannot hold it."""
 
@@ -323,9 +327,20 @@ def _over_limit(
 def _size_bytes(directory: Path) -> int:
     """Return the size of a snapshot on disk; 0 when it was removed meanwhile."""
     try:
-        return sum(part.stat().st_size for part in directory.iterdir())
+        return _saved_bytes(str(directory))
     except OSError:
         return 0
+
+
+@lru_cache(_REMEMBERED)
+def _saved_bytes(directory: str) -> int:
+    """Return the size of a saved snapshot, which never changes.
+
+    Raises:
+        OSError: It was removed.
+    """
+    with os.scandir(directory) as parts:
+        return sum(part.stat().st_size for part in parts)
 
 
 def _drop(directory: Path) -> None:
@@ -352,12 +367,20 @@ def _sweep(folder: Path, now: datetime) -> None:
 def _saved_in(directory: Path) -> Iterator[CachedSnapshot]:
     if not directory.is_dir():
         return
-    for entry in directory.iterdir():
-        stamp, _, snapshot_id = entry.name.partition("-")
-        if entry.name.startswith(".") or not snapshot_id:
-            continue
-        try:
-            moment = datetime.strptime(stamp, _STAMP + "%fZ").replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        yield CachedSnapshot(moment, SnapshotId(snapshot_id), entry)
+    for name in os.listdir(directory):  # noqa: PTH208  # thousands of names, and no need of paths
+        saved = _saved(directory, name)
+        if saved is not None:
+            yield saved
+
+
+@lru_cache(_REMEMBERED)
+def _saved(directory: Path, name: str) -> CachedSnapshot | None:
+    """Return the snapshot of a name; ``None``: it is the name of something else."""
+    stamp, _, snapshot_id = name.partition("-")
+    if name.startswith(".") or not snapshot_id or not stamp.endswith("Z"):
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{stamp[:15]}.{stamp[15:]}").astimezone(UTC)
+    except ValueError:
+        return None
+    return CachedSnapshot(moment, SnapshotId(snapshot_id), directory / name)

@@ -768,6 +768,7 @@ def run_collector(
 
     memory.use_few_pools()
     memory.keep_giving_back()
+    memory.collect_garbage_seldom()
     logs.set_up_logging(config.log_format)
     _end_with_threads(stop)
     report = logs.reporter("collector", config.log_format, print_line)

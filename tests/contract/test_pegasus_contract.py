@@ -212,7 +212,7 @@ def test_a_server_tells_metrics_of_the_replicas_that_it_holds(pegasus):
         sample = http.fetch_metrics(types=("replica",))
     finally:
         http.close()
-    assert (replica["app_id"], replica["index"]) in sample.gpids()
+    assert (replica["app_id"], replica["index"]) in sample.gpids
 
 
 def test_every_living_node_tells_memory_counts_rates_and_latencies(pegasus):

@@ -22,6 +22,7 @@ from connectors.alerts.watch import _Watch
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import TrimtabConfig
 from connectors.journal.engine import Database
+from connectors.journal.journal import SqlJournal
 from core.access import Identity
 from core.actions.events import FIRST_LINK, Entry, RunEnded, RunMeasured
 from core.actions.runs import fold
@@ -360,6 +361,21 @@ def test_a_target_that_is_down_is_tried_again_later_and_costs_the_others_nothing
     assert (len(receiver.messages), len(other.messages)) == (1, 1)
     other.server.shutdown()
     other.server.server_close()
+
+
+def test_runs_are_read_again_when_the_journal_has_more(tmp_path, receiver, monkeypatch) -> None:
+    config = config_of(tmp_path, receiver.url)
+    put(tmp_path, is_even=True)
+    read: list[str] = []
+    monkeypatch.setattr(
+        SqlJournal, "run_ids", lambda _, *, cluster, limit: read.append(cluster) or []
+    )
+    ends = iter([(1, "a"), (1, "a"), (2, "b")])
+    monkeypatch.setattr(SqlJournal, "newest", lambda _: next(ends))
+    one = _Watch(config, lambda *_: 0, [].append)
+    for count in (1, 1, 2):
+        one._turn()
+        assert read == ["prod"] * count
 
 
 def test_the_address_of_a_target_is_in_no_message(tmp_path, receiver, caplog) -> None:

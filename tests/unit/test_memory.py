@@ -30,3 +30,12 @@ libc.malloc_stats()
 def test_threads_share_two_pools() -> None:
     done = subprocess.run([sys.executable, "-c", POOLS], capture_output=True, text=True, check=True)
     assert done.stderr.count("Arena ") == 2
+
+
+def test_what_is_loaded_is_left_out_of_garbage_collection() -> None:
+    code = (
+        "import gc; from connectors.memory import collect_garbage_seldom as seldom; seldom();"
+        "print(gc.isenabled(), gc.get_freeze_count() > 1_000, gc.get_threshold()[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "7000"]

@@ -123,8 +123,15 @@ def test_the_balancers_count_is_set_beside_what_was_seen(before, after, moves, e
 def test_quick_parser_agrees_with_the_library(line: str) -> None:
     expected = [one for family in text_string_to_metric_families(line) for one in family.samples]
     found = list(_parsed([line]))
-    assert [(one.name, one.labels) for one in found] == [(one.name, one.labels) for one in expected]
+    assert [one.labels for one in found] == [one.labels for one in expected]
     assert [repr(one.value) for one in found] == [repr(one.value) for one in expected]
+
+
+def test_a_series_that_is_known_has_the_value_of_its_line() -> None:
+    text = 'a{b="c"} %s\na{b="d"} 5'
+    for value in ("1", "2.5 1700000000000"):
+        found = {one.labels["b"]: one.value for one in _parsed((text % value).splitlines())}
+        assert found == {"c": float(value.split()[0]), "d": 5}
 
 
 @pytest.mark.parametrize("line", ['a{b="c",b="d"} 1', 'a{__b="c"} 1', 'a{b="c} 1', "a 1_0", "a x"])

@@ -223,7 +223,7 @@ def test_what_cannot_be_known_of_a_rate_is_none():
 def test_a_tables_rate_is_that_of_its_primaries_or_unknown():
     before = parse_metrics(REPLICAS)
     after = later(before, grown=4, only={"get_requests"})
-    held = sorted(before.gpids())
+    held = sorted(before.gpids)
     primaries = dict.fromkeys(held, "a:1")
     samples = {"a:1": (before, after)}
     assert table_rates_per_s(samples, primaries, READ_REQUESTS) == {2: 2.0 * len(held)}

@@ -18,7 +18,15 @@ from connectors.pegasus.rpc.frame import (
     encode_reply,
     encode_request,
 )
-from connectors.pegasus.rpc.wire import Gpid, HostPort, RpcAddress, Struct, WireError
+from connectors.pegasus.rpc.wire import (
+    Gpid,
+    HostPort,
+    RpcAddress,
+    Struct,
+    WireError,
+    guarded,
+    reader,
+)
 from core.errors import ProtocolError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
@@ -230,6 +238,21 @@ def test_an_unknown_plain_field_is_passed_over():
         Reply("RPC_CM_LIST_NODES_ACK", 1, "ERR_OK", newer(err=idl.ErrorCode(), later=5))
     )
     assert decode_reply(frame).result == idl.ListNodesResponse(err=idl.ErrorCode())
+
+
+def test_a_field_number_below_zero_is_no_field_from_the_end():
+    body = struct.pack(">bhqb", 10, -1, 5, 0)
+    protocol, left = reader(body)
+    found = idl.ListNodesResponse()
+    found.read(protocol)
+    assert (found, left()) == (idl.ListNodesResponse(), 0)
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_bytes_that_end_early_are_named(count):
+    protocol, _ = reader(struct.pack(">bhqb", 10, 30, 5, 0)[:count])
+    with pytest.raises(WireError, match="the bytes end early"):
+        guarded(lambda: idl.ListNodesResponse().read(protocol))
 
 
 def test_an_answer_without_what_every_server_sends_is_no_answer():

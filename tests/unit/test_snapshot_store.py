@@ -103,3 +103,13 @@ def test_damaged_manifest_is_one_clean_error(tmp_path: Path, raw: bytes) -> None
     (tmp_path / "s" / "manifest.json").write_bytes(raw)
     with pytest.raises(SnapshotError, match="damaged"):
         load_manifest(tmp_path / "s")
+
+
+def test_what_is_named_otherwise_is_no_snapshot(tmp_path: Path) -> None:
+    snapshot_store = filled(tmp_path, 2)
+    for name in ("notes", "20261121T120000000-a", "20261121T120000000Z"):
+        (tmp_path / "c" / name).mkdir()
+    assert [one.taken_at for one in snapshot_store.entries("c")] == [
+        NOON,
+        NOON + timedelta(minutes=1),
+    ]

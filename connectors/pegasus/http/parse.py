@@ -121,7 +121,7 @@ class DataVersion(msgspec.Struct):
     data_version: str
 
 
-class _Metric(msgspec.Struct):
+class _Metric(msgspec.Struct, gc=False):  # a capture has ten thousand
     name: str
     value: float | None = None
     p50: float | None = None
@@ -131,7 +131,7 @@ class _Metric(msgspec.Struct):
     p999: float | None = None
 
 
-class _Entity(msgspec.Struct):
+class _Entity(msgspec.Struct, gc=False):
     type: str
     id: str
     attributes: dict[str, str] = {}
@@ -177,6 +177,7 @@ def _flat(metrics: list[_Metric]) -> dict[str, float]:
     for metric in metrics:
         if metric.value is not None:
             found[metric.name] = metric.value
+            continue  # nearly all of them: what has percentiles has no value
         for percentile in PERCENTILES:
             value: float | None = getattr(metric, percentile)
             if value is not None:

@@ -116,6 +116,9 @@ _LOST_S: Final = 5.0
 _LATE_S: Final = 1.0
 """How much later than its lead time a prediction may be made."""
 
+_URGENT_S: Final = 2.0
+"""So near a round it matters whether nothing changed, or nothing is known yet."""
+
 _LAGS_S: Final = 2.0
 """Events that are known no later than so long ago are worth a warning."""
 
@@ -615,6 +618,8 @@ class LeaderObserver:
                 the future is: a collector that lags draws longer futures, and their shares fall.
         """
         at_s = model.next_round_at_s
+        if self._watcher is not None:
+            self._watcher.is_urgent = at_s is not None and abs(at_s - now_s) < _URGENT_S
         if at_s is None:
             self._judge.expect(0.0)
             self._publish(None)
