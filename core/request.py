@@ -14,13 +14,24 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
 
 __all__ = ["Annotated", "Param", "Request", "param", "params_of", "parse", "schema_of"]
 
@@ -164,9 +175,41 @@ def parse(request: type[R], values: Mapping[str, Any], *, strict: bool = True) -
     try:
         return msgspec.convert(dict(values), request, strict=strict).checked()
     except msgspec.ValidationError as exc:
-        what, _, where = str(exc).partition(" - at ")
-        name = where.strip("`$.")
-        raise InputError(f"{name}: {what}" if name else what) from exc
+        raise _misfit(request, values, str(exc)) from exc
+
+
+_KINDS: Final = {
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "str": "a text",
+    "array": "a list",
+}
+_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
+_EXPECTED: Final = re.compile(
+    r"Expected `(\w+)( \| null)?`(?: (>=|>|<=|<) (\S+?)(?:\.0)?)?(?:, got .*)?"
+)
+
+
+def _misfit(request: type[Request], values: Mapping[str, Any], fault: str) -> InputError:
+    """Return the error about a field that is missing, unknown, or has a value that does not fit."""
+    what, _, where = fault.partition(" - at ")
+    params = {one.name: one for one in params_of(request)}
+    if field := _FIELD.fullmatch(what):
+        if field[1].startswith("missing"):
+            return InputError(f"{field[2]} is required.")
+        return UnknownNameError.of("parameter", field[2], params)
+    name = where.strip("`$.").partition("[")[0]
+    if name not in params:
+        return InputError(what)
+    value = values.get(name)
+    if params[name].choices:
+        return UnknownNameError.of(name, str(value), params[name].choices)
+    if expected := _EXPECTED.fullmatch(what):
+        limit = f" {expected[3]} {expected[4]}" if expected[3] else ""
+        kind = _KINDS.get(expected[1], expected[1])
+        return InputError(f"{name}: {value!r} is not {kind}{limit}.")
+    return InputError(f"{name}: {what}")
 
 
 def schema_of(request: type[Request]) -> dict[str, Any]:
