@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -48,7 +48,22 @@ class Listing:
     rest: str = "--json lists all."
 
 
-Line = str | Listing
+@dataclass(frozen=True)
+class Cells:
+    """Rows of an answer that is no table, as they are shown.
+
+    Attributes:
+        head: Headings.
+        rows: Texts by row.
+        rest: Number of rows that are not shown.
+    """
+
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    rest: int = 0
+
+
+Line = str | Listing | Cells
 
 
 class Answer:

@@ -13,6 +13,7 @@ MODULES: Final = {
     "drill": "core.operations.drill",
     "lookup": "core.operations.lookup",
     "owners": "core.operations.owners",
+    "tenants": "core.operations.tenants",
 }
 
 

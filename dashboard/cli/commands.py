@@ -343,7 +343,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             "trimtab owners sandbox --orphans",
         ),
         "tenants": CommandEntry(
-            f"{_PULSAR}.tenants",
+            f"{OPERATIONS}tenants",
             "Show the traffic of tenants next to their limits.",
             "trimtab tenants sandbox",
         ),
@@ -418,7 +418,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, CommandEntry | Group]]] = {
             {"Commands": _LEADER},
         ),
         "quota": CommandEntry(
-            f"{_PULSAR}.tenants",
+            f"{_PULSAR}.quota",
             "Compute each broker's share of a resource group's limit.",
             "trimtab quota --limit 100 --usage 10,50,30",
         ),

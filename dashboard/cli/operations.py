@@ -12,7 +12,7 @@ import typer
 
 from core.errors import InputError, OpsError
 from core.facts import Assumed, facts_module, facts_of
-from core.operations.operation import Answer, Listing, Operation, Prose, plain
+from core.operations.operation import Answer, Cells, Listing, Operation, Prose, plain
 from core.request import Request
 from core.snapshot import Manifest
 from core.snapshot.store import Storable, load_manifest
@@ -184,6 +184,10 @@ def show(answer: Answer, request: Request, now_ms: int) -> None:
     for line in answer.text(request):
         if isinstance(line, Listing):
             _show_rows(line, now_ms)
+        elif isinstance(line, Cells):
+            table(line.head, line.rows)
+            if line.rest:
+                print_line(f"... and {line.rest} more.")
         else:
             print_line(line, is_prose=isinstance(line, Prose))
 

@@ -37,6 +37,7 @@ QUERIES = {
     "drill": ("", "?hot_threshold=0.3&domains=false", "?only=zone-a&only=zone-b&seed=7"),
     "lookup": ("?topic=acme/orders/paid-7",),
     "owners": ("", "?only_problems=true"),
+    "tenants": ("",),
 }
 OPTIONS = {
     "": (),

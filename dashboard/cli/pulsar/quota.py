@@ -1,4 +1,4 @@
-"""``trimtab quota`` and ``trimtab tenants``: shares of limits, and traffic next to limits."""
+"""``trimtab quota``: shares of limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,9 +23,8 @@ from core.planning.limits.groups import (
     shared_limit,
 )
 from core.planning.limits.namespaces import namespace_use
-from core.planning.limits.tenants import Bound, TenantUse, tenant_uses
 from core.units import format_ratio
-from dashboard.cli.options import Config, Json, Source
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import Answer, UsageFaultError, emit, print_line, table
 from dashboard.cli.pulsar.source import active_settings, pulsar_snapshot
 
@@ -272,80 +271,3 @@ def _finite(value: float) -> float | None:
 def _row(values: Sequence[float | None]) -> str:
     shown = ["no limit" if value is None else f"{value:,.0f}" for value in values[:8]]
     return ", ".join(shown) + (" ..." if len(values) > 8 else "")
-
-
-@app.command()
-def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show the traffic of tenants next to their limits."""
-    snapshot = pulsar_snapshot(source, config)
-    found = tenant_uses(snapshot)
-    _, sentence = enforcement_words(active_settings(snapshot))
-    body = {
-        "cluster": snapshot.manifest.cluster,
-        "snapshot_id": snapshot.snapshot_id,
-        "tenants": [_tenant(one) for one in found],
-        "note": sentence,
-    }
-
-    def show() -> None:
-        table(
-            (
-                "tenant",
-                "traffic",
-                "in",
-                "out",
-                "namespaces",
-                "topics",
-                "publish limit",
-                "unlimited",
-            ),
-            [
-                (
-                    one.name,
-                    format_ratio(one.share),
-                    amount(one.rates["msg_rate_in"], "msg/s"),
-                    amount(one.rates["msg_rate_out"], "msg/s"),
-                    str(len(one.namespaces)),
-                    f"{one.topics:,}",
-                    _bound(one.bounds["publish_msgs"]),
-                    ", ".join(one.bounds["publish_msgs"].unlimited[:3]),
-                )
-                for one in found[:_MAX_SHOWN]
-            ],
-        )
-        if len(found) > _MAX_SHOWN:
-            print_line(f"... and {len(found) - _MAX_SHOWN} more.")
-        if any(one.groups for one in found):
-            print_line(sentence)
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def _bound(bound: Bound) -> str:
-    if bound.limit is None or bound.ratio is None:
-        return "no limit"
-    return f"{amount(bound.limit, 'msg/s')} ({format_ratio(bound.ratio)} used)"
-
-
-def _tenant(tenant: TenantUse) -> dict[str, Any]:
-    return {
-        "tenant": tenant.name,
-        "share": tenant.share,
-        "namespaces": list(tenant.namespaces),
-        "bundles": tenant.bundles,
-        "topics": tenant.topics,
-        **tenant.rates,
-        "silent_bundles": tenant.silent,
-        "storage_bytes": tenant.storage_bytes,
-        "groups": list(tenant.groups),
-        "limits": {
-            key: {
-                "limit": bound.limit,
-                "used": bound.used,
-                "ratio": bound.ratio,
-                "unlimited": list(bound.unlimited),
-                "shared_groups": list(bound.shared_groups),
-            }
-            for key, bound in tenant.bounds.items()
-        },
-    }
