@@ -1,11 +1,15 @@
-"""Every answer of the command line over fixed inputs at a fixed moment, one file a case.
+"""What Trimtab answers and writes over fixed inputs at a fixed moment, one readable file a case.
 
-A change of structure must not change what Trimtab answers. ``tests/frozen/answers`` holds each
-command line of :mod:`frozen_cases` with its exit code, standard output and standard error, and the
-tests compare them. After a wanted change write them anew, and read the difference in Git::
+A change of structure must not change any of it; the tests compare the texts in the folders
 
-    python tests/frozen/answers.py freeze           # all frozen texts of this folder
-    python tests/frozen/answers.py write FOLDER     # the same, elsewhere: to compare two checkouts
+- ``answers``: each command line of :mod:`frozen_cases`, exit code, standard output and error,
+- ``schemas``: the tables of every kind of job and of every ``--out``, see :mod:`frozen_schemas`,
+- ``files``: plans, journal, history and snapshots, see :mod:`frozen_files`.
+
+After a wanted change write them anew, and read the difference in Git::
+
+    python tests/frozen/answers.py freeze            # all, or the folders that are named
+    python tests/frozen/answers.py write FOLDER      # elsewhere: to compare two checkouts
 
 What pages show is frozen next to their tests, see ``tests/app/test_wording_of_pages.py``.
 """
@@ -23,6 +27,8 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
 
 from frozen_cases import Case, cases, groups  # noqa: E402  # after the path
+from frozen_files import file_texts  # noqa: E402  # after the path
+from frozen_schemas import schema_texts  # noqa: E402  # after the path
 from frozen_texts import assert_frozen, freeze  # noqa: E402  # after the path
 from frozen_world import command, inside, make, masked, still  # noqa: E402  # after the path
 
@@ -73,25 +79,29 @@ def _answers(world: Path, folder: Path) -> dict[str, str]:
     return found
 
 
-FROZEN: Mapping[str, Callable[[Path, Path], Mapping[str, str]]] = {"answers": _answers}
+FROZEN: Mapping[str, Callable[[Path, Path], Mapping[str, str]]] = {
+    "answers": _answers,
+    "schemas": schema_texts,
+    "files": file_texts,
+}
 """By the folder of the frozen texts: what makes them of the world, in an empty folder."""
 
 
 def main(arguments: list[str]) -> int:
     """Write the frozen texts."""
     match arguments:
-        case ["freeze"]:
-            target = HERE
+        case ["freeze", *names] if set(names) <= set(FROZEN):
+            target, wanted = HERE, names or FROZEN
         case ["write", given]:
-            target = Path(given)
+            target, wanted = Path(given), FROZEN
         case _:
             sys.stderr.write(__doc__ or "")
             return 2
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder).resolve()
         make(whole / "world")
-        for name, texts in FROZEN.items():
-            freeze(target / name, texts(whole / "world", whole / name))
+        for name in wanted:
+            freeze(target / name, FROZEN[name](whole / "world", whole / name))
     return 0
 
 
