@@ -11,13 +11,16 @@ After a wanted change write them anew, and read the difference in Git::
     python tests/frozen/answers.py freeze            # all, or the folders that are named
     python tests/frozen/answers.py write FOLDER      # elsewhere: to compare two checkouts
 
-What pages show is frozen next to their tests, see ``tests/app/test_wording_of_pages.py``.
+``freeze pages`` writes what pages say and show, which is frozen next to their tests, see
+``tests/app/test_wording_of_pages.py``; ``freeze`` alone does so, too.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -34,6 +37,10 @@ from frozen_world import command, inside, make, masked, still  # noqa: E402  # a
 
 HERE = Path(__file__).parent
 ANSWERS = HERE / "answers"
+
+
+PAGES = "pages"
+"""What pages say and show, next to the frozen texts of this folder."""
 
 
 def assert_answers(name: str, world: Path, folder: Path) -> None:
@@ -87,13 +94,21 @@ FROZEN: Mapping[str, Callable[[Path, Path], Mapping[str, str]]] = {
 """By the folder of the frozen texts: what makes them of the world, in an empty folder."""
 
 
+def _freeze_pages() -> None:
+    test = TESTS / "app" / "test_wording_of_pages.py"
+    words = [sys.executable, "-m", "pytest", "-q", str(test)]
+    subprocess.run(words, check=True, env=os.environ | {"TRIMTAB_WRITE_WORDING": "1"})
+
+
 def main(arguments: list[str]) -> int:
     """Write the frozen texts."""
     match arguments:
-        case ["freeze", *names] if set(names) <= set(FROZEN):
-            target, wanted = HERE, names or FROZEN
+        case ["freeze", *names] if set(names) <= {*FROZEN, PAGES}:
+            target, wanted = HERE, [one for one in FROZEN if one in names or not names]
+            if PAGES in names or not names:
+                _freeze_pages()
         case ["write", given]:
-            target, wanted = Path(given), FROZEN
+            target, wanted = Path(given), list(FROZEN)
         case _:
             sys.stderr.write(__doc__ or "")
             return 2

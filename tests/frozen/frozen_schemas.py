@@ -131,26 +131,30 @@ def out_texts(world: Path, folder: Path) -> dict[str, str]:
         with still(), inside(copy):
             result = command(shlex.split(line))
         assert result.code in (0, 3), (line, result)
-        text = f"$ trimtab {line}\n" + "".join(_tables(_unpacked(copy / "out", copy)))
+        out, is_archive = copy / "out", (copy / "out").is_file()
+        tables = _tables(_unpacked(out, copy) if is_archive else out, is_in_any_order=is_archive)
+        text = f"$ trimtab {line}\n" + "".join(tables)
         found[f"out/{name.replace(' ', '-')}.txt"] = masked(text, copy)
     return found
 
 
 def _unpacked(out: Path, folder: Path) -> Path:
-    if out.is_dir():
-        return out
+    """Return an exported history as files; its rows have the order of files with random names."""
     with zipfile.ZipFile(out) as packed:
         packed.extractall(folder / "unpacked")
     return folder / "unpacked"
 
 
-def _tables(folder: Path) -> Iterator[str]:
+def _tables(folder: Path, *, is_in_any_order: bool = False) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".parquet":
             table = pq.read_table(path, partitioning=None)
             name = path.relative_to(folder).with_suffix("").as_posix()
             yield f"\n== {name}: {table.num_rows} rows\n{schema_text(table.schema)}"
-            yield "".join(f"{row}\n" for row in rows_text(table.slice(0, _ROWS)))
+            rows = rows_text(table)
+            if is_in_any_order:
+                rows.sort()
+            yield "".join(f"{row}\n" for row in rows[:_ROWS])
 
 
 def schema_text(schema: pa.Schema) -> str:

@@ -602,8 +602,8 @@ def _plans() -> None:
         _run(f"{line} --plan plans/{name}.json")
 
 
-_SIZES: Final = re.compile(r'(trimtab_journal_bytes |"export": .*"bytes": )[0-9.]+')
-"""Of files of a database and of an archive: of their versions."""
+_SIZES: Final = re.compile(r'(trimtab_journal_bytes |"bytes": )[0-9.]+')
+"""Of files of a database, a history and an archive: of their versions, and of random names."""
 
 _WORST: Final = re.compile(r'("expected_worst": \d+\.\d{9})\d+')
 """By logarithms, whose last bit is each processor's own."""

@@ -10,6 +10,7 @@ from frozen_files import file_texts
 from frozen_texts import assert_frozen, names_in
 
 from core.history.store.store import KINDS
+from core.systems import STEPS
 
 FILES = HERE / "files"
 
