@@ -603,6 +603,7 @@ def _plans() -> None:
 
 
 _SIZES: Final = re.compile(r'(trimtab_journal_bytes |"bytes": )[0-9.]+')
+_SIZE_OF_FILES: Final = re.compile(r"[0-9.]+ kB(\.?)$", re.MULTILINE)
 """Of files of a database, a history and an archive: of their versions, and of random names."""
 
 _WORST: Final = re.compile(r'("expected_worst": \d+\.\d{9})\d+')
@@ -612,4 +613,5 @@ _WORST: Final = re.compile(r'("expected_worst": \d+\.\d{9})\d+')
 def masked(text: str, folder: Path) -> str:
     """Return a text without the folder, and without what is each machine's own."""
     text = _SIZES.sub(r"\g<1>0", text.replace(str(folder), "FOLDER"))
+    text = _SIZE_OF_FILES.sub(r"0 kB\g<1>", text)
     return _WORST.sub(r"\g<1>", text)
