@@ -88,14 +88,15 @@ def rounded(snapshot: _Snapshot) -> _Snapshot:
     """Return a snapshot of numbers that no processor computes in another last bit."""
     tables = {}
     for name, table in snapshot.tables.items():
+        columns = list(table.columns)
         for at, column in enumerate(table.schema):
             if pa.types.is_floating(column.type):
                 values = [
                     None if one is None else float(f"{one:.{_DIGITS}g}")
                     for one in table[column.name].to_pylist()
                 ]
-                table = table.set_column(at, column, pa.array(values, column.type))  # noqa: PLW2901
-        tables[name] = table
+                columns[at] = pa.array(values, column.type)
+        tables[name] = pa.Table.from_arrays(columns, schema=table.schema)
     return type(snapshot).build(snapshot.manifest, tables)
 
 

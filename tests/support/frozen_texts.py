@@ -35,7 +35,8 @@ def assert_frozen(
     parts += [f"gone: {name}" for name in gone]
     if different:
         parts += ["", *_difference(different[0], read[different[0]], texts[different[0]])]
-    raise AssertionError("\n".join([*parts, "", f"If this is wanted, run `{renew}` and read on."]))
+    parts += ["", f"If this is wanted, run `{renew}` and read the difference in Git."]
+    raise AssertionError("\n".join(parts))
 
 
 def names_in(folder: Path) -> set[str]:

@@ -7,6 +7,8 @@ in its latest run; :meth:`Frames.text` has columns, types and first rows of each
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -23,6 +25,9 @@ _DIGITS: Final = 6
 _LETTERS: Final = 200
 _VALUES: Final = 4
 """Of a sparkline."""
+
+_IDS: Final = re.compile(r"\b[0-9a-f]{12,}\b")
+"""Of snapshots, plans and entries: they follow from every last bit of what they are of."""
 
 
 class Frames:
@@ -44,7 +49,7 @@ class Frames:
         self._parts.append(_head(f"download {what}", frame) + csv)
 
     def text(self) -> str:
-        return "\n".join(self._parts)
+        return _IDS.sub("ID", "\n".join(self._parts))
 
 
 def recording(patch: pytest.MonkeyPatch) -> Frames:
@@ -102,7 +107,7 @@ def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if value == value else None  # noqa: PLR0124  # NaN
+        return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
     if isinstance(value, str):
         return "PICTURE" if value.startswith("data:") else value[:_LETTERS]
     if isinstance(value, list | tuple) or hasattr(value, "tolist"):
