@@ -1,25 +1,31 @@
 """What every page says: headings, labels, hints, column names, and sentences with numbers masked.
 
-``tests/app/wording/<page>.txt`` holds the texts of each page. After a wanted change write them
-again with ``TRIMTAB_WRITE_WORDING=1 pytest tests/app/test_wording_of_pages.py`` and read the
-difference: nothing else in the tests asks for a sentence of a page.
+``tests/app/wording/<page>.txt`` holds the texts of each page, ``tests/app/frames/<page>.txt`` the
+tables and downloads behind it. After a wanted change write them again with
+``python tests/frozen/answers.py freeze pages`` and read the difference: nothing else in the tests
+asks for a sentence of a page.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import job_stories
 import pytest
 import time_machine
 from fleet_builder import make_history
+from frozen_texts import assert_frozen, names_in
 from history_rows import recorded, store_in
+from page_frames import recording
 from pegasus_snapshots import snapshot_of, whole
 from run_stories import RUN, Story
 from snapshot_site import Site, assert_calm
@@ -41,6 +47,8 @@ from dashboard.sitemap import FILES
 from dashboard.state import SET
 
 FOLDER = Path(__file__).parent / "wording"
+FRAMES = Path(__file__).parent / "frames"
+RENEW = "python tests/frozen/answers.py freeze pages"
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 VIEWS: dict[str, tuple[str, ...]] = {
     "activity": ACTIVITY_TABS,
@@ -58,6 +66,12 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "pegasus_tables": TABLES_TABS,
 }
 """Tabs of pages that draw only the one that is open."""
+
+RESULTS: dict[str, tuple[str, ...]] = {
+    "backtest": ("Ranking", "Over time", "Earlier back-tests"),
+    "jobs": ("",),
+}
+"""Pages that show a finished job, with their tabs."""
 
 TAB_PARAMETERS = {"pegasus": "tab", "pegasus_tables": "tab"}
 """Parameter that names the tab, where it is not ``view``."""
@@ -144,9 +158,10 @@ def test_a_page_says_what_it_said(
     for place in limits:
         monkeypatch.setattr(*place, 240.0)  # what a page says is not to depend on the machine
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
-    parts = []
+    monkeypatch.setattr(getpass, "getuser", lambda: "ops")
+    frames, parts, behind = recording(monkeypatch), [], []
     for view in VIEWS.get(page, ("",)):
-        with time_machine.travel(NOON, tick=True):
+        with time_machine.travel(NOON, tick=False):
             app = made.open(
                 page,
                 **params_of(page, bundle, broker),
@@ -158,13 +173,38 @@ def test_a_page_says_what_it_said(
                 app.run()
         assert_calm(app)
         parts += [*([f"## {view}"] if view else []), *written(app)]
-    text = "\n".join(parts) + "\n"
-    file = FOLDER / f"{page}.txt"
+        behind += [*([f"## {view}\n"] if view else []), frames.text()]
+    _compare({FOLDER: "\n".join(parts) + "\n", FRAMES: "\n".join(behind)}, f"{page}.txt")
+
+
+def _compare(texts: dict[Path, str], name: str) -> None:
+    """Compare texts with the frozen ones, or write them."""
     if os.environ.get("TRIMTAB_WRITE_WORDING"):
-        FOLDER.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+        for folder, text in texts.items():
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    for folder, text in texts.items():
+        assert_frozen(folder, {name: text}, name, RENEW)
+
+
+@pytest.mark.parametrize(("page", "views"), RESULTS.items())
+def test_tables_of_results_are_as_they_were(
+    page: str, views: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    monkeypatch.setattr(secrets, "token_hex", lambda count=16: "0" * 2 * count)
+    frames, behind = recording(monkeypatch), []
+    with time_machine.travel(NOON, tick=False):
+        job_id = job_stories.backtest(made.state_dir)
+        for view in views:
+            app = made.open(page, job=job_id, **({"view": view} if view else {}))
+            assert_calm(app)
+            behind += [*([f"## {view}\n"] if view else []), frames.text()]
+    _compare({FRAMES: "\n".join(behind)}, f"{page}-result.txt")
 
 
 def test_no_wording_is_kept_of_a_page_that_is_gone() -> None:
-    assert sorted(file.stem for file in FOLDER.iterdir()) == sorted(FILES)
+    expected = {f"{name}.txt" for name in FILES}
+    assert names_in(FOLDER) == expected
+    assert names_in(FRAMES) == expected | {f"{page}-result.txt" for page in RESULTS}
