@@ -94,7 +94,7 @@ def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
 
 def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
     if facts.taken_at is None:
-        return  # a cluster that was never read is named by `trimtab check`
+        return  # has an age from its first snapshot on: see _unread
     age_s = (facts.now - facts.taken_at).total_seconds()
     if age_s > limits.stale_min * 60:
         yield Condition(
@@ -102,6 +102,18 @@ def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
             f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
             "Run: trimtab check. Then see the collector's log.",
             measured=format_age(age_s),
+            limit=f"{limits.stale_min:g} min",
+        )
+
+
+def _unread(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    if facts.taken_at is None:
+        reason = f" Last error of the collector: {facts.collect_error}"
+        yield Condition(
+            "",
+            f"{facts.cluster} has no snapshot.{reason if facts.collect_error else ''}",
+            "Run: trimtab check. Then see the collector's log.",
+            measured="no snapshot",
             limit=f"{limits.stale_min:g} min",
         )
 
@@ -212,6 +224,13 @@ RULES: Final = (
         severity="critical",
         minutes=lambda _: 0.0,
         holds=_stale,
+    ),
+    Rule(
+        code="unread",
+        title="No data",
+        severity="critical",
+        minutes=lambda limits: limits.stale_min,
+        holds=_unread,
     ),
     Rule(
         code="flapping",

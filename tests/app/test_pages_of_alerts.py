@@ -127,3 +127,4 @@ def test_a_cluster_that_was_never_read_makes_no_all_clear(tmp_path, monkeypatch)
     assert_calm(app)
     [firing] = [one for one in app.metric if one.label == "Firing"]
     assert (firing.value, firing.delta) == ("0", "? 1 cluster without data")
+    assert "No firing alerts. No data: fleet." in texts(app)

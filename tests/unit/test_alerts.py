@@ -93,6 +93,7 @@ HOLDS = {
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
     "lively": {"gauges": [LIVELY]},
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
+    "unread": {"taken_at": None},
     "flapping": {"returned": 6},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at},
     "run_unassigned": {"runs": [UNASSIGNED], "now": UNASSIGNED.ended_at},
@@ -125,6 +126,7 @@ HOLDS_NOT = {
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 0.0)]},
     "lively": {"gauges": [LIVELY._replace(value=0.0)]},
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
+    "unread": {},
     "flapping": {"returned": 5},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at + timedelta(hours=25)},
     "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
@@ -288,6 +290,30 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     assert {one.key.rule for one in found} == {"uneven"}
     assert alerts.changes(config, "other", now - timedelta(hours=1), now) == []
     assert alerts.changes(config, "prod", now - timedelta(2), now - timedelta(1)) == []
+
+
+def test_a_cluster_that_was_never_read_fires_with_the_last_error_until_its_first_snapshot(
+    tmp_path, receiver
+) -> None:
+    config = config_of(tmp_path, receiver.url)
+    status = tmp_path / "collectors" / "prod.json"
+    status.parent.mkdir()
+    status.write_text(json.dumps({"last_error": {"message": "No ZooKeeper at z:1."}}))
+    assert looks(config) == []
+    assert alerts.unread(config) == ["prod"]
+    store = alerts.store(config)
+    [pending] = store.alerts().values()
+    assert pending.state == "pending", "it waits as long as for a stale snapshot"
+    five_min_ago = replace(pending, since=datetime.now(UTC) - timedelta(minutes=5))
+    store.save({}, {pending.key: five_min_ago}, datetime.now(UTC))
+    looks(config)
+    [message] = receiver.messages
+    assert message["title"] == "[critical] prod: 1 firing"
+    assert "prod has no snapshot. Last error of the collector: No ZooKeeper" in message["message"]
+    put(tmp_path, is_even=True)
+    looks(config)
+    assert [one["title"] for one in receiver.messages[1:]] == ["[resolved] prod: 1 resolved"]
+    assert alerts.unread(config) == []
 
 
 def test_a_database_of_an_earlier_release_gets_the_columns_of_values(tmp_path) -> None:

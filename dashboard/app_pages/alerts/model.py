@@ -60,6 +60,15 @@ def is_open(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
     return state_of(alert, silences, now) == "firing"
 
 
+def all_clear(unread: Sequence[str]) -> str:
+    """Return that no alert fires, with the clusters of which that is not known.
+
+    Args:
+        unread: Clusters without a snapshot.
+    """
+    return "No firing alerts." + (f" No data: {', '.join(unread)}." if unread else "")
+
+
 def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> pd.DataFrame:
     """Return a row for each alert."""
     rows = [
@@ -98,6 +107,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "unhealthy": "pegasus_tables",
     "problem": "diagnose",
     "lively": "pegasus",
+    "unread": "fleet",
     "flapping": "history",
     "settings_drift": "settings",
 }
@@ -130,6 +140,7 @@ def thresholds_table(
         "problem": "0 errors",
         "lively": "level steady",
         "stale": f"{limits.stale_min:g} min",
+        "unread": "no snapshot",
         "flapping": f"{limits.returned_per_hour:,} moves/h",
         "settings_drift": "0 settings",
     }
