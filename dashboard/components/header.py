@@ -29,6 +29,7 @@ REFRESH_S: Final = {"off": None, "5 s": 5, "15 s": 15, "60 s": 60}
 RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
+_SELECTOR_PX: Final = 192
 BADGES_PX: Final = 440
 """Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
@@ -78,7 +79,7 @@ def render_header(
             on_change=_open_overview,
             args=(others,),
             label_visibility="collapsed",
-            width=170,
+            width=_SELECTOR_PX,
         )
         cluster = by_name.get(name or "", wanted)
         state.note_cluster(cluster.kind, cluster.name)

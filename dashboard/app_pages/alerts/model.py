@@ -40,7 +40,18 @@ STATES: Final[Mapping[str, str]] = {
 """State as it is written; a firing alert that a silence covers is ``silenced``."""
 
 _COLUMNS: Final = [
-    *("severity", "title", "object", "since", "measured", "limit", "sent", "state", "ended")
+    *(
+        "severity",
+        "title",
+        "object",
+        "message",
+        "since",
+        "measured",
+        "limit",
+        "sent",
+        "state",
+        "ended",
+    )
 ]
 _STATUS: Final[Mapping[Severity, Status]] = {
     "critical": "bad",
@@ -76,6 +87,7 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
             "severity": [SEVERITIES[alert.severity]],
             "title": title_of(alert),
             "object": " · ".join(filter(None, (alert.key.cluster, _subject_of(alert)))),
+            "message": alert.sentence,
             "since": format_age((now - alert.since).total_seconds()),
             "measured": alert.measured,
             "limit": alert.limit,
