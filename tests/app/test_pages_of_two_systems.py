@@ -242,6 +242,21 @@ def test_fleet_shows_the_other_clusters_when_the_chosen_one_has_no_snapshot(fill
     assert "fleet" in table_with(app, "balancer")["cluster"].tolist()
 
 
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_fleet_names_each_cluster_that_failed_with_its_error(site, has_snapshot):
+    if has_snapshot:
+        site.put(make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"))
+    failed = {"other": "No ZooKeeper at z:1.", "peg": "Meta server m:1 refused."}
+    for name, message in failed.items():
+        site.collector_says(name, {"last_error": {"message": message}})
+    app = site.open("fleet")
+    assert_calm(app)
+    assert [one.value.replace("\\", "") for one in app.error] == list(failed.values())
+    assert "No data from 2 clusters yet." in texts(app)
+    assert "trimtab check" in texts(app)
+    assert ("trimtab collect fleet" in texts(app)) is not has_snapshot
+
+
 def test_fleet_calls_what_could_not_be_read_unknown(site):
     content = whole(settings={"level.effective": None, "balance_operation_count": None})
     content["partitions"] = content["partitions"][:3]
