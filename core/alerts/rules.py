@@ -78,8 +78,7 @@ def _summary(code: str, found: Sequence[Finding]) -> str:
         return first
     if not names:
         return f"{first} And {count - 1:,} more of this kind."
-    kind = code.replace("_", " ").capitalize()
-    return f"{kind}: {_joined(names, rest)}. {first}"
+    return f"{_joined(names, rest)}: {code.replace('_', ' ')}. {first}"
 
 
 def _joined(names: Sequence[str], rest: int) -> str:

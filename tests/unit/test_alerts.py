@@ -489,14 +489,14 @@ def test_every_error_is_in_an_alert_at_once_by_name_or_in_the_count() -> None:
     assert {one.state for one in known.values()} == {"firing"}
     said = {key.subject: one.sentence for key, one in known.items()}
     assert set(said) == {"broker_dead", "partitions_unwritable"}
-    assert said["broker_dead"] == "Broker dead: b-0, b-1, b-2 and 6 others. b-0 is dead."
+    assert said["broker_dead"] == "b-0, b-1, b-2 and 6 others: broker dead. b-0 is dead."
     assert said["partitions_unwritable"] == UNWRITABLE.sentence
     rest = Finding(
         code="broker_dead", severity="error", title="", sentence="7 more.", evidence={"more": 7}
     )
     for errors, names in ((found[:2], "b-0 and b-1"), ([found[0], rest], "b-0 and 7 others")):
         [one] = looked({}, [facts(findings=errors)], LIMITS).values()
-        assert one.sentence == f"Broker dead: {names}. b-0 is dead."
+        assert one.sentence == f"{names}: broker dead. b-0 is dead."
 
 
 def test_the_alert_of_uneven_load_goes_by_the_target_of_the_cluster_unless_it_has_its_own() -> None:
