@@ -26,6 +26,7 @@ from connectors.alerts.targets import send
 from connectors.config.alerts import Alerts, TargetConfig
 from connectors.config.model import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.recording.status import last_collect_error
 from connectors.systems import connector_of, open_journal, systems_of, target_ratio
 from connectors.transport.deadline import unless
 from core.actions.approval import waits_for_approval
@@ -168,6 +169,9 @@ class _Watch:
             cluster=cluster.name,
             now=now,
             taken_at=None if stored is None else stored.taken_at,
+            collect_error=""
+            if stored is not None
+            else last_collect_error(self._config, cluster.name),
             gauges=gauges,
             findings=findings,
             runs=runs,

@@ -1,8 +1,12 @@
-"""How the recording of a cluster is doing, for the pages and for ``trimtab collect``."""
+"""How the collecting and recording of a cluster is doing, for pages, commands and alerts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import msgspec
+
+from connectors.config.model import TrimtabConfig
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,3 +44,24 @@ class RecordingStatus:
     upkeep_at: str | None = None
     upkeep_error: dict[str, str] | None = None
     upkeep_paused: str = ""
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+
+
+class _Outcome(msgspec.Struct):
+    last_error: _Failure | None = None
+
+
+def last_collect_error(config: TrimtabConfig, cluster: str) -> str:
+    """Return the message of the collector's last failure; empty: it reported none.
+
+    A later success does not clear it.
+    """
+    path = config.state_dir / "collectors" / f"{cluster}.json"
+    try:
+        outcome = msgspec.json.decode(path.read_bytes(), type=_Outcome)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    return outcome.last_error.message if outcome.last_error else ""

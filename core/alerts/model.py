@@ -35,7 +35,7 @@ class Limits:
         unhealthy_min: A Pegasus cluster has unhealthy partitions.
         error_min: A cluster has a finding at error.
         lively_min: A Pegasus cluster is at ``lively``.
-        stale_min: The newest snapshot is older.
+        stale_min: The newest snapshot is older, or there is none for so long.
         returned_per_hour: Moves back to a server that was left before.
         drift_min: Servers of a cluster run with different settings.
         waiting_min: A run waits, paused or for a worker.
@@ -60,6 +60,7 @@ class Facts:
         cluster: Its name.
         now: Aware UTC.
         taken_at: Of the newest snapshot; ``None`` if there is none.
+        collect_error: Last error of the collector, a sentence; empty: it reported none.
         gauges: Figures of it.
         findings: Of it.
         runs: The latest runs, newest first.
@@ -71,6 +72,7 @@ class Facts:
     cluster: str
     now: datetime
     taken_at: datetime | None = None
+    collect_error: str = ""
     gauges: Sequence[Gauge] = ()
     findings: Sequence[Finding] = ()
     runs: Sequence[RunView] = ()

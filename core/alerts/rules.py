@@ -17,8 +17,8 @@ _MEASURES: Final = {"throughput": "traffic", "primaries": "primaries"}
 _TOLD_FOR: Final = timedelta(hours=24)
 """A failed run is an alert for so long, unless a later run ends well."""
 
-_MAX_NAMED: Final = 5
-"""Further subjects of one kind of error that an alert names."""
+_MAX_NAMED: Final = 3
+"""Subjects of one kind of error that an alert names."""
 
 
 def _uneven(facts: Facts, limits: Limits) -> Iterator[Condition]:
@@ -60,24 +60,31 @@ def _problem(facts: Facts, _: Limits) -> Iterator[Condition]:
         if one.severity == "error":
             of_kind.setdefault(one.code, []).append(one)
     for code, found in of_kind.items():
-        more = _others(found[1:])
         yield Condition(
             code,
-            f"{found[0].sentence}{more}",
+            _summary(code, found),
             found[0].hint or f"Run: trimtab diagnose {facts.cluster}",
             *_quantities(found[0]),
         )
 
 
-def _others(found: Sequence[Finding]) -> str:
-    """Return the other errors of a kind, a sentence: a few by name, all of them counted."""
+def _summary(code: str, found: Sequence[Finding]) -> str:
+    """Return the sentence of the first error of a kind; before it, the subjects if several."""
+    first = found[0].sentence
     count = sum(int(one.evidence["more"]) if one.is_rest else 1 for one in found)
-    if not count:
-        return ""
-    names = [one.subject for one in found if one.subject][:_MAX_NAMED]
-    rest = " and others" if len(names) < count else ""
-    named = f": {', '.join(names)}{rest}" if names else ""
-    return f" And {count:,} more of this kind{named}."
+    names = list(dict.fromkeys(one.subject for one in found if one.subject))[:_MAX_NAMED]
+    rest = count - sum(one.subject in names for one in found)
+    if count == 1:
+        return first
+    if not names:
+        return f"{first} And {count - 1:,} more of this kind."
+    return f"{_joined(names, rest)}: {code.replace('_', ' ')}. {first}"
+
+
+def _joined(names: Sequence[str], rest: int) -> str:
+    """Return names as a list, with the number of those that are not named."""
+    parts = [*names, *([pluralize(rest, "other")] if rest else [])]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
@@ -94,7 +101,7 @@ def _lively(facts: Facts, _: Limits) -> Iterator[Condition]:
 
 def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
     if facts.taken_at is None:
-        return  # a cluster that was never read is named by `trimtab check`
+        return  # has an age from its first snapshot on: see _unread
     age_s = (facts.now - facts.taken_at).total_seconds()
     if age_s > limits.stale_min * 60:
         yield Condition(
@@ -102,6 +109,18 @@ def _stale(facts: Facts, limits: Limits) -> Iterator[Condition]:
             f"The newest snapshot is {format_age(age_s)} old, limit {limits.stale_min:g} min.",
             "Run: trimtab check. Then see the collector's log.",
             measured=format_age(age_s),
+            limit=f"{limits.stale_min:g} min",
+        )
+
+
+def _unread(facts: Facts, limits: Limits) -> Iterator[Condition]:
+    if facts.taken_at is None:
+        reason = f" Last error of the collector: {facts.collect_error}"
+        yield Condition(
+            "",
+            f"{facts.cluster} has no snapshot.{reason if facts.collect_error else ''}",
+            "Run: trimtab check. Then see the collector's log.",
+            measured="no snapshot",
             limit=f"{limits.stale_min:g} min",
         )
 
@@ -212,6 +231,13 @@ RULES: Final = (
         severity="critical",
         minutes=lambda _: 0.0,
         holds=_stale,
+    ),
+    Rule(
+        code="unread",
+        title="No data",
+        severity="critical",
+        minutes=lambda limits: limits.stale_min,
+        holds=_unread,
     ),
     Rule(
         code="flapping",

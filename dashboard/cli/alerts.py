@@ -78,11 +78,14 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
     """
     config = configured_journal(config_file)
     found, silences = alerts.current(config)
+    unread = alerts.unread(config)
     now = services.now()
 
     def show() -> None:
         if not found:
             print_line("No alerts.")
+        if unread and not any(one.key.rule == "unread" for one in found):
+            print_line(f"No data: {', '.join(unread)}.")
         rows = []
         for one in found:
             is_quiet = any(quiet.covers(one, now) for quiet in silences)
@@ -133,6 +136,7 @@ def list_alerts(config_file: Config = None, as_json: Json = False) -> int:
             }
             for silence in silences
         ],
+        "unread": unread,
     }
     return emit(Answer(body, show), as_json=as_json)
 

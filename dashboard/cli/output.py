@@ -65,6 +65,8 @@ class Answer:
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUOTED: Final = re.compile("`[^`]*`")
+_MARK: Final = re.compile(r"\s*(?:\d+\. |- |(?:ERROR|WARNING|UNKNOWN|INFO) +)?")
+"""What a line begins with: its other lines are indented to the text after it."""
 _INSIDE: Final = "\x1f"
 """Stands for the spaces of a command in backquotes, which is not folded; no text contains it."""
 
@@ -246,7 +248,8 @@ def _lines_of(text: str, stream: TextIO, *, is_prose: bool = False) -> str:
     """Fold a sentence between words on a terminal; a line to copy, such as a command, stays one."""
     if not stream.isatty() or not (is_prose or text.endswith((".", ":", "?"))):
         return text
-    indent = text[: len(text) - len(text.lstrip())]
+    mark = _MARK.match(text)
+    indent = " " * len(mark.group() if mark else "")
     whole = _QUOTED.sub(lambda found: found.group().replace(" ", _INSIDE), text)
     folded = textwrap.fill(
         whole,

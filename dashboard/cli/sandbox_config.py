@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from core.errors import ConfigError
 from core.files import make_private, write_whole
+from dashboard.cli.options import MAX_PORT
 
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""
@@ -65,3 +67,40 @@ def clear_own_config(path: Path) -> None:
             hint="Pass another --state-dir.",
         )
     path.unlink()
+
+
+_LOCAL: Final = re.compile(r"(?:127(?:\.[0-9]{1,3}){3}|localhost):[0-9]{1,5}")
+
+
+def former_addresses(path: Path | None, part: str) -> list[str]:
+    """Return the ``host:port`` of an earlier run of a sandbox; empty if unknown.
+
+    Args:
+        path: Configuration that it wrote; ``None``: it writes none.
+        part: Of its servers, as :func:`save_addresses` has them.
+    """
+    if path is None:
+        return []
+    try:
+        found = json.loads(_addresses_file(path).read_bytes())[part]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    is_known = isinstance(found, list) and all(
+        isinstance(one, str) and _LOCAL.fullmatch(one) and int(one.rpartition(":")[2]) <= MAX_PORT
+        for one in found
+    )
+    return found if is_known else []
+
+
+def save_addresses(path: Path, **parts: Sequence[str]) -> None:
+    """Save the addresses of a sandbox, so that its next run takes them again.
+
+    Args:
+        path: Configuration that it writes; the addresses are in a file next to it.
+        parts: By servers: ``host:port`` of each.
+    """
+    write_whole(_addresses_file(path), json.dumps(parts).encode(), is_durable=False)
+
+
+def _addresses_file(path: Path) -> Path:
+    return path.with_suffix(".addresses.json")

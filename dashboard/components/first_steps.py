@@ -75,7 +75,7 @@ def draw(page: FleetContext) -> None:
 
 def _draw_step(number: int, step: _Step, *, is_next: bool) -> None:
     icon = ":green[:material/check_circle:]" if step.is_done else f":gray[{number}.]"
-    with st.container(horizontal=True, vertical_alignment="center", wrap=False):
+    with st.container(horizontal=True, vertical_alignment="top", wrap=False):
         text = f"{icon} **{step.title}**  \n:small[:gray[{words.plain(step.text)}]]"
         st.markdown(text, width="stretch")
         _draw_button(step, is_next=is_next)

@@ -38,7 +38,7 @@ def draw_header(page: str) -> None:
     """Draw the header; the entry file does it, so that its choices outlive a change of page.
 
     Args:
-        page: Name of the page that follows: its clusters are offered.
+        page: Name of the page that follows.
     """
     words.style()
     navigation.mark_chosen(page)
@@ -50,9 +50,10 @@ def draw_header(page: str) -> None:
         st.session_state[_FRAME] = error
         return
     offered = [cluster for cluster in config.clusters if cluster.kind in kinds]
+    listed = config.clusters
     if page == "run":
-        offered = _of_shown_run(config, offered)
-    choice = render_header(config, offered) if offered else None
+        offered = listed = _of_shown_run(config, offered)
+    choice = render_header(config, offered, listed) if offered else None
     st.session_state[_FRAME] = (config, kinds, choice)
 
 

@@ -29,6 +29,7 @@ REFRESH_S: Final = {"off": None, "5 s": 5, "15 s": 15, "60 s": 60}
 RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
+_SELECTOR_PX: Final = 192
 BADGES_PX: Final = 440
 """Next to the pickers on a wide window, above the buttons on a narrow one."""
 PROBLEMS_PX: Final = 85
@@ -52,14 +53,19 @@ class Choice:
     is_past: bool
 
 
-def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
+def render_header(
+    config: Config, offered: Sequence[Cluster], listed: Sequence[Cluster] | None = None
+) -> Choice:
     """Draw the header and return the choice.
 
     Args:
         config: The configuration.
         offered: The clusters that the page may be about, one at least.
+        listed: The clusters in the selector: these and those of other kinds, whose selection opens
+            the overview of their kind. ``None``: those that are offered.
     """
     by_name = {cluster.name: cluster for cluster in offered}
+    others = {one.name: one for one in listed or () if one.name not in by_name}
     _check_cluster(config)
     wanted = _wanted(by_name)
     key = "header" if wanted.environment == "demo" else f"header-{wanted.environment}"
@@ -67,10 +73,13 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
     with bar:
         name = st.selectbox(
             "Cluster",
-            list(by_name),
+            [one.name for one in listed or offered],
             key=state.CLUSTER,
+            format_func=_labels(listed or offered).__getitem__,
+            on_change=_open_overview,
+            args=(others,),
             label_visibility="collapsed",
-            width=170,
+            width=_SELECTOR_PX,
         )
         cluster = by_name.get(name or "", wanted)
         state.note_cluster(cluster.kind, cluster.name)
@@ -98,6 +107,22 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
     return choice
 
 
+def _labels(clusters: Sequence[Cluster]) -> dict[str, str]:
+    """Return the labels of clusters: their names, with the kind if there are several kinds."""
+    has_kinds = len({one.kind for one in clusters}) > 1
+    return {
+        one.name: f"{one.name} · {one.kind.capitalize()}" if has_kinds else one.name
+        for one in clusters
+    }
+
+
+def _open_overview(others: Mapping[str, Cluster]) -> None:
+    """Open the overview of the selected cluster, if the page is not about clusters of its kind."""
+    cluster = others.get(str(st.session_state[state.CLUSTER]))
+    if cluster is not None:
+        state.go(system_of(cluster.kind).finding_links.overview, cluster=cluster.name)
+
+
 def _check_cluster(config: Config) -> None:
     """Report a cluster in the address that the configuration does not have."""
     known = [cluster.name for cluster in config.clusters]
@@ -118,7 +143,7 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
     named = state.from_address(state.CLUSTER, by_name)
     name = next((one for one in (named, state.last_of_kind(first.kind)) if one in by_name), "")
     wanted = by_name.get(name, first)
-    if named and named != wanted.name:  # a cluster of the other system, from a page of that one
+    if named != wanted.name:  # none yet, or of the other system, from a page of that one
         st.session_state[state.CLUSTER] = wanted.name
     return wanted
 

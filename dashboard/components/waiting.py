@@ -81,10 +81,49 @@ def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> No
         draw_text(f"No snapshot of {name}; no collector has run.")
         st.markdown("To read the cluster once a minute, start a collector:")
         st.code(f"trimtab collect {name}{services.config_option(config)}", language="bash")
-    st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()
+    _look_for_snapshot(config, [name])
 
 
-def _look(config: Config, cluster: str) -> None:
+def no_snapshots(
+    config: Config, choice: Choice, unread: Sequence[str], *, is_answer: bool = True
+) -> None:
+    """Render why clusters have no snapshot yet: each with the last error of its collector.
+
+    Args:
+        config: The configuration.
+        choice: What the header says.
+        unread: Names of the clusters without a snapshot.
+        is_answer: The page has no other answer.
+    """
+    chosen = choice.cluster.name
+    errors = {name: error for name in unread if (error := _last_error(config, name))}
+    if not errors.keys() - {chosen}:
+        if chosen in unread:
+            no_snapshot(config, choice, is_answer=is_answer)
+        return
+    draw_text = words.answer if is_answer else words.section
+    which = next(iter(errors)) if len(errors) == 1 else f"{len(errors):,} clusters"
+    draw_text(f"No data from {which} yet.")
+    for name, error in errors.items():
+        st.error(words.plain(error), title=words.plain(name), icon=":material/link_off:")
+    st.markdown("To check the addresses of the clusters:")
+    st.code(f"trimtab check{services.config_option(config)}", language="bash")
+    if chosen in unread and chosen not in errors:
+        no_snapshot(config, choice, is_answer=False)
+    else:
+        _look_for_snapshot(config, unread)
+
+
+def _last_error(config: Config, cluster: str) -> str:
+    return last_error(collector_status(services.collector_status_path(config, cluster)))
+
+
+def _look_for_snapshot(config: Config, clusters: Sequence[str]) -> None:
+    st.fragment(partial(_look, config, clusters), run_every=_LOOK_EVERY_S)()
+
+
+def _look(config: Config, clusters: Sequence[str]) -> None:
     st.caption("Checks for a snapshot every 2 s.")
-    if saved_snapshots(services.snapshot_store(config), cluster).latest is not None:
+    store = services.snapshot_store(config)
+    if any(saved_snapshots(store, name).latest is not None for name in clusters):
         st.rerun()

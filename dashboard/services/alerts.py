@@ -126,6 +126,12 @@ def firing(config: Config) -> list[Alert]:
     ]
 
 
+def unread(config: Config) -> list[str]:
+    """Return the clusters without a snapshot, whose alerts are unknown."""
+    snapshots, now = services.snapshot_store(config), services.now()
+    return [one.name for one in config.clusters if snapshots.latest(one.name, now) is None]
+
+
 def silence(
     config: Config,
     rule: str,

@@ -28,11 +28,29 @@ class RunningPegasus(Protocol):
         """Registered names of the replica servers."""
 
 
-def sandbox(seed: int) -> AbstractContextManager[RunningPegasus]:
-    """Return a local cluster that runs within the ``with`` block."""
+def sandbox(
+    seed: int, former_nodes: Sequence[str] = (), former_metas: Sequence[str] = ()
+) -> AbstractContextManager[RunningPegasus]:
+    """Return a local cluster that runs within the ``with`` block.
+
+    Args:
+        seed: Of all random draws.
+        former_nodes: ``host:port`` of the nodes of an earlier run, taken again if all are free.
+        former_metas: The same of the meta servers.
+    """
     from connectors.sandbox.pegasus import fleet  # noqa: PLC0415  # commands must start fast
 
-    options = fleet.PegasusOptions(seed=seed, cluster=SANDBOX_NAME, is_living=True)
+    nodes, metas = (
+        tuple(int(one.rpartition(":")[2]) for one in former)
+        for former in (former_nodes, former_metas)
+    )
+    options = fleet.PegasusOptions(
+        seed=seed,
+        cluster=SANDBOX_NAME,
+        is_living=True,
+        former_replica_ports=nodes,
+        former_meta_ports=metas,
+    )
     return fleet.PegasusSandbox(options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -72,9 +72,15 @@ def _day_s(request: SandboxRequest) -> float:
     return 60.0 * request.minute_s
 
 
-def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
+def sandbox(
+    request: SandboxRequest, data_dir: Path | None, former: Sequence[str] = ()
+) -> AbstractContextManager[RunningFleet]:
     """Return a local fleet that runs within the ``with`` block.
 
+    Args:
+        request: Its size, and how it begins.
+        data_dir: Of ZooKeeper's data; ``None``: a temporary one.
+        former: ``host:port`` of the brokers of an earlier run, taken again where they are free.
     Raises:
         UnknownNameError: No such release.
         InputError: A dynamic setting is not ``KEY=VALUE``, or the brokers know no such setting.
@@ -90,6 +96,7 @@ def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextMa
         brokers=request.brokers,
         bundles=request.bundles,
         seed=request.seed,
+        former=[_address(one) for one in former],
         data_dir=data_dir,
         minute_s=request.minute_s,
         stats_every_s=min(10.0, request.minute_s / 4),
@@ -107,3 +114,9 @@ def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextMa
             )
         options.dynamic[known_setting(key).key] = value
     return Sandbox(options)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Return host and port of ``host:port``."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 from fleet_builder import make_snapshot
 from snapshot_site import Site, assert_calm, now, texts
+from streamlit.proto.Block_pb2 import Block
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from dashboard.components import first_steps
 from dashboard.presenters.pulsar.first_unload import hot_spot
-from dashboard.services.demo import note_demo
+from dashboard.services.demo import STEPS, note_demo
 
 STARTED = now() - timedelta(minutes=5)
 
@@ -48,6 +50,28 @@ def test_a_step_opens_its_page_and_is_ticked_then(site: Site) -> None:
     app.switch_page("app_pages/fleet/page.py").run()
     assert "1 of 3 done" in texts(app)
     assert "1 of 3 done" in texts(site.open())  # of another session, too
+
+
+def test_the_buttons_of_the_steps_are_on_one_line_whatever_the_texts_next_to_them(
+    site: Site,
+) -> None:
+    note_demo(site.state_dir, STARTED, has_past=True)
+    app = site.open()
+    keys = {f"_first_steps_{name}" for name in (*STEPS, "activity")}
+    aligned = [
+        block.proto.flex_container.align
+        for block in blocks_of(app.main)
+        if keys & {getattr(child, "key", None) for child in block.children.values()}
+    ]
+    assert aligned == [Block.FlexContainer.ALIGN_START] * 3
+
+
+def blocks_of(block: Any) -> Iterator[Any]:
+    """Every block within a block, and itself."""
+    yield block
+    for child in block.children.values():
+        if hasattr(child, "children"):
+            yield from blocks_of(child)
 
 
 def test_who_has_applied_has_done_what_comes_before(

@@ -58,6 +58,7 @@ def test_what_fires_is_first_with_value_and_limit_and_every_rule_has_a_threshold
     firing, others, thresholds = (one.value for one in app.dataframe)
     assert list(firing["title"]) == ["Data is stale", "Load is uneven"]
     assert list(firing["measured"]) == ["9 min", "+134%"]
+    assert list(firing["message"]) == ["A sentence."] * 2
     assert list(firing["limit"]) == ["5 min", "+50%"]
     assert list(firing["object"]) == ["fleet", "fleet · traffic"]
     assert [list(one) for one in others["state"]] == [["● Resolved"]]
@@ -127,3 +128,4 @@ def test_a_cluster_that_was_never_read_makes_no_all_clear(tmp_path, monkeypatch)
     assert_calm(app)
     [firing] = [one for one in app.metric if one.label == "Firing"]
     assert (firing.value, firing.delta) == ("0", "? 1 cluster without data")
+    assert "No firing alerts. No data: fleet." in texts(app)

@@ -85,6 +85,8 @@ def test_the_page_tells_who_may_serve_what_and_what_lies_wrong(site, fleet):
 
 def test_a_namespace_is_asked_about_by_the_address(site, fleet):
     app = site.open("isolation", namespace=spaces(fleet)[-1])
+    field = next(one for one in app.text_input if one.label == "Namespace")
+    assert field.proto.label_visibility.value == field.proto.label_visibility.VISIBLE
     assert_calm(app)
     assert "(by first-third)" in texts(app)
     app = site.open("isolation", namespace="acme/nowhere")

@@ -23,6 +23,8 @@ from core.snapshot import Problem
 from dashboard.presenters.pegasus.search import search_pegasus
 from dashboard.sitemap import FILES, SECTIONS
 
+LABELS = ["fleet · Pulsar", "other · Pulsar", "peg · Pegasus", "peg2 · Pegasus"]
+
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
@@ -59,14 +61,37 @@ def table_with(app, column):
 
 
 @pytest.mark.parametrize("page", PEGASUS_PAGES)
-def test_page_offers_the_clusters_of_its_own_system(filled, page):
+def test_page_lists_every_cluster_and_shows_one_of_its_own_system(filled, page):
     app = filled.open(page)
     assert_calm(app)
     assert not app.error
-    assert cluster_box(app).options == ["peg", "peg2"]
+    assert cluster_box(app).options == LABELS
+    assert cluster_box(app).value == "peg"
     app.switch_page(FILES["brokers"]).run()
     assert_calm(app)
-    assert cluster_box(app).options == ["fleet", "other"]
+    assert cluster_box(app).options == LABELS
+    assert cluster_box(app).value == "fleet"
+
+
+def test_a_cluster_of_the_other_system_opens_the_overview_of_its_own(filled):
+    app = filled.open("bundles", cluster="other")
+    app._page_hash = ""
+    cluster_box(app).set_value("peg2").run()
+    assert_calm(app)
+    assert "trimtab collect peg2" in texts(app)
+    assert cluster_box(app).value == "peg2"
+    assert address(app) == "peg2"
+    cluster_box(app).set_value("fleet").run()
+    assert_calm(app)
+    assert "4 brokers" in texts(app)
+    assert cluster_box(app).value == "fleet"
+    assert "cluster" not in app.query_params, "the default of the page"
+
+
+def test_clusters_of_one_system_are_listed_by_name_alone(tmp_path, monkeypatch):
+    only = Site(tmp_path, clusters=("fleet", "other"))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(only.config))
+    assert cluster_box(only.open("brokers")).options == ["fleet", "other"]
 
 
 @pytest.mark.parametrize("page", PEGASUS_PAGES)
@@ -154,7 +179,7 @@ def test_choice_of_each_kind_is_remembered_and_in_the_address(filled):
     app.switch_page(FILES["bundles"]).run()
     assert cluster_box(app).value == "other"
     app.switch_page(FILES["fleet"]).run()
-    assert cluster_box(app).options == ["fleet", "other", "peg", "peg2"]
+    assert cluster_box(app).options == LABELS
     assert cluster_box(app).value == "other"
 
 
@@ -215,6 +240,21 @@ def test_fleet_shows_the_other_clusters_when_the_chosen_one_has_no_snapshot(fill
     assert_calm(app)
     assert "trimtab collect peg2" in texts(app)
     assert "fleet" in table_with(app, "balancer")["cluster"].tolist()
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_fleet_names_each_cluster_that_failed_with_its_error(site, has_snapshot):
+    if has_snapshot:
+        site.put(make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"))
+    failed = {"other": "No ZooKeeper at z:1.", "peg": "Meta server m:1 refused."}
+    for name, message in failed.items():
+        site.collector_says(name, {"last_error": {"message": message}})
+    app = site.open("fleet")
+    assert_calm(app)
+    assert [one.value.replace("\\", "") for one in app.error] == list(failed.values())
+    assert "No data from 2 clusters yet." in texts(app)
+    assert "trimtab check" in texts(app)
+    assert ("trimtab collect fleet" in texts(app)) is not has_snapshot
 
 
 def test_fleet_calls_what_could_not_be_read_unknown(site):

@@ -94,6 +94,7 @@ HOLDS = {
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 2.0)]},
     "lively": {"gauges": [LIVELY]},
     "stale": {"taken_at": NOON - timedelta(minutes=6)},
+    "unread": {"taken_at": None},
     "flapping": {"returned": 6},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at},
     "run_unassigned": {"runs": [UNASSIGNED], "now": UNASSIGNED.ended_at},
@@ -126,6 +127,7 @@ HOLDS_NOT = {
     "unhealthy": {"gauges": [Gauge("unhealthy_partitions", "x", (), 0.0)]},
     "lively": {"gauges": [LIVELY._replace(value=0.0)]},
     "stale": {"taken_at": NOON - timedelta(minutes=5)},
+    "unread": {},
     "flapping": {"returned": 5},
     "run_failed": {"runs": [FAILED], "now": FAILED.ended_at + timedelta(hours=25)},
     "run_unassigned": {"runs": [FAILED, SERVED_SINCE], "now": UNASSIGNED.ended_at},
@@ -289,6 +291,30 @@ def test_an_alert_fires_is_told_once_over_restarts_silenced_and_resolved(
     assert {one.key.rule for one in found} == {"uneven"}
     assert alerts.changes(config, "other", now - timedelta(hours=1), now) == []
     assert alerts.changes(config, "prod", now - timedelta(2), now - timedelta(1)) == []
+
+
+def test_a_cluster_that_was_never_read_fires_with_the_last_error_until_its_first_snapshot(
+    tmp_path, receiver
+) -> None:
+    config = config_of(tmp_path, receiver.url)
+    status = tmp_path / "collectors" / "prod.json"
+    status.parent.mkdir()
+    status.write_text(json.dumps({"last_error": {"message": "No ZooKeeper at z:1."}}))
+    assert looks(config) == []
+    assert alerts.unread(config) == ["prod"]
+    store = alerts.store(config)
+    [pending] = store.alerts().values()
+    assert pending.state == "pending", "it waits as long as for a stale snapshot"
+    five_min_ago = replace(pending, since=datetime.now(UTC) - timedelta(minutes=5))
+    store.save({}, {pending.key: five_min_ago}, datetime.now(UTC))
+    looks(config)
+    [message] = receiver.messages
+    assert message["title"] == "[critical] prod: 1 firing"
+    assert "prod has no snapshot. Last error of the collector: No ZooKeeper" in message["message"]
+    put(tmp_path, is_even=True)
+    looks(config)
+    assert [one["title"] for one in receiver.messages[1:]] == ["[resolved] prod: 1 resolved"]
+    assert alerts.unread(config) == []
 
 
 def test_a_database_of_an_earlier_release_gets_the_columns_of_values(tmp_path) -> None:
@@ -479,9 +505,14 @@ def test_every_error_is_in_an_alert_at_once_by_name_or_in_the_count() -> None:
     assert {one.state for one in known.values()} == {"firing"}
     said = {key.subject: one.sentence for key, one in known.items()}
     assert set(said) == {"broker_dead", "partitions_unwritable"}
-    assert said["broker_dead"] == (
-        "b-0 is dead. And 8 more of this kind: b-1, b-2, b-3, b-4, b-5 and others."
+    assert said["broker_dead"] == "b-0, b-1, b-2 and 6 others: broker dead. b-0 is dead."
+    assert said["partitions_unwritable"] == UNWRITABLE.sentence
+    rest = Finding(
+        code="broker_dead", severity="error", title="", sentence="7 more.", evidence={"more": 7}
     )
+    for errors, names in ((found[:2], "b-0 and b-1"), ([found[0], rest], "b-0 and 7 others")):
+        [one] = looked({}, [facts(findings=errors)], LIMITS).values()
+        assert one.sentence == f"{names}: broker dead. b-0 is dead."
 
 
 def test_the_alert_of_uneven_load_goes_by_the_target_of_the_cluster_unless_it_has_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from core.operations.drill.tables import FAILURES, GROUPS, HOT
 from dashboard.cli import backtest
 from dashboard.cli.history import analysis
 from dashboard.cli.operations import show
+from dashboard.cli.output import print_line
 
 BUNDLE = "acme/orders/0xc6000000_0xc8000000"
 BROKERS = ("127.0.1.11:37603", "127.0.1.12:37603")
@@ -118,3 +120,27 @@ def test_a_ranking_keeps_unloads_and_the_target(capsys: pytest.CaptureFixture[st
     assert lost in " ".join(told.out.split())
     assert "Not simulated: AvgShedder. The time was over" in told.out
     assert "Hidden columns: mean, minutes over 20%, ping-pongs/day." in " ".join(told.err.split())
+
+
+@pytest.mark.parametrize(
+    ("begin", "indent"),
+    [
+        ("ERROR   ", 8),
+        ("WARNING ", 8),
+        ("INFO    ", 8),
+        ("12. ", 4),
+        ("  - ", 4),
+        ("   ", 3),
+        ("Errors ", 0),
+    ],
+)
+def test_lines_of_a_sentence_are_indented_to_its_first(monkeypatch, begin, indent) -> None:
+    out = StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", out)
+    print_line(f"{begin}127.0.1.1:8080 {'carries too much, ' * 9}and more.")
+    first, *others = out.getvalue().splitlines()
+    assert first.startswith(begin)
+    assert len(others) > 1
+    assert {len(one) - len(one.lstrip()) for one in others} == {indent}
+    assert max(map(len, [first, *others])) <= 80

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -89,13 +90,15 @@ def alert(state: str, since: datetime, told_at: datetime | None = None) -> Alert
 
 def test_an_alert_that_began_on_a_clock_ahead_fires_in_its_time() -> None:
     limits = Limits()
-    wrong = looked({}, [Facts(cluster="prod", now=NOON + 100 * DAY, gauges=[UNEVEN])], limits)
+    ahead = NOON + 100 * DAY
+    one = Facts(cluster="prod", now=ahead, taken_at=ahead, gauges=[UNEVEN])
+    wrong = looked({}, [one], limits)
     (key,) = wrong
     assert wrong[key].state == "pending"
     found = wrong
     for minute in range(0, 121, 10):
         now = NOON + minute * MINUTE
-        found = looked(found, [Facts(cluster="prod", now=now, gauges=[UNEVEN])], limits)
+        found = looked(found, [replace(one, now=now, taken_at=now)], limits)
     assert found[key].state == "firing"
     assert found[key].since == NOON
 

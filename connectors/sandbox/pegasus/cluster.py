@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi
 from time import monotonic, time
@@ -301,8 +301,16 @@ class Cluster:
         return name
 
 
-def choose_ports(first: int, count: int) -> tuple[int, ...]:
-    """Return the ports from ``first`` on where all are free, else any free ones, ascending."""
+def choose_ports(first: int, count: int, former: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the ports from ``first`` on where all are free, else any free ones, ascending.
+
+    Args:
+        first: Port of the first server.
+        count: How many.
+        former: Ports of an earlier run, taken instead where they are free and as many.
+    """
+    if len(former) == count and _are_free(former):
+        return tuple(former)
     wanted = list(range(first, first + count))
     taken = [_listening(port) for port in wanted]
     with contextlib.ExitStack() as stack:
@@ -313,6 +321,15 @@ def choose_ports(first: int, count: int) -> tuple[int, ...]:
             return tuple(wanted)
         some = [stack.enter_context(socket.create_server((_LOOPBACK, 0))) for _ in wanted]
         return tuple(sorted(one.getsockname()[1] for one in some))
+
+
+def _are_free(ports: Sequence[int]) -> bool:
+    with contextlib.ExitStack() as stack:
+        taken = [_listening(port) for port in ports]
+        for one in taken:
+            if one is not None:
+                stack.enter_context(one)
+        return None not in taken
 
 
 def _listening(port: int) -> socket.socket | None:

@@ -46,8 +46,9 @@ class PegasusSandbox:
         """
         if self._thread is not None:
             return
-        replicas = choose_ports(self.options.replica_port, self.options.nodes)
-        metas = choose_ports(self.options.meta_port, self.options.metas)
+        options = self.options
+        replicas = choose_ports(options.replica_port, options.nodes, options.former_replica_ports)
+        metas = choose_ports(options.meta_port, options.metas, options.former_meta_ports)
         loop = self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=loop.run_forever, name="pegasus", daemon=True)
         self._thread.start()

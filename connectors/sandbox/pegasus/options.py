@@ -34,6 +34,8 @@ class PegasusOptions:
         failover_s: How long after its end the leading meta server is replaced; 30 in the real one.
         replica_port: Of the first replica server; the others follow. Taken ones: any free ones.
         meta_port: Of the first meta server; the same.
+        former_replica_ports: Ports of an earlier run, taken again where all are free.
+        former_meta_ports: The same of the meta servers.
         is_living: Traffic goes up and down; else it stays at its mean.
     """
 
@@ -48,6 +50,8 @@ class PegasusOptions:
     failover_s: float = 3.0
     replica_port: int = 34801
     meta_port: int = 34601
+    former_replica_ports: tuple[int, ...] = ()
+    former_meta_ports: tuple[int, ...] = ()
     is_living: bool = False
 
     @property

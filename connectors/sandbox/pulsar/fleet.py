@@ -139,7 +139,7 @@ class Sandbox:
         cluster.engine.spawn(cluster.balancer.run())
 
     def _prepare(self, zookeeper: str) -> _Cluster:
-        self._unserved = listen(self.options.brokers, self.options.web_port)
+        self._unserved = listen(self.options.brokers, self.options.web_port, self.options.former)
         engine = Engine(self.options, brokers_at(self._unserved), zookeeper)
         ownership = OwnershipChanges(engine)
         ownership.kill = self._kill_broker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,8 @@ class SandboxOptions:
         zookeeper_port: Port of the ZooKeeper; 0 picks a free one.
         web_port: Web port of the brokers (the first one's, where they must share one host);
             0 takes 8080 where it is free, else picks one.
+        former: Host and port of the brokers of an earlier run: they are taken again where they are
+            free and ``web_port`` is 0.
         data_dir: Where ZooKeeper keeps its data; ``None`` is a temporary directory.
         day_s: Length of the workload's day in seconds of the clock on the wall.
         stats_every_s: How often brokers refresh their topic statistics.
@@ -53,6 +56,7 @@ class SandboxOptions:
     cluster: str = "sandbox"
     zookeeper_port: int = 0
     web_port: int = 0
+    former: Sequence[tuple[str, int]] = ()
     data_dir: Path | None = None
     day_s: float = 3600.0
     stats_every_s: float = 10.0

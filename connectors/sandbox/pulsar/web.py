@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from http import HTTPMethod
 from typing import Any, Final
@@ -59,17 +59,26 @@ def distinct_host(row: int) -> str:
     return f"127.0.{net + 1}.{host + 1}"
 
 
-def listen(brokers: int, port: int) -> list[socket.socket]:
+Address = tuple[str, int]
+"""Host and port."""
+
+
+def listen(brokers: int, port: int, former: Sequence[Address] = ()) -> list[socket.socket]:
     """Bind one socket a broker: distinct hosts and one port where the machine allows, else ports.
 
     Args:
         brokers: How many.
         port: The common port, or the first one; 0 takes Pulsar's usual one where it is free, so
             that brokers keep their names from run to run, else picks free ones.
+        former: Addresses of an earlier run, taken first with port 0: brokers keep their names.
 
     Raises:
         ConfigError: The port is taken.
     """
+    if port == 0 and former:
+        sockets = _listen_again(brokers, former)
+        if sockets is not None:
+            return sockets
     for wanted in (_PREFERRED_PORT, *[0] * _TRIES) if port == 0 else (port,):
         sockets = _listen_on_hosts(brokers, wanted)
         if sockets is not None:
@@ -77,12 +86,26 @@ def listen(brokers: int, port: int) -> list[socket.socket]:
     return _listen_on_ports(brokers, port)
 
 
+def _listen_again(brokers: int, former: Sequence[Address]) -> list[socket.socket] | None:
+    """Return sockets at the addresses of an earlier run; ``None`` if one is taken or too few."""
+    first_host, port = former[0]
+    if first_host == distinct_host(0):  # that run may have had fewer brokers
+        return _listen_on_hosts(brokers, port)
+    return None if len(former) < brokers else _listen_at(former[:brokers])
+
+
 def _listen_on_hosts(brokers: int, port: int) -> list[socket.socket] | None:
+    return _listen_at([(distinct_host(row), port) for row in range(brokers)])
+
+
+def _listen_at(addresses: Iterable[Address]) -> list[socket.socket] | None:
+    """Return sockets at addresses; port 0 is that of the address before."""
     sockets: list[socket.socket] = []
+    last_port = 0
     try:
-        for row in range(brokers):
-            sockets.append(_bound(distinct_host(row), port))
-            port = int(sockets[-1].getsockname()[1])
+        for host, port in addresses:
+            sockets.append(_bound(host, port or last_port))
+            last_port = int(sockets[-1].getsockname()[1])
     except OSError as exc:
         for bound in sockets:
             bound.close()

@@ -40,7 +40,18 @@ STATES: Final[Mapping[str, str]] = {
 """State as it is written; a firing alert that a silence covers is ``silenced``."""
 
 _COLUMNS: Final = [
-    *("severity", "title", "object", "since", "measured", "limit", "sent", "state", "ended")
+    *(
+        "severity",
+        "title",
+        "object",
+        "message",
+        "since",
+        "measured",
+        "limit",
+        "sent",
+        "state",
+        "ended",
+    )
 ]
 _STATUS: Final[Mapping[Severity, Status]] = {
     "critical": "bad",
@@ -60,6 +71,15 @@ def is_open(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
     return state_of(alert, silences, now) == "firing"
 
 
+def all_clear(unread: Sequence[str]) -> str:
+    """Return that no alert fires, with the clusters of which that is not known.
+
+    Args:
+        unread: Clusters without a snapshot.
+    """
+    return "No firing alerts." + (f" No data: {', '.join(unread)}." if unread else "")
+
+
 def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime) -> pd.DataFrame:
     """Return a row for each alert."""
     rows = [
@@ -67,6 +87,7 @@ def rows_of(alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime)
             "severity": [SEVERITIES[alert.severity]],
             "title": title_of(alert),
             "object": " · ".join(filter(None, (alert.key.cluster, _subject_of(alert)))),
+            "message": alert.sentence,
             "since": format_age((now - alert.since).total_seconds()),
             "measured": alert.measured,
             "limit": alert.limit,
@@ -98,6 +119,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "unhealthy": "pegasus_tables",
     "problem": "diagnose",
     "lively": "pegasus",
+    "unread": "fleet",
     "flapping": "history",
     "settings_drift": "settings",
 }
@@ -130,6 +152,7 @@ def thresholds_table(
         "problem": "0 errors",
         "lively": "level steady",
         "stale": f"{limits.stale_min:g} min",
+        "unread": "no snapshot",
         "flapping": f"{limits.returned_per_hour:,} moves/h",
         "settings_drift": "0 settings",
     }

@@ -8,7 +8,6 @@ from core.errors import OpsError
 from dashboard import services
 from dashboard.app_pages.alerts import model, thresholds, view
 from dashboard.components import figures, frame, words
-from dashboard.queries.snapshots import saved_snapshots
 from dashboard.services import alerts
 
 config = frame.open_journal("Alerts")
@@ -19,13 +18,14 @@ except OpsError as error:
     st.stop()
 now = services.now()
 targets = len(config.alerts.targets)
-store = services.snapshot_store(config)
-unread = sum(saved_snapshots(store, one.name).latest is None for one in config.clusters)
-figures.key_figures(model.key_figures(every, silences, targets, now, unread=unread), key="alerts")
+unread = alerts.unread(config)
+figures.key_figures(
+    model.key_figures(every, silences, targets, now, unread=len(unread)), key="alerts"
+)
 firing = [one for one in every if model.is_open(one, silences, now)]
 others = [one for one in every if not model.is_open(one, silences, now)]
 words.section("Firing", "all clusters")
-view.draw_firing(config, firing, silences, now)
+view.draw_firing(config, firing, silences, now, unread)
 view.draw_actions(config, silences)
 left, right = frame.columns([0.55, 0.45], key="alerts_below")
 with left:

@@ -34,16 +34,30 @@ _SEVERITY: Final = tables.status("Severity", model.SEVERITIES.values())
 
 
 def draw_firing(
-    config: Config, alerts: Sequence[Alert], silences: Sequence[Silence], now: datetime
+    config: Config,
+    alerts: Sequence[Alert],
+    silences: Sequence[Silence],
+    now: datetime,
+    unread: Sequence[str],
 ) -> None:
-    """Draw the alerts that fire, the most urgent first, and the selected one at their side."""
+    """Draw the alerts that fire, the most urgent first, and the selected one at their side.
+
+    Args:
+        config: The configuration.
+        alerts: That fire.
+        silences: The silences that cover alerts.
+        now: The present moment.
+        unread: Clusters without a snapshot, whose alerts are unknown.
+    """
     if not alerts:
-        st.caption(":material/check_circle: No firing alerts.")
+        icon = ":material/help:" if unread else ":material/check_circle:"
+        st.caption(f"{icon} {words.plain(model.all_clear(unread))}")
         return
     columns = {
         "severity": _SEVERITY,
         "title": tables.words("Alert"),
         "object": tables.words("Object"),
+        "message": tables.words("Message", width_px=260),
         "since": st.column_config.TextColumn("Since", alignment="right"),
         "measured": st.column_config.TextColumn("Value", alignment="right"),
         "limit": st.column_config.TextColumn("Limit", alignment="right"),

@@ -16,7 +16,7 @@ from dashboard.app_pages.fleet.systems import FLEET
 from dashboard.components import figures, findings, first_steps, fleet_views, frame, words
 from dashboard.components.activity import acting_of
 from dashboard.components.systems import system_of
-from dashboard.components.waiting import no_snapshot
+from dashboard.components.waiting import no_snapshots
 from dashboard.presenters.findings import FindingRow, listed
 from dashboard.queries import runs
 from dashboard.queries.findings import first_seen
@@ -34,8 +34,9 @@ page = frame.open_fleet("Fleet", needs_snapshot=False)
 shown = page.page
 saved = frame.saved_by_cluster(page.config)
 view.processes(page.config)
-if shown is None and not any(one.latest for one in saved.values()):
-    no_snapshot(page.config, page.choice)
+unread = [name for name, one in saved.items() if one.latest is None]
+if shown is None and len(unread) == len(saved):
+    no_snapshots(page.config, page.choice, unread)
     st.stop()
 
 
@@ -104,8 +105,8 @@ figures.key_figures(
     key="fleet",
 )
 view.clusters(rows, {one.name: FLEET[one.kind].overview for one in page.config.clusters})
-if shown is None:
-    no_snapshot(page.config, page.choice, is_answer=False)
+in_view = {page.choice.cluster.name, *(row.cluster for row in rows)}
+no_snapshots(page.config, page.choice, [one for one in unread if one in in_view], is_answer=False)
 left, right = frame.columns([0.75, 0.25], key="fleet")
 with right:
     panel = st.container()

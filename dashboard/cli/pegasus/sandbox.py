@@ -13,7 +13,12 @@ import typer
 from dashboard.cli.config import read_config
 from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, emit, print_json, print_line, table
-from dashboard.cli.sandbox_config import SECTION, write_sandbox_config
+from dashboard.cli.sandbox_config import (
+    SECTION,
+    former_addresses,
+    save_addresses,
+    write_sandbox_config,
+)
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import pegasus
 from dashboard.services.sandbox import SandboxRequest
@@ -52,9 +57,14 @@ def run(
     """
     del state_dir
     end_with_parent()
-    with shutting_down(threading.Event()) as stop, pegasus.sandbox(request.seed) as cluster:
+    nodes, metas = (former_addresses(write_config, part) for part in ("nodes", "metas"))
+    with (
+        shutting_down(threading.Event()) as stop,
+        pegasus.sandbox(request.seed, nodes, metas) as cluster,
+    ):
         if write_config is not None:
             write_sandbox_config(write_config, [section(cluster)], write_config.resolve().parent)
+            save_addresses(write_config, nodes=cluster.nodes, metas=cluster.meta_servers)
         if as_json:
             print_json({"meta_servers": cluster.meta_servers, "nodes": cluster.nodes})
         else:

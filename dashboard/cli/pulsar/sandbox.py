@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 from core.errors import UnknownNameError
 from dashboard import services
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, print_json, print_line
-from dashboard.cli.sandbox_config import SECTION, write_sandbox_config
+from dashboard.cli.sandbox_config import (
+    SECTION,
+    former_addresses,
+    save_addresses,
+    write_sandbox_config,
+)
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import sandbox
 from dashboard.services.sandbox import SandboxRequest
@@ -56,11 +61,13 @@ def run(
     end_with_parent()
     with (
         shutting_down(threading.Event()) as stop,
-        sandbox.sandbox(request, state_dir) as fleet,
+        sandbox.sandbox(request, state_dir, former_addresses(write_config, "brokers")) as fleet,
     ):
         if write_config is not None:
             home = write_config.resolve().parent
             write_sandbox_config(write_config, [section(fleet)], home, request.minute_s)
+            brokers = [url.removeprefix("http://") for url in fleet.admin_urls]
+            save_addresses(write_config, brokers=brokers)
         if as_json:
             print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
         else:

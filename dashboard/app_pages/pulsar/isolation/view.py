@@ -163,14 +163,13 @@ def _one_policy(isolation: Isolation) -> None:
 def _one_namespace(page: PulsarPage, isolation: Isolation) -> None:
     """Render the candidates of a namespace that a person enters."""
     view = isolation.serving.view
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         name = (
             st.text_input(
                 "Namespace",
                 key=state.NAMESPACE,
                 bind="query-params",
                 placeholder="tenant/namespace",
-                label_visibility="collapsed",
                 width=300,
             )
             or ""
