@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -167,9 +168,10 @@ def test_a_page_says_what_it_said(
                 **params_of(page, bundle, broker),
                 **({TAB_PARAMETERS.get(page, "view"): view} if view else {}),
             )
-            for _ in range(100):  # what is computed in the background comes with a later run
+            for _ in range(600):  # what is computed in the background comes with a later run
                 if not any(_BUSY in text for text in written(app)):
                     break
+                time.sleep(0.1)
                 app.run()
         assert_calm(app)
         parts += [*([f"## {view}"] if view else []), *written(app)]
