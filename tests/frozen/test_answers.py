@@ -37,5 +37,5 @@ def test_no_answer_is_kept_of_a_case_that_is_gone() -> None:
     assert {name for name in names_in(ANSWERS) if not name.startswith("groups/")} == known
 
 
-def test_help_of_groups_is_the_frozen_one(world: Path) -> None:
-    assert_frozen(ANSWERS, help_of_groups(world), "groups/")
+def test_help_of_groups_is_the_frozen_one(tmp_path: Path) -> None:
+    assert_frozen(ANSWERS, help_of_groups(tmp_path.resolve()), "groups/")

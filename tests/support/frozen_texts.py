@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shutil
 from collections.abc import Mapping
 from itertools import islice
@@ -54,7 +55,22 @@ def freeze(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _difference(name: str, before: str, after: str) -> list[str]:
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"frozen {name}", f"now {name}", lineterm=""
-    )
+    """Return a unified diff, one line a JSON value where lines are JSON."""
+    old, new = _spread(before), _spread(after)
+    if old == new:  # they differ in blanks alone
+        old, new = before.splitlines(), after.splitlines()
+    lines = difflib.unified_diff(old, new, f"frozen {name}", f"now {name}", lineterm="")
     return list(islice(lines, _MAX_LINES))
+
+
+def _spread(text: str) -> list[str]:
+    return [part for line in text.splitlines() for part in _values(line)]
+
+
+def _values(line: str) -> list[str]:
+    if line[:1] not in ("{", "["):
+        return [line]
+    try:
+        return json.dumps(json.loads(line), indent=1, ensure_ascii=False).splitlines()
+    except ValueError:
+        return [line]
