@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import tempfile
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -171,7 +170,6 @@ def test_a_page_says_what_it_said(
             for _ in range(600):  # what is computed in the background comes with a later run
                 if not any(_BUSY in text for text in written(app)):
                     break
-                time.sleep(0.1)
                 app.run()
         assert_calm(app)
         parts += [*([f"## {view}"] if view else []), *written(app)]

@@ -34,7 +34,7 @@ class Frames:
     """Tables and downloads of one run of a page, in their order."""
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
+        self._parts: dict[str, str] = {}
 
     def clear(self) -> None:
         self._parts.clear()
@@ -42,14 +42,19 @@ class Frames:
     def table(self, frame: Any, options: Mapping[str, Any]) -> None:
         shown = options.get("column_order")
         head = f"table {options.get('key', '')}"
-        self._parts.append(_text(head, _frame_of(frame), None if shown is None else list(shown)))
+        self._note(head, _text(head, _frame_of(frame), None if shown is None else list(shown)))
 
     def download(self, frame: pd.DataFrame, what: str) -> None:
         csv = tables.inert(_rounded(frame.head(_ROWS))).to_csv(index=False)
-        self._parts.append(_head(f"download {what}", frame) + csv)
+        self._note(f"download {what}", _head(f"download {what}", frame) + csv)
+
+    def _note(self, head: str, text: str) -> None:
+        """Note a part; where a page began again within a run, only its last form counts."""
+        self._parts.pop(head, None)
+        self._parts[head] = text
 
     def text(self) -> str:
-        return _IDS.sub("ID", "\n".join(self._parts))
+        return _IDS.sub("ID", "\n".join(self._parts.values()))
 
 
 def recording(patch: pytest.MonkeyPatch) -> Frames:
