@@ -12,12 +12,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled import examples
+from split_limits import split_limits
 
 from core.ids import FULL_UPPER, namespace_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import strategy_rounds
 from core.pulsar.shedding.transfer_shedder import TransferShedder
-from core.pulsar.split import ALGORITHMS, SplitLimits, SplitSubject, TopicLoads, split_positions
+from core.pulsar.split import ALGORITHMS, SplitSubject, TopicLoads, split_positions
 from core.pulsar.split.algorithms import most_even_position, refusal
 from core.pulsar.split.answer import split_parts
 from core.pulsar.view import LoadView
@@ -75,7 +76,7 @@ def test_parts_tile_the_range_and_lose_nothing(
 ) -> None:
     subject, topics = made
     bounds = (subject.lower, subject.upper)
-    limits = SplitLimits(msgs_per_s=limit)
+    limits = split_limits(msgs_per_s=limit)
     found = split_positions(algorithm, bounds, topics, limits=limits, given=given_at)
     assert list(found.values) == sorted(found.values)
     assert bool(found.values) is not bool(found.why)

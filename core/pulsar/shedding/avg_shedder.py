@@ -51,14 +51,14 @@ class AvgConfig:
         ranks_by_points: By release: brokers less than one point apart rank as equal.
     """
 
-    low_points: float = 15.0
-    high_points: float = 40.0
-    low_rounds: int = 8
-    high_rounds: int = 2
-    share_ratio: float = 0.2
-    min_msgs_per_s: float = 1000.0
-    min_bytes_per_s: float = 1_048_576.0
-    ranks_by_points: bool = False
+    low_points: float
+    high_points: float
+    low_rounds: int
+    high_rounds: int
+    share_ratio: float
+    min_msgs_per_s: float
+    min_bytes_per_s: float
+    ranks_by_points: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:

@@ -47,10 +47,10 @@ class ThresholdConfig:
         has_lower_boundary: ``lowerBoundarySheddingEnabled``.
     """
 
-    threshold_ratio: float = 0.1
-    min_bytes_per_s: float = 10 * _MIB_BYTES
-    history_ratio: float = 0.9
-    has_lower_boundary: bool = False
+    threshold_ratio: float
+    min_bytes_per_s: float
+    history_ratio: float
+    has_lower_boundary: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:

@@ -73,19 +73,19 @@ class TransferConfig:
         settings: All of them, for the broker filters.
     """
 
-    target_std: float = 0.25
-    hit_rounds: int = 3
-    transfers: bool = True
-    most_brokers: int = 3
-    delay_s: int = 180
-    ttl_s: int = 1800
-    overload_ratio: float = 0.85
-    moves_policed: bool = False
-    is_debug: bool = False
-    excluded: frozenset[str] = frozenset()
-    moves_idle: bool = False
-    counts_bytes: bool = False
-    settings: EffectiveSettings = field(default_factory=EffectiveSettings.defaults, repr=False)
+    target_std: float
+    hit_rounds: int
+    transfers: bool
+    most_brokers: int
+    delay_s: int
+    ttl_s: int
+    overload_ratio: float
+    moves_policed: bool
+    is_debug: bool
+    excluded: frozenset[str]
+    moves_idle: bool
+    counts_bytes: bool
+    settings: EffectiveSettings = field(repr=False)
 
     @property
     def under_ratio(self) -> float:

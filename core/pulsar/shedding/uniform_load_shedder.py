@@ -50,16 +50,16 @@ class UniformConfig:
         skips_single: By release: brokers with at most one bundle are not looked at.
     """
 
-    rate_gap_percent: float = 50.0
-    throughput_times: float = 4.0
-    share_ratio: float = 0.2
-    min_msgs_per_s: int = 1000
-    min_bytes_per_s: int = 1_048_576
-    most_bundles: int = _UNLIMITED
-    rate_slack: float = 0.0
-    throughput_slack: float = 0.0
-    is_joint: bool = False
-    skips_single: bool = False
+    rate_gap_percent: float
+    throughput_times: float
+    share_ratio: float
+    min_msgs_per_s: int
+    min_bytes_per_s: int
+    most_bundles: int
+    rate_slack: float
+    throughput_slack: float
+    is_joint: bool
+    skips_single: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
