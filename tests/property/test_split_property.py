@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_fleets import extensible_rows
 from sampled import examples
 from split_limits import split_limits
 
@@ -106,61 +107,6 @@ def test_no_single_cut_halves_the_load_better_than_the_one_we_name(
             assert max(part.share or 0.0 for part in parts) >= best[1] - 1e-9
 
 
-@st.composite
-def clusters(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """Brokers of the extensible manager with published loads."""
-    names = [f"b{number}:1" for number in range(draw(st.integers(2, 6)))]
-    tops = [
-        {
-            "broker": name,
-            "position": position,
-            "bundle": f"t/{draw(st.sampled_from('abc'))}/0x{row:07x}{position:x}_0x{row:07x}f",
-            "msg_throughput_in": size,
-            "msg_throughput_out": 0.0,
-        }
-        for row, name in enumerate(names)
-        for position, size in enumerate(sorted(draw(st.lists(rates, max_size=6))))
-    ]
-    flows = {
-        name: sum(row["msg_throughput_in"] for row in tops if row["broker"] == name)
-        for name in names
-    }
-    return {
-        "brokers": [
-            {
-                "broker": name,
-                "is_leader": False,
-                "version": "4.2.4",
-                "load_manager": "x.ExtensibleLoadManagerImpl",
-                "msg_throughput_in": flows[name],
-            }
-            for name in names
-        ],
-        "bundles": [
-            {
-                "bundle": row["bundle"],
-                "namespace": namespace_of(row["bundle"]),
-                "lower": 0,
-                "upper": 1,
-                "owner": row["broker"],
-                "owner_source": "rest",
-                "is_broker_bound": False,
-            }
-            for row in tops
-        ],
-        "broker_loads": [
-            {
-                "broker": name,
-                "weighted_max_ema": draw(st.floats(0, 1.5)),
-                "msg_throughput_ema": flows[name],
-                "updated_at": NOON_MS,
-            }
-            for name in names
-        ],
-        "top_bundles": tops,
-    }
-
-
 def _view(rows: dict[str, list[dict[str, Any]]]) -> tuple[LoadView, Any]:
     manifest = Manifest(
         cluster="c", taken_at=NOON, tables={}, load_manager="extensible", release="4.2.4"
@@ -177,7 +123,7 @@ def _view(rows: dict[str, list[dict[str, Any]]]) -> tuple[LoadView, Any]:
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(rows=clusters(), data=st.data())
+@given(rows=extensible_rows(), data=st.data())
 def test_a_transfer_keeps_to_what_may_move(
     rows: dict[str, list[dict[str, Any]]], data: st.DataObject
 ) -> None:
@@ -204,7 +150,7 @@ def test_a_transfer_keeps_to_what_may_move(
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(rows=clusters(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
+@given(rows=extensible_rows(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_scaling_all_traffic_changes_no_transfer(
     rows: dict[str, list[dict[str, Any]]], factor: float
 ) -> None:

@@ -218,7 +218,9 @@ class _Trial:
         rows, keys = self.candidates(int(pairs[0]), unit)
         turn = BundleRank.of(self.basis, row, (rows, keys), unit)
         if turn is None:
-            return without_traffic(unit)
+            broker = int(self.basis.brokers[at[0]])
+            is_free = row in candidates_of(self.basis, broker, self.recent)
+            return without_traffic(unit) if is_free else None
         return turn.within(amount, lambda left, key: left - key, limit=rows.size, slack=0.0)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
