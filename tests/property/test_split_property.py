@@ -8,22 +8,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fleets import extensible_rows
+from random_fleets import extensible_rows, extensible_view
 from sampled import examples
 from split_limits import split_limits
 
 from core.ids import FULL_UPPER, namespace_of
-from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import strategy_rounds
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.split import ALGORITHMS, SplitSubject, TopicLoads, split_positions
 from core.pulsar.split.algorithms import most_even_position, refusal
 from core.pulsar.split.answer import split_parts
 from core.pulsar.view import LoadView
-from core.snapshot import Manifest, PulsarSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -108,18 +105,11 @@ def test_no_single_cut_halves_the_load_better_than_the_one_we_name(
 
 
 def _view(rows: dict[str, list[dict[str, Any]]]) -> tuple[LoadView, Any]:
-    manifest = Manifest(
-        cluster="c", taken_at=NOON, tables={}, load_manager="extensible", release="4.2.4"
+    return extensible_view(
+        rows,
+        loadBalancerSheddingConditionHitCountThreshold=0,
+        loadBalancerBrokerLoadTargetStd=0.01,
     )
-    made = {name: pa.Table.from_pylist(part) for name, part in rows.items() if part}
-    snapshot = PulsarSnapshot.build(manifest, made)
-    overrides = {
-        "loadBalancerSheddingConditionHitCountThreshold": 0,
-        "loadBalancerBrokerLoadTargetStd": 0.01,
-        "loadBalancerSheddingExcludedNamespaces": ["t/c"],
-    }
-    found = effective_settings(snapshot, overrides=overrides)
-    return LoadView.of(snapshot, found), found
 
 
 @settings(max_examples=examples(150), deadline=None)

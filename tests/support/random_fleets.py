@@ -7,12 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 from shedding_world import MB, Broker, Bundle, World
 
 from core.ids import namespace_of, range_text
 from core.pegasus.view import NO_NODE, ClusterView
 from core.pulsar.ring import initial_boundaries
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import Manifest, PulsarSnapshot
 
 BROKERS = [f"10.0.{net}.{host}:8080" for net in range(2) for host in range(6)]
 PLACED_SPACES = ["acme/orders", "acme/audit", "globex/logs"]
@@ -23,7 +27,8 @@ SHED_SPACES = (
     "pulsar/{}:8080",
     "sla-monitor/{}:8080",
 )
-NOON_MS = round(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON_MS = round(NOON.timestamp() * 1000)
 _USAGE = st.sampled_from([0.0, 10.0, 30.0, 60.0, 85.0, 86.0, 99.0])
 _RATE = st.sampled_from([0.0, 1.0, 100.0, 250.5])
 _RATES = st.just(0.0) | st.floats(1e-6, 1e9)
@@ -97,7 +102,7 @@ def extensible_rows(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
         "broker_loads": [
             {
                 "broker": name,
-                "weighted_max_ema": draw(st.floats(0, 1.5)),
+                "weighted_max_ema": draw(st.sampled_from((0.0, 0.2, 0.9)) | st.floats(0, 1.5)),
                 "msg_throughput_ema": flows[name],
                 "updated_at": NOON_MS,
             }
@@ -184,3 +189,28 @@ def pegasus_clusters(draw: st.DrawFn) -> ClusterView:
         member_disks=rng.integers(0, disk_count, members.shape).astype(np.int32),
         node_disks=(tuple(range(disk_count)),) * nodes,
     )
+
+
+def extensible_view(
+    rows: dict[str, list[dict[str, Any]]], *, release: str = "4.2.4", **overrides: object
+) -> tuple[LoadView, EffectiveSettings]:
+    """Return the view of such rows, and the settings: bundles of ``t/c`` are not shed."""
+    manifest = Manifest(
+        cluster="c", taken_at=NOON, tables={}, load_manager="extensible", release=release
+    )
+    made = {name: pa.Table.from_pylist(part) for name, part in rows.items() if part}
+    snapshot = PulsarSnapshot.build(manifest, made)
+    kept = {"loadBalancerSheddingExcludedNamespaces": ["t/c"], **overrides}
+    found = effective_settings(snapshot, overrides=kept)
+    return LoadView.of(snapshot, found), found
+
+
+def pulsar_view(
+    rows: dict[str, list[dict[str, Any]]], **overrides: object
+) -> tuple[LoadView, EffectiveSettings]:
+    """Return the view of rows of a modular cluster, and the settings."""
+    manifest = Manifest(cluster="c", taken_at=NOON, tables={}, load_manager="modular")
+    tables = {name: pa.Table.from_pylist(part) for name, part in rows.items()}
+    snapshot = PulsarSnapshot.build(manifest, tables)
+    found = effective_settings(snapshot, overrides=overrides)
+    return LoadView.of(snapshot, found), found
