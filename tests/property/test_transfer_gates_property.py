@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from extensible_world import cluster
 from gate_truth import Fact, check_gate, check_order, is_through
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,22 +25,40 @@ SWAP = ", and a swap compensates for it"
 
 
 @st.composite
+def swaps(draw: st.DrawFn) -> dict[str, tuple[float, list[float]]]:
+    """Bundles of a busy broker that are too large, and small ones of an idle broker."""
+    large = st.lists(st.sampled_from((10.0, 20.0, 25.0, 40.0)), min_size=2, max_size=5).map(sorted)
+    small = st.lists(st.sampled_from((2.0, 5.0, 8.0, 10.0)), min_size=1, max_size=5).map(sorted)
+    loads = {
+        "1:80": (0.9, draw(large)),
+        "2:80": (0.8, draw(large)),
+        "3:80": (0.1, draw(small)),
+        "4:80": (draw(st.sampled_from((0.2, 0.6))), draw(small)),
+    }
+    return {name: loads[name] for name in draw(st.sampled_from((("1:80", "3:80"), tuple(loads))))}
+
+
+@st.composite
 def cases(
     draw: st.DrawFn,
 ) -> tuple[LoadView, EffectiveSettings, TransferState, frozenset[str], Decision]:
     """One round, its memory and its bundles in their grace period."""
-    rows = draw(extensible_rows())
-    view, effective = extensible_view(
-        rows,
-        release=draw(st.sampled_from(("3.0.1", "3.2.0", "4.0.0", "4.2.4"))),
-        loadBalancerSheddingConditionHitCountThreshold=draw(st.sampled_from((0, 0, 2))),
-        loadBalancerBrokerLoadTargetStd=draw(st.sampled_from((0.01, 0.25, 0.6))),
-        loadBalancerBrokerOverloadedThresholdPercentage=draw(st.sampled_from((85, 40))),
-        loadBalancerMaxNumberOfBrokerSheddingPerCycle=draw(st.sampled_from((3, 1))),
-        loadBalancerTransferEnabled=draw(st.booleans()),
-        loadBalancerDebugModeEnabled=draw(st.booleans()),
-    )
-    names = sorted(row["bundle"] for row in rows["top_bundles"])
+    conf = {
+        "loadBalancerSheddingConditionHitCountThreshold": draw(st.sampled_from((0, 0, 2))),
+        "loadBalancerBrokerLoadTargetStd": draw(st.sampled_from((0.01, 0.25, 0.6))),
+        "loadBalancerBrokerOverloadedThresholdPercentage": draw(st.sampled_from((85, 40))),
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle": draw(st.sampled_from((3, 1))),
+        "loadBalancerTransferEnabled": draw(st.booleans()),
+        "loadBalancerDebugModeEnabled": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        conf |= {"loadBalancerTransferEnabled": True, "loadBalancerBrokerLoadTargetStd": 0.01}
+        view, effective = cluster(draw(swaps()), **conf)
+    else:
+        release = draw(st.sampled_from(("3.0.1", "3.2.0", "4.0.0", "4.2.4")))
+        view, effective = extensible_view(draw(extensible_rows()), release=release, **conf)
+    assert view.extensible is not None
+    names = sorted(one.bundle for top in view.extensible.top.values() for one in top)
     recent = frozenset(draw(st.lists(st.sampled_from(names), max_size=2)) if names else ())
     state = TransferState(hits=draw(st.integers(0, 3)))
     strategy = TransferShedder()
