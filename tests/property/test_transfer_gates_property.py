@@ -27,13 +27,13 @@ SWAP = ", and a swap compensates for it"
 @st.composite
 def swaps(draw: st.DrawFn) -> dict[str, tuple[float, list[float]]]:
     """Bundles of a busy broker that are too large, and small ones of an idle broker."""
-    large = st.lists(st.sampled_from((10.0, 20.0, 25.0, 40.0)), min_size=2, max_size=5).map(sorted)
+    large = st.lists(st.sampled_from((20.0, 40.0, 45.0, 50.0)), min_size=2, max_size=4).map(sorted)
     small = st.lists(st.sampled_from((2.0, 5.0, 8.0, 10.0)), min_size=1, max_size=5).map(sorted)
     loads = {
         "1:80": (0.9, draw(large)),
         "2:80": (0.8, draw(large)),
-        "3:80": (0.1, draw(small)),
-        "4:80": (draw(st.sampled_from((0.2, 0.6))), draw(small)),
+        "3:80": (draw(st.sampled_from((0.1, 0.6, 0.6))), draw(small)),
+        "4:80": (draw(st.sampled_from((0.2, 0.7))), draw(small)),
     }
     return {name: loads[name] for name in draw(st.sampled_from((("1:80", "3:80"), tuple(loads))))}
 
