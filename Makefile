@@ -1,6 +1,6 @@
 # Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all faults check format docs site screenshots bench lock setup-run setup-dev
+.PHONY: help run test test-all faults check format docs site screenshots bench mutants lock setup-run setup-dev
 # images of containers set it: each of some hundred processes would compile every module again
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
@@ -46,6 +46,9 @@ screenshots: setup-dev ## take the pictures of docs/images from a demo (minutes)
 
 bench: setup-dev ## measure against the named rivals (minutes)
 	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+mutants: setup-dev ## change kernels, executor, plan and diagnosis and see whether tests notice (an hour; PARTS="shedding --count 10")
+	@$(BIN)/python .ci/mutants $(PARTS)
 
 lock: setup-dev ## renew the lock files (versions and hashes)
 	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock

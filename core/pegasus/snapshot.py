@@ -179,12 +179,13 @@ class PegasusFacts:
         is_on = {name: settings.get(name) == "true" for name in names}
         ignored = settings.get("ignored_app_list", "").split(",")
         count = settings.get("balance_op_count_per_round", "")
+        most = int(count) if is_whole(count) else BalanceOptions.balance_op_count_per_round
         options = BalanceOptions(
             policy="cluster" if is_on["balance_cluster"] else "app",
             only_primary_balancer=is_on["only_primary_balancer"],
             only_move_primary=is_on["only_move_primary"],
             balancer_in_turn=is_on["balancer_in_turn"],
-            balance_op_count_per_round=int(count) if is_whole(count) else 10,
+            balance_op_count_per_round=most,
             ignored_app_ids=frozenset(int(one) for one in ignored if is_whole(one)),
         )
         return options, assumed

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegasus_plain import Plain
+from random_fleets import pegasus_clusters
 from sampled import examples
 
 from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
@@ -17,40 +18,9 @@ from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import BalanceRound, balance_rounds, balance_until_done
 from core.pegasus.even.planner import EvenGoal, even_out
 from core.pegasus.even.weights import node_loads, rate_weights
-from core.pegasus.view import NO_NODE, ClusterView
+from core.pegasus.view import NO_NODE
 
 CLUSTERS = 200
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> ClusterView:
-    """Whole clusters: uneven tables of different sizes and replica counts, some nodes empty."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    nodes = draw(st.integers(3, 9))
-    disk_count = draw(st.integers(1, 3))
-    sizes = draw(st.lists(st.integers(1, 24), min_size=1, max_size=5))
-    empty = draw(st.integers(0, nodes - 3))
-    wanted = draw(st.integers(1, 3))
-    members = np.full((sum(sizes), wanted), NO_NODE, dtype=np.int32)
-    weights = rng.random(nodes - empty) ** draw(st.sampled_from([0, 2, 6])) + 1e-6
-    for row in range(len(members)):
-        members[row] = rng.choice(
-            nodes - empty, size=wanted, replace=False, p=weights / weights.sum()
-        )
-    order = rng.permutation(nodes).astype(np.int32)
-    members = order[members]
-    return ClusterView(
-        nodes=tuple(f"10.0.0.{node + 1}:34801" for node in range(nodes)),
-        disks=tuple(f"d{disk}" for disk in range(disk_count)),
-        app_ids=np.arange(1, len(sizes) + 1, dtype=np.int32),
-        app_names=tuple(f"t{table}" for table in range(len(sizes))),
-        max_replica_counts=np.full(len(sizes), wanted, dtype=np.int32),
-        is_balanceable=np.ones(len(sizes), dtype=np.bool_),
-        first_rows=np.cumsum([0, *sizes]).astype(np.int32),
-        members=members,
-        member_disks=rng.integers(0, disk_count, members.shape).astype(np.int32),
-        node_disks=(tuple(range(disk_count)),) * nodes,
-    )
 
 
 def spread(counts: Any) -> Any:
@@ -85,7 +55,7 @@ def check_round(done: BalanceRound) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(clusters())
+@given(pegasus_clusters())
 def test_the_app_policy_ends_and_never_makes_a_table_worse(view):
     run = balance_until_done(view, BalanceOptions())
     assert run.is_converged
@@ -100,7 +70,7 @@ def test_the_app_policy_ends_and_never_makes_a_table_worse(view):
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(clusters(), st.booleans())
+@given(pegasus_clusters(), st.booleans())
 def test_the_cluster_policy_ends_or_is_noticed_to_go_in_circles(view, is_intended):
     options = BalanceOptions(policy="cluster", intended_skew=is_intended)
     run = balance_until_done(view, options)
@@ -114,7 +84,7 @@ def test_the_cluster_policy_ends_or_is_noticed_to_go_in_circles(view, is_intende
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(clusters())
+@given(pegasus_clusters())
 def test_in_turn_every_round_concerns_one_table_and_ends_as_even(view):
     at_once = balance_until_done(view, BalanceOptions())
     in_turn = balance_until_done(view, BalanceOptions(balancer_in_turn=True))
@@ -129,7 +99,7 @@ def test_in_turn_every_round_concerns_one_table_and_ends_as_even(view):
 @settings(
     max_examples=examples(CLUSTERS), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-@given(clusters())
+@given(pegasus_clusters())
 def test_searching_all_tables_at_once_finds_the_paths_of_the_plain_search(view):
     imbalance = Imbalance.of(view)
     tables = np.arange(view.table_count, dtype=np.int32)
@@ -143,7 +113,7 @@ def test_searching_all_tables_at_once_finds_the_paths_of_the_plain_search(view):
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(clusters(), st.tuples(*[st.booleans()] * 4), st.sampled_from([0, 1, 3, 10]))
+@given(pegasus_clusters(), st.tuples(*[st.booleans()] * 4), st.sampled_from([0, 1, 3, 10]))
 def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
     only_primary, only_move, in_turn, is_check = switches
     app = BalanceOptions("app", only_primary, only_move, in_turn, is_check, count)
@@ -164,7 +134,7 @@ def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    clusters(),
+    pegasus_clusters(),
     st.integers(0, 2**32 - 1),
     st.floats(0.0, 1.0),
     st.sampled_from([0.02, 0.1, 0.5]),

@@ -11,6 +11,7 @@ import pyarrow as pa
 from fleet_builder import NOON
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_fleets import BROKERS, pulsar_rows
 from sampled import examples
 
 from core.ids import FULL_UPPER, range_text
@@ -28,65 +29,12 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 
-BROKERS = [f"10.0.{net}.{host}:8080" for net in range(2) for host in range(6)]
-SPACES = ["acme/orders", "acme/audit", "globex/logs"]
-USAGE = st.sampled_from([0.0, 10.0, 30.0, 60.0, 85.0, 86.0, 99.0])
-RATE = st.sampled_from([0.0, 1.0, 100.0, 250.5])
-
 
 @st.composite
 def rings(draw: st.DrawFn) -> list[int]:
     """Boundaries that tile the ring, however they came to be."""
     inner = draw(st.sets(st.integers(1, FULL_UPPER - 1), max_size=40))
     return [0, *sorted(inner), FULL_UPPER]
-
-
-@st.composite
-def fleets(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """Rows of a whole small cluster."""
-    names = draw(st.lists(st.sampled_from(BROKERS), min_size=1, max_size=8, unique=True))
-    brokers = [
-        {
-            "broker": name,
-            "is_leader": False,
-            "cpu_usage": draw(USAGE),
-            "cpu_limit": 100.0,
-            "msg_rate_in": draw(RATE),
-            "msg_rate_out": 0.0,
-            "bundle_count": draw(st.integers(0, 2)),
-            "topic_count": draw(st.sampled_from([1, 50_000, 50_001])),
-            "long_msg_rate_in": draw(RATE),
-            "long_msg_rate_out": draw(RATE),
-            "persistent_topics_enabled": draw(st.sampled_from([True, True, True, False])),
-        }
-        for name in names
-    ]
-    bundles = []
-    for space in SPACES:
-        bounds = initial_boundaries(draw(st.integers(1, 4)))
-        for lower, upper in itertools.pairwise(bounds):
-            owner = draw(st.sampled_from([None, *names]))
-            bundles.append(
-                {
-                    "bundle": f"{space}/{range_text(lower, upper)}",
-                    "namespace": space,
-                    "lower": lower,
-                    "upper": upper,
-                    "owner": owner,
-                    "reported_by": owner,
-                    "is_broker_bound": False,
-                }
-            )
-    spaces = [
-        {
-            "namespace": space,
-            "tenant": space.partition("/")[0],
-            "anti_affinity_group": draw(st.sampled_from([None, "g"])),
-            "is_broker_bound": False,
-        }
-        for space in SPACES
-    ]
-    return {"brokers": brokers, "bundles": bundles, "namespaces": spaces}
 
 
 def _snapshot(rows: dict[str, list[dict[str, Any]]]) -> PulsarSnapshot:
@@ -151,7 +99,7 @@ def test_a_lookup_finds_the_bundle_that_holds_the_hash(boundaries: list[int], na
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES), evenly=st.booleans())
+@given(rows=pulsar_rows(), strategy=st.sampled_from(STRATEGY_NAMES), evenly=st.booleans())
 def test_a_distribution_sums_to_one_or_is_empty_and_says_why(
     rows: dict[str, list[dict[str, Any]]], strategy: str, *, evenly: bool
 ) -> None:
@@ -175,7 +123,7 @@ def test_a_distribution_sums_to_one_or_is_empty_and_says_why(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES))
+@given(rows=pulsar_rows(), strategy=st.sampled_from(STRATEGY_NAMES))
 def test_a_broker_that_serves_no_persistent_topics_never_gets_a_bundle(
     rows: dict[str, list[dict[str, Any]]], strategy: str
 ) -> None:
@@ -185,7 +133,7 @@ def test_a_broker_that_serves_no_persistent_topics_never_gets_a_bundle(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=fleets(), strategy=st.sampled_from(STRATEGY_NAMES), data=st.data())
+@given(rows=pulsar_rows(), strategy=st.sampled_from(STRATEGY_NAMES), data=st.data())
 def test_the_order_of_rows_changes_nothing(
     rows: dict[str, list[dict[str, Any]]], strategy: str, data: st.DataObject
 ) -> None:
@@ -194,7 +142,7 @@ def test_the_order_of_rows_changes_nothing(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=fleets(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
+@given(rows=pulsar_rows(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_the_unit_of_rates_does_not_matter_to_the_least_long_term_rate(
     rows: dict[str, list[dict[str, Any]]], factor: float
 ) -> None:
@@ -238,7 +186,7 @@ JSON = st.recursive(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(rows=fleets(), bodies=st.lists(JSON, max_size=3), data=st.data())
+@given(rows=pulsar_rows(), bodies=st.lists(JSON, max_size=3), data=st.data())
 def test_odd_numbers_and_odd_policies_still_get_an_answer(
     rows: dict[str, list[dict[str, Any]]], bodies: list[Any], data: st.DataObject
 ) -> None:

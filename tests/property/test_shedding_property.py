@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_fleets import worlds
 from sampled import examples
-from shedding_world import MB, Broker, Bundle, World
+from shedding_world import World
 
 from core.pulsar.shedding import Decision, find_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView
@@ -19,32 +20,8 @@ from core.snapshot import PulsarSnapshot
 
 MODULAR = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
 ROUNDS = 3
-SPACES = ("acme/orders", "acme/audit", "pulsar/system", "pulsar/{}:8080", "sla-monitor/{}:8080")
 
 every_strategy = pytest.mark.parametrize("strategy", MODULAR)
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> World:
-    """Brokers with nothing, one bundle or many; equal, zero and extreme values are common."""
-    throughput = st.sampled_from((0.0, 0.0, 1.0, MB, MB, 40 * MB, 1e12)) | st.floats(0, 1e9)
-    rate = st.sampled_from((0.0, 1.0, 500.0, 2_000.0, 1e9)) | st.floats(0, 1e6)
-    brokers = {}
-    for name in draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=7, unique=True)):
-        space = st.sampled_from(SPACES).map(lambda text, own=name: text.format(own))
-        bundle = st.builds(Bundle, throughput, rate, space)
-        cpu = draw(st.sampled_from((0.0, 10.0, 40.0, 40.0, 70.0, 85.0, 99.0)) | st.floats(0, 100))
-        brokers[name] = Broker(cpu, draw(st.lists(bundle, max_size=7)))
-    conf = {
-        "loadBalancerBrokerThresholdShedderPercentage": draw(st.sampled_from((10, 0, 5))),
-        "loadBalancerBundleUnloadMinThroughputThreshold": draw(st.sampled_from((10.0, 0.0))),
-        "lowerBoundarySheddingEnabled": draw(st.booleans()),
-        "minUnloadMessage": draw(st.sampled_from((1000, 0))),
-        "minUnloadMessageThroughput": draw(st.sampled_from((1_048_576, 0))),
-        "loadBalancerAvgShedderHitCountHighThreshold": draw(st.sampled_from((2, 1))),
-        "maxUnloadPercentage": draw(st.sampled_from((0.2, 1.0))),
-    }
-    return World(brokers, conf)
 
 
 def _decide(

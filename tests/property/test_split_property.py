@@ -8,20 +8,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_fleets import extensible_rows, extensible_view
 from sampled import examples
+from split_limits import split_limits
 
 from core.ids import FULL_UPPER, namespace_of
-from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import strategy_rounds
 from core.pulsar.shedding.transfer_shedder import TransferShedder
-from core.pulsar.split import ALGORITHMS, SplitLimits, SplitSubject, TopicLoads, split_positions
+from core.pulsar.split import ALGORITHMS, SplitSubject, TopicLoads, split_positions
 from core.pulsar.split.algorithms import most_even_position, refusal
 from core.pulsar.split.answer import split_parts
 from core.pulsar.view import LoadView
-from core.snapshot import Manifest, PulsarSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -75,7 +74,7 @@ def test_parts_tile_the_range_and_lose_nothing(
 ) -> None:
     subject, topics = made
     bounds = (subject.lower, subject.upper)
-    limits = SplitLimits(msgs_per_s=limit)
+    limits = split_limits(msgs_per_s=limit)
     found = split_positions(algorithm, bounds, topics, limits=limits, given=given_at)
     assert list(found.values) == sorted(found.values)
     assert bool(found.values) is not bool(found.why)
@@ -105,78 +104,16 @@ def test_no_single_cut_halves_the_load_better_than_the_one_we_name(
             assert max(part.share or 0.0 for part in parts) >= best[1] - 1e-9
 
 
-@st.composite
-def clusters(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
-    """Brokers of the extensible manager with published loads."""
-    names = [f"b{number}:1" for number in range(draw(st.integers(2, 6)))]
-    tops = [
-        {
-            "broker": name,
-            "position": position,
-            "bundle": f"t/{draw(st.sampled_from('abc'))}/0x{row:07x}{position:x}_0x{row:07x}f",
-            "msg_throughput_in": size,
-            "msg_throughput_out": 0.0,
-        }
-        for row, name in enumerate(names)
-        for position, size in enumerate(sorted(draw(st.lists(rates, max_size=6))))
-    ]
-    flows = {
-        name: sum(row["msg_throughput_in"] for row in tops if row["broker"] == name)
-        for name in names
-    }
-    return {
-        "brokers": [
-            {
-                "broker": name,
-                "is_leader": False,
-                "version": "4.2.4",
-                "load_manager": "x.ExtensibleLoadManagerImpl",
-                "msg_throughput_in": flows[name],
-            }
-            for name in names
-        ],
-        "bundles": [
-            {
-                "bundle": row["bundle"],
-                "namespace": namespace_of(row["bundle"]),
-                "lower": 0,
-                "upper": 1,
-                "owner": row["broker"],
-                "owner_source": "rest",
-                "is_broker_bound": False,
-            }
-            for row in tops
-        ],
-        "broker_loads": [
-            {
-                "broker": name,
-                "weighted_max_ema": draw(st.floats(0, 1.5)),
-                "msg_throughput_ema": flows[name],
-                "updated_at": NOON_MS,
-            }
-            for name in names
-        ],
-        "top_bundles": tops,
-    }
-
-
 def _view(rows: dict[str, list[dict[str, Any]]]) -> tuple[LoadView, Any]:
-    manifest = Manifest(
-        cluster="c", taken_at=NOON, tables={}, load_manager="extensible", release="4.2.4"
+    return extensible_view(
+        rows,
+        loadBalancerSheddingConditionHitCountThreshold=0,
+        loadBalancerBrokerLoadTargetStd=0.01,
     )
-    made = {name: pa.Table.from_pylist(part) for name, part in rows.items() if part}
-    snapshot = PulsarSnapshot.build(manifest, made)
-    overrides = {
-        "loadBalancerSheddingConditionHitCountThreshold": 0,
-        "loadBalancerBrokerLoadTargetStd": 0.01,
-        "loadBalancerSheddingExcludedNamespaces": ["t/c"],
-    }
-    found = effective_settings(snapshot, overrides=overrides)
-    return LoadView.of(snapshot, found), found
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(rows=clusters(), data=st.data())
+@given(rows=extensible_rows(), data=st.data())
 def test_a_transfer_keeps_to_what_may_move(
     rows: dict[str, list[dict[str, Any]]], data: st.DataObject
 ) -> None:
@@ -203,7 +140,7 @@ def test_a_transfer_keeps_to_what_may_move(
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(rows=clusters(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
+@given(rows=extensible_rows(), factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_scaling_all_traffic_changes_no_transfer(
     rows: dict[str, list[dict[str, Any]]], factor: float
 ) -> None:

@@ -331,3 +331,7 @@ def test_the_command_shows_people_a_table_with_reasons(tmp_path, capsys):
     assert "1 copy_primary" in shown
     assert "no chain of" in shown
     assert "Round 4: nothing" in shown
+
+
+def test_a_round_of_the_cluster_policy_has_ten_plans_at_most_unless_it_is_set() -> None:
+    assert BalanceOptions().balance_op_count_per_round == 10  # DSN_DEFINE of meta.lb

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from split_limits import split_limits
 
 from core.errors import InputError, UnknownNameError
 from core.pulsar.ring import topic_hash
-from core.pulsar.split import ALGORITHMS, SplitLimits, TopicLoads, split_positions
+from core.pulsar.split import ALGORITHMS, TopicLoads, split_positions
 from core.pulsar.split.algorithms import most_even_position, refusal
 
 FULL = (0, 0xFFFFFFFF)
@@ -28,7 +29,7 @@ def loads(rates: dict[str, float], *, flow: float = 0.0) -> TopicLoads:
 
 def test_flow_cuts_before_the_topic_that_would_exceed_the_limit() -> None:
     found = split_positions(
-        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=SplitLimits(msgs_per_s=1000)
+        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=split_limits(msgs_per_s=1000)
     )
     assert [f"{at:08x}" for at in found.values] == ["6bc704ed", "7ac6155b", "f3c7154f"]
 
@@ -36,7 +37,7 @@ def test_flow_cuts_before_the_topic_that_would_exceed_the_limit() -> None:
 @pytest.mark.parametrize(("limit", "cuts"), [(4363, True), (4364, False)])
 def test_flow_leaves_a_bundle_alone_within_the_tolerance(limit: int, *, cuts: bool) -> None:
     found = split_positions(
-        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=SplitLimits(msgs_per_s=limit)
+        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=split_limits(msgs_per_s=limit)
     )
     assert bool(found.values) is cuts
     assert bool(found.why) is not cuts
@@ -50,7 +51,7 @@ def test_flow_says_why_topics_that_share_a_hash_bring_no_part_over_a_limit() -> 
         throughput=np.array([0.0, 0.0, 1.0]),
         sessions=np.zeros(3, np.int64),
     )
-    limits = SplitLimits(msgs_per_s=2)
+    limits = split_limits(msgs_per_s=2)
     found = split_positions("flow_or_qps_equally_divide", (0, 2), shared, limits=limits)
     assert found.values == ()
     assert "same hash" in found.why
@@ -63,13 +64,13 @@ def test_flow_says_why_topics_that_share_a_hash_bring_no_part_over_a_limit() -> 
 def test_range_is_halved_whatever_the_topics_are(
     bounds: tuple[int, int], middle: int | None
 ) -> None:
-    found = split_positions("range_equally_divide", bounds, None, limits=SplitLimits())
+    found = split_positions("range_equally_divide", bounds, None, limits=split_limits())
     assert found.values == (() if middle is None else (middle,))
 
 
 def test_topic_count_cuts_between_the_middle_topics() -> None:
     topics = loads(RATES)
-    found = split_positions("topic_count_equally_divide", FULL, topics, limits=SplitLimits())
+    found = split_positions("topic_count_equally_divide", FULL, topics, limits=split_limits())
     left = int((topics.hashes < found.values[0]).sum())
     assert left == len(RATES) // 2
 
@@ -88,7 +89,7 @@ def test_topic_count_takes_the_middle_of_the_two_middle_hashes(hashes: list[int]
         throughput=idle,
         sessions=idle.astype(np.int64),
     )
-    found = split_positions("topic_count_equally_divide", (7, 100), topics, limits=SplitLimits())
+    found = split_positions("topic_count_equally_divide", (7, 100), topics, limits=split_limits())
     assert found.values == (at,)
     # equal hashes give a position that may be the lower bound itself, which a broker refuses
     assert bool(refusal((7, 100), found.values)) is (at == 7)
@@ -97,7 +98,7 @@ def test_topic_count_takes_the_middle_of_the_two_middle_hashes(hashes: list[int]
 def test_one_topic_is_never_cut_by_count_flow_or_given_positions() -> None:
     one = loads({"t1": 90_000.0})
     for algorithm in ALGORITHMS[1:]:
-        found = split_positions(algorithm, FULL, one, limits=SplitLimits(), given=(7,))
+        found = split_positions(algorithm, FULL, one, limits=split_limits(), given=(7,))
         assert found.values == ()
         assert found.why
 
@@ -107,7 +108,7 @@ def test_positions_by_hand_are_sorted_and_those_outside_are_dropped() -> None:
         "specified_positions_divide",
         (100, 200),
         None,
-        limits=SplitLimits(),
+        limits=split_limits(),
         given=(150, 100, 120, 200, 5),
     )
     assert found.values == (120, 150)
@@ -115,17 +116,17 @@ def test_positions_by_hand_are_sorted_and_those_outside_are_dropped() -> None:
 
 def test_positions_by_hand_must_be_given() -> None:
     with pytest.raises(InputError, match="needs positions"):
-        split_positions("specified_positions_divide", FULL, None, limits=SplitLimits())
+        split_positions("specified_positions_divide", FULL, None, limits=split_limits())
 
 
 def test_an_unknown_algorithm_offers_near_names() -> None:
     with pytest.raises(UnknownNameError, match="range_equally_divide"):
-        split_positions("range_equaly_divide", FULL, None, limits=SplitLimits())
+        split_positions("range_equaly_divide", FULL, None, limits=split_limits())
 
 
 def test_unread_topics_are_unknown_and_not_none() -> None:
     for algorithm in ("topic_count_equally_divide", "flow_or_qps_equally_divide"):
-        found = split_positions(algorithm, FULL, None, limits=SplitLimits())
+        found = split_positions(algorithm, FULL, None, limits=split_limits())
         assert (found.values, found.is_known) == ((), False)
 
 

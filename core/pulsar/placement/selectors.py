@@ -304,8 +304,17 @@ class RoundRobinBrokerSelector(StatelessSelector):
         return np.zeros(len(context.view.brokers))
 
     def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
-        """Describe whose turn it is not."""
-        return lambda _broker: f"turn {context.memory.round_robin_count} selects another candidate"
+        """Describe whose turn it is not; with an unknown counter, who is left to a second pick."""
+        turn = context.memory.round_robin_count
+        if turn is not None:
+            return lambda _broker: f"turn {turn} selects another candidate"
+        bound = format_ratio(context.overload_ratio)
+
+        def reason(broker: int) -> str:
+            usage = format_ratio(context.view.overload_usage[broker])
+            return f"usage {usage} is over {bound}, and a second selection picks others"
+
+        return reason
 
     def unknown_memory(self, context: PlacementContext) -> str:
         """Return the note that the leader's counter is unknown, if it is."""

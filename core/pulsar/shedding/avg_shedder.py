@@ -51,14 +51,14 @@ class AvgConfig:
         ranks_by_points: By release: brokers less than one point apart rank as equal.
     """
 
-    low_points: float = 15.0
-    high_points: float = 40.0
-    low_rounds: int = 8
-    high_rounds: int = 2
-    share_ratio: float = 0.2
-    min_msgs_per_s: float = 1000.0
-    min_bytes_per_s: float = 1_048_576.0
-    ranks_by_points: bool = False
+    low_points: float
+    high_points: float
+    low_rounds: int
+    high_rounds: int
+    share_ratio: float
+    min_msgs_per_s: float
+    min_bytes_per_s: float
+    ranks_by_points: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
@@ -218,7 +218,9 @@ class _Trial:
         rows, keys = self.candidates(int(pairs[0]), unit)
         turn = BundleRank.of(self.basis, row, (rows, keys), unit)
         if turn is None:
-            return without_traffic(unit)
+            broker = int(self.basis.brokers[at[0]])
+            is_free = row in candidates_of(self.basis, broker, self.recent)
+            return without_traffic(unit) if is_free else None
         return turn.within(amount, lambda left, key: left - key, limit=rows.size, slack=0.0)
 
     def trace(self) -> tuple[BrokerTrace, ...]:

@@ -26,7 +26,7 @@ class OverloadConfig:
         limit_ratio: ``loadBalancerBrokerOverloadedThresholdPercentage`` / 100.
     """
 
-    limit_ratio: float = 0.85
+    limit_ratio: float
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:

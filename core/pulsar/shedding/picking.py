@@ -19,6 +19,8 @@ from core.pulsar.shedding.selection import Spend, candidates_of, pick_within
 from core.pulsar.view import Flags, Floats
 
 _NAME: Final = "picked"
+UNBOUNDED: Final = "the usage of both brokers is 0, so nothing limits the amount to shed"
+"""Why all bundles go where the amount is NaN."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +99,12 @@ def fit(room: float, own: float, *, is_open: bool) -> Gate:
     """Return the gate of TransferShedder: what fits goes, and what a swap makes up for.
 
     Args:
-        room: bytes/s still to go when its turn comes.
+        room: bytes/s still to go when its turn comes; NaN: no limit.
         own: bytes/s that the bundle carries.
         is_open: Whether it goes.
     """
+    if math.isnan(room):
+        return fact(UNBOUNDED, is_open=is_open)
     left, carried = in_words(room, "bytes/s"), in_words(own, "bytes/s")
     is_swapped = is_open and own > room
     sentence = f"{left} is left to shed at its turn, and it carries {carried}"

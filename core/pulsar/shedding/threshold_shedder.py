@@ -47,10 +47,10 @@ class ThresholdConfig:
         has_lower_boundary: ``lowerBoundarySheddingEnabled``.
     """
 
-    threshold_ratio: float = 0.1
-    min_bytes_per_s: float = 10 * _MIB_BYTES
-    history_ratio: float = 0.9
-    has_lower_boundary: bool = False
+    threshold_ratio: float
+    min_bytes_per_s: float
+    history_ratio: float
+    has_lower_boundary: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
@@ -273,17 +273,22 @@ class _LowerBoundary:
         gap = below(f"usage of {lowest}", least, self.bound, "ratio")
         gates = [gap]
         basis = self.trial.basis
-        if gap.is_open and position >= 0:
+        if gap.is_open and position < 0:
+            counts = basis.bundle_counts[basis.brokers]
+            above = counts[self.trial.usage > self.bound]
+            most = float(above.max(initial=0))
+            spare = "brokers above the lower boundary reported at most"
+            gates.append(at_least(spare, most, 2.0, "bundles"))
+        elif gap.is_open:
             minimum = self.config.min_bytes_per_s
             gates.append(at_least("amount to shed", needed, minimum, "bytes/s"))
             if gates[-1].is_open:
                 broker = int(basis.brokers[position])
                 gates.extend(bundle_gates(basis, broker, self.trial.recent))
         shut = [gate.sentence for gate in gates if not gate.is_open]
-        none_found = position < 0 and "no broker above the lower boundary has two bundles"
         return BrokerTrace(
             broker=basis.view.brokers[basis.brokers[position]] if position >= 0 else None,
-            sheds=not shut and not none_found,
+            sheds=not shut,
             gates=tuple(gates),
-            sentence=(shut[0] if shut else none_found) or gap.sentence,
+            sentence=shut[0] if shut else gap.sentence,
         )

@@ -27,7 +27,7 @@ from core.pulsar.shedding.model import (
     Reason,
     RelativeLoadStrategy,
 )
-from core.pulsar.shedding.picking import fact, fit
+from core.pulsar.shedding.picking import UNBOUNDED, fact, fit
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import LoadManager
 from core.units import format_bytes_per_s, format_ratio, pluralize
@@ -73,19 +73,19 @@ class TransferConfig:
         settings: All of them, for the broker filters.
     """
 
-    target_std: float = 0.25
-    hit_rounds: int = 3
-    transfers: bool = True
-    most_brokers: int = 3
-    delay_s: int = 180
-    ttl_s: int = 1800
-    overload_ratio: float = 0.85
-    moves_policed: bool = False
-    is_debug: bool = False
-    excluded: frozenset[str] = frozenset()
-    moves_idle: bool = False
-    counts_bytes: bool = False
-    settings: EffectiveSettings = field(default_factory=EffectiveSettings.defaults, repr=False)
+    target_std: float
+    hit_rounds: int
+    transfers: bool
+    most_brokers: int
+    delay_s: int
+    ttl_s: int
+    overload_ratio: float
+    moves_policed: bool
+    is_debug: bool
+    excluded: frozenset[str]
+    moves_idle: bool
+    counts_bytes: bool
+    settings: EffectiveSettings = field(repr=False)
 
     @property
     def under_ratio(self) -> float:
@@ -318,6 +318,8 @@ class Cycle:
         last = next(reversed(pair.rooms), None)
         if last is None:
             return at_least("with traffic and movable:", 0.0, 1.0, "bundles")
+        if pair.sheds and math.isnan(pair.target):
+            return replace(fact(UNBOUNDED, is_open=True), name="traffic to shed")
         if pair.sheds:
             is_strict = not pair.goes_idle
             return at_least("traffic to shed", pair.target, 0.0, "bytes/s", is_strict=is_strict)
@@ -655,8 +657,9 @@ def _cluster_gates(cycle: Cycle) -> tuple[Gate, ...]:
     names = cycle.view.brokers
     ratio = config.under_ratio
     min_flow = cycle.min_throughput()
+    std = 0.0 if math.isnan(spread.std) else spread.std  # all are equal but for rounding
     return one_of(
-        at_least("spread of usage (std)", spread.std, config.target_std, "ratio", is_strict=True),
+        at_least("spread of usage (std)", std, config.target_std, "ratio", is_strict=True),
         below(f"usage of {names[low]}", float(loads.usage[low]), spread.mean * ratio, "ratio"),
         below(f"traffic of {names[low]}", float(loads.throughput_ema[low]), min_flow, "bytes/s"),
         at_least(

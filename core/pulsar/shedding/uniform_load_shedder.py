@@ -16,7 +16,14 @@ from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_threshold import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
+from core.pulsar.shedding.gates import (
+    at_least,
+    below,
+    in_words,
+    missing_reports,
+    one_of,
+    place_by_usage,
+)
 from core.pulsar.shedding.model import RATE, BrokerTrace, Decision, Gate, ModularStrategy, Reason
 from core.pulsar.shedding.picking import BundleRank
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
@@ -50,16 +57,16 @@ class UniformConfig:
         skips_single: By release: brokers with at most one bundle are not looked at.
     """
 
-    rate_gap_percent: float = 50.0
-    throughput_times: float = 4.0
-    share_ratio: float = 0.2
-    min_msgs_per_s: int = 1000
-    min_bytes_per_s: int = 1_048_576
-    most_bundles: int = _UNLIMITED
-    rate_slack: float = 0.0
-    throughput_slack: float = 0.0
-    is_joint: bool = False
-    skips_single: bool = False
+    rate_gap_percent: float
+    throughput_times: float
+    share_ratio: float
+    min_msgs_per_s: int
+    min_bytes_per_s: int
+    most_bundles: int
+    rate_slack: float
+    throughput_slack: float
+    is_joint: bool
+    skips_single: bool
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
@@ -311,15 +318,23 @@ class _Trial:
             gate = at_least(
                 f"{name} {broker}", float(values[at]), by.highest, by.unit, is_strict=True
             )
+            if gate.is_open:
+                gate = _passed_over(f"{measure} of {broker} {in_words(float(values[at]), by.unit)}")
             gate = replace(gate, name=f"highest {measure} of all")
             yield BrokerTrace(broker=broker, sheds=False, gates=(gate,), sentence=gate.sentence)
 
     def _fitting_gate(self, by: Extremes) -> Gate:
-        """Return the gate on the smallest bundle: one that is larger than the amount stays."""
+        """Return the gate on what goes: a bundle that is larger than the amount stays."""
         rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
         if not rows.size:
             return at_least("movable and not recently unloaded:", 0.0, 1.0, "bundles")
+        cap = self.config.most_bundles
+        if cap != _UNLIMITED and cap < 1:
+            return at_least("allowed in a round:", 0.0, 1.0, "bundles")
         room = float(self.amount(by)) + self.config.slack(by.unit)
+        if room > _LARGEST_INT:
+            name = "amount with slack (32 bits in this release)"
+            return below(name, room, _LARGEST_INT + 1.0, by.unit)
         smallest = float(self.keys(by, rows).min())
         return at_least(
             f"amount for the smallest bundle of {in_words(smallest, by.unit)}:",
@@ -327,6 +342,15 @@ class _Trial:
             smallest,
             by.unit,
         )
+
+
+def _passed_over(words: str) -> Gate:
+    """Return the gate of a broker that has more of one measure than the one taken as busiest."""
+    sentence = (
+        f"only the busiest broker sheds, and the {words} does not count: this release takes one "
+        "broker for both measures, the last one with more of either than the one before"
+    )
+    return place_by_usage(2, 1, sentence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,12 @@ class SplitLimits:
         bundles: ``loadBalancerNamespaceMaximumBundles``.
     """
 
-    topics: int = 1_000
-    sessions: int = 1_000
-    msgs_per_s: int = 30_000
-    bytes_per_s: int = 100 * MIB_BYTES
-    tolerance_ratio: float = 0.1
-    bundles: int = 128
+    topics: int
+    sessions: int
+    msgs_per_s: int
+    bytes_per_s: int
+    tolerance_ratio: float
+    bundles: int
 
     @classmethod
     def of(cls, settings: EffectiveSettings) -> SplitLimits:
