@@ -100,7 +100,9 @@ def _spelled_out(sources: Sequence[str], config: Path | None, kind: str) -> Iter
         names = [one.name for one in found if kind in ("", one.kind)]
         if not names:
             what = f"{kind.capitalize()} cluster".strip()
-            raise UnknownNameError(f"{source} has no {what}.", hint="`trimtab clusters` lists all.")
+            known = [one.name for one in loaded.clusters if kind in ("", one.kind)]
+            hint = UnknownNameError.of(what, source, known).hint
+            raise UnknownNameError(f"{source} has no {what}.", hint=hint)
         yield from names
 
 

@@ -399,7 +399,7 @@ FACTS_OF: Mapping[str, Mapping[str, FactOf]] = {
 
 @every_strategy
 @given(data=st.data())
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_gate_is_true_of_the_cluster(strategy: str, data: st.DataObject) -> None:
     for case in data.draw(cases(strategy)):
         for trace in case.decision.trace:
@@ -411,7 +411,7 @@ def test_every_gate_is_true_of_the_cluster(strategy: str, data: st.DataObject) -
 
 @every_strategy
 @given(data=st.data())
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_gates_alone_say_who_sheds(strategy: str, data: st.DataObject) -> None:
     for case in data.draw(cases(strategy)):
         traces = case.decision.trace
@@ -481,7 +481,7 @@ def turns(case: Case, broker: str) -> Iterator[tuple[str, Gate | None]]:
 
 @every_strategy
 @given(data=st.data())
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_bundles_that_go_are_those_whose_gate_is_open(
     strategy: str, data: st.DataObject
 ) -> None:

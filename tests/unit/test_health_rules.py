@@ -284,7 +284,7 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
     "isolation_violated": (
         "warning",
         lambda s: with_policies(s, ("isolation", "p", isolation("10\\.1\\.0\\.1"))),
-        "3 bundles of acme/mail on 3 brokers violate",
+        "3 bundles of acme/mail outside isolation policy 'p': on 3 brokers",
     ),
     "anti_affinity_shared_broker": (
         "info",

@@ -93,9 +93,8 @@ def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Findi
         subject_kind="namespace",
         subject=namespace,
         sentence=(
-            f"{pluralize(count, 'bundle')} of {namespace} on "
-            f"{pluralize(len(wrong), 'broker')} violate isolation policy "
-            f"{policy!r}, for example on {wrong[0]['owner']}."
+            f"{pluralize(count, 'bundle')} of {namespace} outside isolation policy {policy!r}: "
+            f"on {pluralize(len(wrong), 'broker')}, for example {wrong[0]['owner']}."
         ),
         evidence={
             "policy": policy,
