@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from core.errors import (
     ComputeError,
+    ConfigError,
     ForbiddenError,
     IncompleteSnapshotError,
     InputError,
@@ -54,6 +55,7 @@ _limiter: Final = SlidingWindowCounterRateLimiter(MemoryStorage())
 
 _STATUS: Final[tuple[tuple[type[OpsError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
+    (ConfigError, HTTPStatus.SERVICE_UNAVAILABLE),
     (InputError, HTTPStatus.BAD_REQUEST),
     (IncompleteSnapshotError, HTTPStatus.CONFLICT),
     (ComputeError, HTTPStatus.INTERNAL_SERVER_ERROR),

@@ -34,6 +34,7 @@ _ERRORS: Final = {
     "409": "The cluster has no snapshot, or its snapshot lacks what the operation needs.",
     "429": f"More than {LIMIT_A_MINUTE} requests a minute.",
     "500": "The computation failed.",
+    "503": "The configuration cannot be read.",
 }
 _EXAMPLES: Final = {"cluster": "sandbox", "namespace": "acme/orders"}
 
@@ -86,7 +87,7 @@ def _clusters() -> dict[str, Any]:
     return {
         "operationId": "clusters",
         "summary": "List the clusters, with the newest snapshot of each.",
-        "responses": {"200": _json("The clusters.", body), **_errors("401", "403", "429")},
+        "responses": {"200": _json("The clusters.", body), **_errors("401", "403", "429", "503")},
     }
 
 

@@ -156,6 +156,13 @@ def test_an_error_is_a_problem_with_its_remedy(client, path, status, words):
     assert body["code"]
 
 
+def test_a_configuration_that_cannot_be_read_is_no_fault_of_the_request(site, client):
+    (site.path / "trimtab.toml").write_text("state_dir = [")
+    answer = client.get("/api/v1/drill/fleet")
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "config"
+
+
 def test_more_requests_than_the_limit_are_refused_until_a_given_moment(client, monkeypatch):
     monkeypatch.setattr(api, "_LIMIT", RateLimitItemPerMinute(3))
     api._limiter.storage.reset()
