@@ -2,10 +2,10 @@
 
 *Repair* is greedy: the broker with the max deviation outside the band comes first. A broker above
 it gives bundles to the coolest brokers that may have them, one below it takes from the hottest.
-Large bundles go first, and the last one is the one that fits best: few moves, little more traffic than
-has to move. Where no single bundle fits, two brokers exchange bundles, and those that came from
-elsewhere may be sent on; where that does not help either, any move that brings the worse of two
-brokers nearer is taken.
+Large bundles go first, and the last one is the one that fits best: few moves, little more traffic
+than has to move. Where no single bundle fits, two brokers exchange bundles, and those that came
+from elsewhere may be sent on; where that does not help either, any move that brings the worse of
+two brokers nearer is taken.
 
 *Improvement* is local: moves are reverted, or replaced by smaller ones. Every change leaves both
 brokers of the move as they should be, so the goal stays reached; where it was not reached, no
