@@ -11,7 +11,8 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.runtime import app_session, memory_session_storage
 
-from dashboard import api, services, theme_message, warm_up
+from dashboard import services, theme_message, warm_up
+from dashboard.api import routes
 from dashboard.cli.supervisor import answers, end_with_parent
 from dashboard.host_guard import HostGuard, host_names
 from dashboard.left_sessions import LeftSessions
@@ -49,7 +50,7 @@ def main() -> None:
     app_session.ForwardMsgQueue = UnsentMessages  # type: ignore[attr-defined]
     app = st.App(
         PAGE,
-        routes=[*ROUTES, *api.ROUTES],
+        routes=[*ROUTES, *routes.ROUTES],
         middleware=[
             Middleware(HostGuard, allowed_hosts=hosts),
             Middleware(SignInGuard),

@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from functools import lru_cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
@@ -26,6 +27,7 @@ from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_N
 
 from core.errors import ConfigError, ForbiddenError, OpsError
 from dashboard import services
+from dashboard.api.problem import problem
 from dashboard.services import access
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ class SignInGuard:
         try:
             answer = await self._answer(scope, receive)
         except OpsError as error:
-            answer = PlainTextResponse(f"{error}\n", 503)
+            answer = _refusal(scope["path"], HTTPStatus.SERVICE_UNAVAILABLE, error)
         if answer is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -194,10 +196,22 @@ def _of_program(config: Config, scope: Scope) -> Response | None:
             scope[CALLER] = identity
             return None
     except ForbiddenError as error:
-        return PlainTextResponse(f"{error}\n", 403)
+        return _refusal(scope["path"], HTTPStatus.FORBIDDEN, error)
     what = "Metrics need" if is_metrics else "The HTTP interface needs"
-    sentence = f"{what} an API token: Authorization: Bearer TOKEN.\n"
-    return PlainTextResponse(sentence, 401, {"WWW-Authenticate": "Bearer"})
+    needed = ForbiddenError(
+        f"{what} an API token: Authorization: Bearer TOKEN.",
+        hint="`trimtab tokens create` makes one.",
+    )
+    refused = _refusal(scope["path"], HTTPStatus.UNAUTHORIZED, needed)
+    refused.headers["WWW-Authenticate"] = "Bearer"
+    return refused
+
+
+def _refusal(path: str, status: HTTPStatus, error: OpsError) -> Response:
+    """Return an error: to the HTTP interface as its problems, else as a line of text."""
+    if not path.startswith(_API):
+        return PlainTextResponse(f"{error}\n", status.value)
+    return problem(status, error.message, code=error.code, hint=error.hint)
 
 
 def _of_proxy(config: Config, scope: Scope) -> Response | None:

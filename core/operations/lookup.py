@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypedDict
 
 from core.operations.operation import Answer, Line, Operation, Prose
 from core.progress import Progress
 from core.pulsar.facts import PulsarFacts
 from core.pulsar.lookup import TopicLookup, lookup_topic
-from core.pulsar.served import service_json
+from core.pulsar.served import ServiceJson, service_json
 from core.request import Request, param
 
 
@@ -20,13 +20,51 @@ class LookupRequest(Request, frozen=True, kw_only=True):
     topic: Annotated[str, param("Full or short topic name", metavar="TOPIC", is_argument=True)]
 
 
+class StepJson(TypedDict):
+    """A step of the lookup."""
+
+    title: str
+    detail: str
+
+
+class LookupJson(ServiceJson):
+    """The JSON of the answer.
+
+    Attributes:
+        topic: Complete name.
+        hash: Position on the ring.
+        namespace: Of the topic.
+        bundle: Name of the bundle that has the position.
+        owner: Broker id; null: unassigned or unknown.
+        owner_known: Whether it is known if the bundle has an owner.
+        owner_service_url: Where clients connect; null: unknown.
+        is_served: Whether a broker serves the bundle; null: unknown.
+        since: Since when it is not served, ms since the epoch; null: unknown, or it is served.
+        why_not: Why it is not served.
+        next_lookup: What the next lookup of the topic does.
+        fix: What to do.
+        steps: How it was found.
+        notes: What to know about the answer.
+    """
+
+    topic: str
+    hash: int
+    namespace: str
+    bundle: str
+    owner: str | None
+    owner_known: bool
+    owner_service_url: str | None
+    steps: list[StepJson]
+    notes: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Lookup(Answer):
     """The answer: location of the topic."""
 
     found: TopicLookup
 
-    def body(self) -> Mapping[str, Any]:
+    def body(self) -> LookupJson:
         """Return the JSON object."""
         found = self.found
         return {

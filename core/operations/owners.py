@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +40,30 @@ class OwnersRequest(Request, frozen=True, kw_only=True):
     ] = False
 
 
+class OwnersJson(TypedDict):
+    """The JSON of the answer.
+
+    Attributes:
+        answer: In words.
+        spread: The namespaces on few brokers, in words.
+        counts: Bundles by ownership state.
+        bundles: The bundles, worst first; ``session`` is the session in hexadecimal.
+        sessions: The owners' sessions.
+        namespaces: The namespaces, by the brokers that own their bundles.
+        notes: What to know about the answer.
+        elsewhere: Findings on other subjects, in words; null: none.
+    """
+
+    answer: str
+    spread: str
+    counts: Mapping[str, int]
+    bundles: list[dict[str, Any]]
+    sessions: pa.Table
+    namespaces: pa.Table
+    notes: Sequence[str]
+    elsewhere: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Owners(Answer):
     """The answer.
@@ -58,7 +82,7 @@ class Owners(Answer):
     namespaces: pa.Table
     elsewhere: str
 
-    def body(self) -> Mapping[str, Any]:
+    def body(self) -> OwnersJson:
         """Return the JSON object."""
         return {
             "answer": self.found.sentence,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from core.operations.operation import Answer, Cells, Line, Operation
 from core.planning.limits.effects import amount
@@ -25,6 +25,22 @@ class TenantsRequest(Request, frozen=True, kw_only=True):
     """All tenants."""
 
 
+class TenantsJson(TypedDict):
+    """The JSON of the answer.
+
+    Attributes:
+        cluster: Its name.
+        snapshot_id: Snapshot that it was read from.
+        tenants: The tenants, the most traffic first.
+        note: Whether limits of resource groups are enforced, in words.
+    """
+
+    cluster: str
+    snapshot_id: str
+    tenants: list[dict[str, Any]]
+    note: str
+
+
 @dataclass(frozen=True, eq=False)
 class Tenants(Answer):
     """The answer.
@@ -41,7 +57,7 @@ class Tenants(Answer):
     uses: tuple[TenantUse, ...]
     note: str
 
-    def body(self) -> Mapping[str, Any]:
+    def body(self) -> TenantsJson:
         """Return the JSON object."""
         return {
             "cluster": self.cluster,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,7 +78,17 @@ class Service:
         return f"{lead}{age}: {self.why_not}."
 
 
-def service_json(service: Service | None) -> dict[str, Any]:
+class ServiceJson(TypedDict):
+    """The JSON keys of a bundle's service; null: unknown, or nothing to report."""
+
+    is_served: bool | None
+    since: int | None
+    why_not: str | None
+    next_lookup: str | None
+    fix: str | None
+
+
+def service_json(service: Service | None) -> ServiceJson:
     """Return the JSON keys of a bundle's service; ``None``: unknown."""
     return {
         "is_served": None if service is None else service.is_served,

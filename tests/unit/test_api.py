@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from connectors.access.users import UserFile
 from core.operations.registry import operations
 from core.snapshot.store import SnapshotStore
-from dashboard import api
+from dashboard.api import resource, routes
 from dashboard.cli.main import run
 from dashboard.sign_in import SignInGuard
 
@@ -51,7 +51,7 @@ OPTIONS = {
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder with the saved snapshots of two clusters; the third has none."""
-    monkeypatch.setattr(api, "_LIMIT", RateLimitItemPerMinute(10**6))
+    monkeypatch.setattr(resource, "_LIMIT", RateLimitItemPerMinute(10**6))
     monkeypatch.setenv("TRIMTAB_CONFIG", str(tmp_path / "trimtab.toml"))
     (tmp_path / "trimtab.toml").write_text(f'state_dir = "{tmp_path}/state"\n{CLUSTERS}')
     kept = SnapshotStore(tmp_path / "state" / "snapshots")
@@ -63,7 +63,7 @@ def site(tmp_path, monkeypatch):
 
 @pytest.fixture
 def client(site):
-    return TestClient(Starlette(routes=list(api.ROUTES)))
+    return TestClient(Starlette(routes=list(routes.ROUTES)))
 
 
 def directory(site, cluster):
@@ -93,15 +93,19 @@ def test_every_operation_is_served_and_described(client):
         assert f"/api/v1/{name}/{{cluster}}" in page.text
 
 
-def test_columns_of_an_answer_are_those_of_the_description(client):
+def test_the_description_has_every_key_of_an_answer_and_every_column(client):
     document = client.get("/api/v1/openapi.json").json()
     for name in operations():
         described = document["paths"][f"/api/v1/{name}/{{cluster}}"]["get"]["responses"]["200"]
-        tables = described["content"]["application/json"]["schema"]["properties"]
+        schema = described["content"]["application/json"]["schema"]
         answer = client.get(f"/api/v1/{name}/fleet{QUERIES[name][-1]}").json()
-        for table in set(tables) & set(answer):
-            for row in answer[table]:
-                assert set(tables[table]["items"]["properties"]) <= set(row)
+        own = next(
+            one for one in schema.get("anyOf", [schema]) if set(one["required"]) <= set(answer)
+        )
+        assert set(own["properties"]) == set(answer)
+        for key in operations()[name].columns:
+            for row in answer.get(key, ()):
+                assert set(own["properties"][key]["items"]["properties"]) <= set(row)
 
 
 def test_an_assumed_setting_counts(client):
@@ -118,6 +122,12 @@ def test_the_same_snapshot_is_not_sent_again(client):
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     other = client.get("/api/v1/owners/fleet", headers={"If-None-Match": '"x"'})
     assert other.json() == first.json()
+
+
+def test_a_wrong_request_is_refused_although_its_snapshot_is_known(client):
+    tag = client.get("/api/v1/lookup/fleet?topic=acme/orders/paid-7").headers["etag"]
+    wrong = client.get("/api/v1/lookup/fleet?topic=nowhere/x/y", headers={"If-None-Match": tag})
+    assert wrong.status_code == 400
 
 
 def test_clusters_are_listed_with_their_newest_snapshot(client):
@@ -164,14 +174,14 @@ def test_a_configuration_that_cannot_be_read_is_no_fault_of_the_request(site, cl
 
 
 def test_more_requests_than_the_limit_are_refused_until_a_given_moment(client, monkeypatch):
-    monkeypatch.setattr(api, "_LIMIT", RateLimitItemPerMinute(3))
-    api._limiter.storage.reset()
+    monkeypatch.setattr(resource, "_LIMIT", RateLimitItemPerMinute(3))
+    resource._limiter.storage.reset()
     seen = [client.get("/api/v1/clusters").status_code for _ in range(5)]
     assert seen == [200, 200, 200, 429, 429]
     refused = client.get("/api/v1/clusters")
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert refused.json()["code"] == "throttled"
-    api._limiter.storage.reset()
+    resource._limiter.storage.reset()
 
 
 def test_with_sign_in_a_token_opens_the_clusters_of_its_user(site):
@@ -182,7 +192,7 @@ def test_with_sign_in_a_token_opens_the_clusters_of_its_user(site):
     for name in ("ann", "bob"):
         users.set_user(name, "correct horse battery")
         _, tokens[name] = users.add_token(name, (), 1, datetime.now(UTC))
-    guarded = Starlette(routes=list(api.ROUTES), middleware=[Middleware(SignInGuard)])
+    guarded = Starlette(routes=list(routes.ROUTES), middleware=[Middleware(SignInGuard)])
     client = TestClient(guarded)
 
     def get(path, name=""):
@@ -191,6 +201,7 @@ def test_with_sign_in_a_token_opens_the_clusters_of_its_user(site):
 
     assert get("/api/v1/drill/fleet").status_code == 401
     assert get("/api/v1/drill/fleet").headers["www-authenticate"] == "Bearer"
+    assert get("/api/v1/drill/fleet").json()["code"] == "forbidden"
     assert get("/api/v1/openapi.json").status_code == 401
     assert get("/api/v1/drill/fleet", "ann").status_code == 200
     assert get("/api/v1/drill/peg", "ann").status_code == 404
@@ -199,9 +210,10 @@ def test_with_sign_in_a_token_opens_the_clusters_of_its_user(site):
     assert get("/api/v1/drill/fleet", "bob").status_code == 403
     wrong = client.get("/api/v1/clusters", headers={"Authorization": "Bearer trimtab_no"})
     assert wrong.status_code == 403
+    assert wrong.headers["content-type"] == "application/problem+json"
 
 
-FUZZED = Starlette(routes=list(api.ROUTES))
+FUZZED = Starlette(routes=list(routes.ROUTES))
 SCHEMA = schemathesis.openapi.from_asgi("/api/v1/openapi.json", FUZZED)
 
 

@@ -1,0 +1,215 @@
+"""The description of the HTTP interface: OpenAPI 3.1, and the same as a page for people."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from core.request import schema_of
+from dashboard.api.problem import PROBLEM
+from dashboard.api.resource import ARROW, LIMIT_A_MINUTE, Resource
+from dashboard.api.schema import TEXT
+
+VERSION: Final = "1"
+ROOT: Final = "/api/v1/"
+
+_ERRORS: Final[Mapping[int, str]] = {
+    400: "A parameter is unknown, or its value does not fit.",
+    401: "The API token is missing.",
+    403: "The API token is unknown or expired, its user lacks the role, or a rule of the cluster "
+    "refuses.",
+    404: "There is no resource, cluster, run or job of this name that the user may view.",
+    409: "The state of the cluster, run or job does not allow it, or its snapshot lacks the data.",
+    413: "The request is too large.",
+    415: "The request is not application/json.",
+    429: f"More than {LIMIT_A_MINUTE} requests a minute.",
+    500: "The computation failed.",
+    502: "The cluster, the journal or the history cannot be read.",
+    503: "The configuration cannot be read.",
+}
+_ALWAYS: Final = (401, 403, 429, 503)
+_OF_A_BODY: Final = (400, 413, 415)
+_EXAMPLES: Final = {"cluster": "sandbox", "namespace": "acme/orders", "topic": "acme/orders/paid-7"}
+
+
+def document(resources: Iterable[Resource]) -> dict[str, Any]:
+    """Return the OpenAPI document of some resources."""
+    paths: dict[str, dict[str, Any]] = {}
+    for one in resources:
+        paths.setdefault(f"{ROOT}{one.path}", {})[one.method.lower()] = _described(one)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Trimtab",
+            "version": VERSION,
+            "description": "Questions to clusters, and requests of runs and jobs, with the rules "
+            "and roles of the command line.",
+        },
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "API token of `trimtab tokens create`; only with sign-in.",
+                }
+            },
+            "schemas": {"Problem": _problem()},
+        },
+    }
+
+
+def _described(resource: Resource) -> dict[str, Any]:
+    schema = schema_of(resource.request)
+    found: dict[str, Any] = {
+        "operationId": resource.name.replace("-", "_"),
+        "summary": resource.summary,
+        "description": resource.details,
+        "parameters": _parameters(resource, schema),
+        "responses": _responses(resource),
+    }
+    if resource.method == "POST":
+        content = {"schema": schema} | ({"example": resource.example} if resource.example else {})
+        found["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return found
+
+
+def _parameters(resource: Resource, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    in_path = [
+        {**_parameter(name, TEXT, text), "in": "path", "required": True}
+        for name, text in resource.names.items()
+    ]
+    if resource.method == "POST":
+        return in_path
+    required = schema.get("required", [])
+    return [
+        *in_path,
+        *(
+            _parameter(name, one, one.get("description", ""), is_required=name in required)
+            for name, one in schema["properties"].items()
+        ),
+        *(_parameter(**one) for one in resource.more),
+    ]
+
+
+def _parameter(
+    name: str, schema: Mapping[str, Any], description: str, *, is_required: bool = False
+) -> dict[str, Any]:
+    parameter: dict[str, Any] = {
+        "name": name,
+        "in": "query",
+        "required": is_required,
+        "description": description,
+        "schema": schema,
+    }
+    return parameter | ({"example": _EXAMPLES[name]} if name in _EXAMPLES else {})
+
+
+def _responses(resource: Resource) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": resource.answer}}
+    if resource.is_table:
+        content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
+    success: dict[str, Any] = {"description": "The answer.", "content": content}
+    if resource.headers:
+        success["headers"] = {
+            name: {"description": text, "schema": TEXT} for name, text in resource.headers.items()
+        }
+    found: dict[str, Any] = {str(resource.status.value): success}
+    if resource.is_of_snapshot:
+        found["304"] = {"description": "The snapshot is that of If-None-Match."}
+    more = _OF_A_BODY if resource.method == "POST" else ()
+    schema = {"$ref": "#/components/schemas/Problem"}
+    for status in sorted({*_ALWAYS, *more, *resource.errors}):
+        found[str(status)] = {
+            "description": _ERRORS[status],
+            "content": {PROBLEM: {"schema": schema}},
+        }
+    return found
+
+
+def _problem() -> dict[str, Any]:
+    texts = ("type", "title", "detail", "code", "hint")
+    properties = {**dict.fromkeys(texts, TEXT), "status": {"type": "integer"}}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>HTTP interface · Trimtab</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; --ground: #fff; --text: #17222b; --muted: #5b6872;
+  --line: #d5dce1; --accent: #0b6478; --code: #f3f5f6; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --ground: #10161b; --text: #e3e9ed;
+  --muted: #98a5af; --line: #2e3942; --accent: #6cc3d8; --code: #1a2229; }} }}
+body {{ margin: 0 auto; max-width: 60rem; padding: 1.5rem; background: var(--ground);
+  color: var(--text); font: 15px/1.5 system-ui, sans-serif; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1rem; margin-top: 2.2rem; }}
+h2 code {{ font-size: 15px; }}
+a {{ color: var(--accent); }} .muted {{ color: var(--muted); }}
+code, pre {{ font: 13px/1.5 ui-monospace, monospace; background: var(--code); border-radius: 4px; }}
+code {{ padding: .1rem .3rem; }} pre {{ padding: .7rem; overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }}
+</style></head><body><main>
+<h1>HTTP interface</h1>
+<p>A resource returns the JSON of the command with the same name, with the rules and roles of the
+command line. <a href="/api/v1/openapi.json">OpenAPI document</a> · <a href="/">Pages</a></p>
+<p>With sign-in, send an API token of <code>trimtab tokens create</code>. An answer about a snapshot
+has its id as <code>ETag</code>; with <code>If-None-Match</code> the answer for the same snapshot is
+304. Limit: {limit} requests a minute. Errors follow RFC 9457.</p>
+<pre>{example}</pre>
+{resources}
+</main></body></html>"""
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return an OpenAPI document as HTML; it has no script and loads nothing."""
+    example = (
+        'curl -H "Authorization: Bearer $TRIMTAB_TOKEN" \\\n'
+        "  'http://127.0.0.1:8501/api/v1/drill/sandbox?domains=false&hot_threshold=0.8'"
+    )
+    resources = "".join(
+        _section(method, path, described)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+    )
+    return _PAGE.format(limit=LIMIT_A_MINUTE, example=html.escape(example), resources=resources)
+
+
+def _section(method: str, path: str, described: Mapping[str, Any]) -> str:
+    body = described.get("requestBody", {}).get("content", {}).get("application/json", {})
+    fields = body.get("schema", {}).get("properties", {})
+    rows = [
+        (one["name"], one["schema"], one["description"]) for one in described.get("parameters", ())
+    ]
+    rows += [(name, one, one.get("description", "")) for name, one in fields.items()]
+    cells = "".join(
+        f"<tr><td><code>{html.escape(name)}</code></td>"
+        f"<td class=muted>{html.escape(_type_of(schema))}</td><td>{html.escape(text)}</td></tr>"
+        for name, schema, text in rows
+    )
+    kind = "Field" if fields else "Parameter"
+    table = (
+        f"<table><thead><tr><th>{kind}</th><th>Type</th><th>Description</th></tr></thead>"
+        f"<tbody>{cells}</tbody></table>"
+        if cells
+        else ""
+    )
+    sample = f"<pre>{html.escape(json.dumps(body['example']))}</pre>" if "example" in body else ""
+    text = f"{described['summary']} {described.get('description', '')}".strip()
+    name = f"{method.upper()} {html.escape(path)}"
+    return f"<h2><code>{name}</code></h2><p>{html.escape(text)}</p>{table}{sample}"
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    """Return the type of a parameter with its default."""
+    kinds = [one.get("type", "") for one in schema.get("anyOf", (schema,))]
+    text = " or ".join(str(one) for one in kinds if one and one != "null")
+    default = schema.get("default")
+    if default is None or default in ("", [], ()):
+        return text
+    return f"{text}, default {json.dumps(default)}"

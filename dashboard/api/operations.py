@@ -1,0 +1,118 @@
+"""Operations over HTTP: ``GET /api/v1/owners/eu?namespace=acme/orders``.
+
+It returns the JSON of ``trimtab owners eu --namespace acme/orders --json``, of the newest saved
+snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from core.errors import IncompleteSnapshotError, InputError
+from core.facts import Assumed, facts_module
+from core.operations.operation import Operation, plain
+from core.operations.registry import operations
+from core.request import Request
+from core.snapshot.store import CachedSnapshot
+from dashboard import services
+from dashboard.api.resource import PRIVATE, Call, Resource, json_response
+from dashboard.api.schema import TEXT, answer_schema
+from dashboard.queries.answers import answer_of
+from dashboard.queries.snapshots import saved_snapshots
+
+CLUSTER: Final = {"cluster": "Name of the cluster."}
+SNAPSHOT_HEADERS: Final = {
+    "ETag": "Id of the snapshot.",
+    "Trimtab-Snapshot-Taken-At": "Time of the snapshot.",
+}
+_ASSUMPTIONS: Final = (
+    ("set", {"type": "array", "items": TEXT}, "Setting to assume, as KEY=VALUE. Repeatable."),
+    ("release", TEXT, "Pulsar release to assume."),
+)
+
+
+def resources() -> Iterator[Resource]:
+    """Yield the resource of every operation."""
+    for operation in operations().values():
+        summary, _, details = operation.help.partition("\n")
+        yield Resource(
+            path=f"{operation.name}/{{cluster}}",
+            name=operation.name,
+            summary=summary,
+            details=" ".join(details.split()),
+            request=operation.request,
+            names=CLUSTER,
+            others=tuple(name for name, _, _ in _ASSUMPTIONS),
+            more=[
+                {"name": name, "schema": schema, "description": text}
+                for name, schema, text in _ASSUMPTIONS
+                if operation.can_assume
+            ],
+            answer=answer_schema(operation),
+            respond=partial(_respond, operation),
+            headers=SNAPSHOT_HEADERS,
+            errors=(400, 404, 409, 500),
+            is_of_snapshot=True,
+        )
+
+
+def _respond(operation: Operation[Any, Any], call: Call, request: Request) -> Response:
+    cluster = call.cluster
+    operation.check_kind(cluster.name, cluster.kind)
+    assumed = _assumed(operation, cluster.kind, call)
+    stored = newest(call, cluster.name)
+    answer = answer_of(stored, operation, request, assumed)  # first: a request may be wrong
+    return of_snapshot(call, stored, lambda: plain(answer))
+
+
+def newest(call: Call, cluster: str) -> CachedSnapshot:
+    """Return the newest saved snapshot of a cluster.
+
+    Raises:
+        IncompleteSnapshotError: It has none.
+    """
+    stored = saved_snapshots(services.snapshot_store(call.config), cluster).latest
+    if stored is None:
+        raise IncompleteSnapshotError(
+            f"{cluster} has no snapshot.", hint="`trimtab collect` takes one every minute."
+        )
+    return stored
+
+
+def of_snapshot(call: Call, stored: CachedSnapshot, body: Any) -> Response:
+    """Return what a function returns as JSON, with the id of its snapshot as the entity tag.
+
+    Args:
+        call: The call; the same snapshot is not sent again.
+        stored: The snapshot.
+        body: Returns the answer.
+    """
+    tag = f'"{stored.snapshot_id}"'
+    headers = {"ETag": tag, "Trimtab-Snapshot-Taken-At": stored.taken_at.isoformat()}
+    texts = call.http.headers.get("if-none-match", "").split(",")
+    if tag in [one.strip().removeprefix("W/") for one in texts]:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=PRIVATE | headers)
+    return json_response(body(), headers=headers)
+
+
+def _assumed(operation: Operation[Any, Any], kind: str, call: Call) -> Assumed:
+    """Return the settings and the release to assume.
+
+    Raises:
+        InputError: The operation takes none, or one of them does not fit.
+    """
+    settings = call.http.query_params.getlist("set")
+    releases = call.http.query_params.getlist("release")
+    if (settings or releases) and not operation.can_assume:
+        raise InputError(
+            f"{operation.name} takes no assumptions.", hint="Omit `set` and `release`."
+        )
+    if len(releases) > 1:
+        raise InputError(f"release occurs {len(releases)} times.", hint="Specify it once.")
+    assumed: Assumed = facts_module(kind).assumed(settings, next(iter(releases), None))
+    return assumed

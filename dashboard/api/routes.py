@@ -1,0 +1,87 @@
+"""The routes of the HTTP interface."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from core.errors import UnknownNameError
+from core.operations.registry import operation_named
+from dashboard.api import openapi, operations, snapshots
+from dashboard.api.problem import problem
+from dashboard.api.resource import Resource, served
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+
+
+@lru_cache(maxsize=1)
+def resources() -> tuple[Resource, ...]:
+    """Return every resource; those with fixed names come before those with names in braces."""
+    return (*snapshots.resources(), *operations.resources())
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document; callers do not change it."""
+    return openapi.document(resources())
+
+
+@lru_cache(maxsize=1)
+def _page_text() -> str:
+    return openapi.page(document())
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(document())
+
+
+async def _page(_: Request) -> Response:
+    return HTMLResponse(_page_text())
+
+
+async def _unknown_operation(http: Request) -> Response:
+    try:
+        operation_named(http.path_params["operation"])
+    except UnknownNameError as error:
+        return problem(
+            HTTPStatus.NOT_FOUND, error.message, code=error.code, hint=error.hint or _HINT
+        )
+    return await _unknown(http)
+
+
+async def _unknown(http: Request) -> Response:
+    return problem(
+        HTTPStatus.NOT_FOUND,
+        f"{http.url.path} is no resource of this interface.",
+        code="unknown_name",
+        hint=_HINT,
+    )
+
+
+_HINT: Final = "/api lists the resources."
+
+
+def _routes() -> tuple[Route, ...]:
+    by_path: dict[str, dict[str, Resource]] = {}
+    for one in resources():
+        by_path.setdefault(one.path, {})[one.method] = one
+    return (
+        Route("/api", _page),
+        Route(f"{openapi.ROOT}openapi.json", _openapi),
+        *(
+            Route(f"{openapi.ROOT}{path}", partial(served, methods), methods=_METHODS)
+            for path, methods in by_path.items()
+        ),
+        Route(f"{openapi.ROOT}{{operation}}/{{cluster}}", _unknown_operation),
+        Route("/api/{rest:path}", _unknown),
+    )
+
+
+ROUTES: Final = _routes()
