@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Condition, Thread
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from core.errors import InvariantError, OpsError
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from core.progress import Progress
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+_NICENESS: Final = 5
+"""Pages come before what is computed for them."""
 
 
 class BackgroundResults(Generic[K, V]):
@@ -116,3 +126,53 @@ class BackgroundResults(Generic[K, V]):
                 self._results.popitem(last=False)
             self._changed.notify_all()
         return True
+
+
+def in_own_process(call: Callable[[Any, Progress], V], argument: Any, progress: Progress) -> V:
+    """Return a function's result, computed in a process of its own.
+
+    A computation of many seconds in a thread slows down every page: threads share one interpreter.
+
+    Args:
+        call: Picklable, with the argument and its progress; the process imports its module only.
+        argument: Picklable.
+        progress: Where the steps go that the function reports.
+    Raises:
+        InvariantError: The process ended without a result; the log has its error.
+    """
+    # not forked: a process with threads would hand its locks on
+    spawned = multiprocessing.get_context("spawn")
+    messages, sender = spawned.Pipe(duplex=False)
+    process = spawned.Process(target=_send_result, args=(sender, call, argument), daemon=True)
+    try:
+        process.start()
+        sender.close()  # or the end of the process would not be seen
+        while True:
+            is_result, message = messages.recv()
+            if is_result:
+                value: V = message
+                return value
+            progress.step(*message)
+    except EOFError as exc:
+        raise InvariantError("A background process failed. See the log for details.") from exc
+    finally:
+        messages.close()
+        process.terminate()
+        process.join()
+
+
+class _SentProgress:
+    """Progress that goes to another process."""
+
+    def __init__(self, sender: Connection) -> None:
+        self._sender = sender
+
+    def step(self, done: int, total: int, words: str) -> None:
+        self._sender.send((False, (done, total, words)))
+
+
+def _send_result(
+    sender: Connection, call: Callable[[Any, Progress], object], argument: object
+) -> None:
+    os.nice(_NICENESS)
+    sender.send((True, call(argument, _SentProgress(sender))))

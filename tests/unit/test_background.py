@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import threading
 from threading import Event
+from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 
 from core.errors import InvariantError, SnapshotError
-from dashboard.queries.background import BackgroundResults
+from core.progress import JobStoppedError
+from dashboard.queries.background import BackgroundResults, in_own_process
+
+if TYPE_CHECKING:
+    from core.progress import Progress
 
 WAIT_S = 20.0
 
@@ -108,3 +116,48 @@ def test_a_failed_key_stays_failed_until_newer_failures_push_it_out(monkeypatch)
         with pytest.raises(InvariantError):
             results.wait(key, WAIT_S)
     assert computed == [1, 2, 3, 1]
+
+
+class Steps:
+    """Progress that remembers the steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int, str]] = []
+
+    def step(self, done: int, total: int, words: str) -> None:
+        self.steps.append((done, total, words))
+
+
+def counted(count: int, progress: Progress) -> tuple[int, int]:
+    for number in range(count):
+        progress.step(number, count, "counting")
+    return os.getpid(), count
+
+
+def killed(_: object, progress: Progress) -> None:
+    progress.step(1, 1, "last words")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_of_its_own_reports_its_steps_and_its_result() -> None:
+    progress = Steps()
+    process, count = in_own_process(counted, 3, progress)
+    assert process != os.getpid()
+    assert count == 3
+    assert progress.steps == [(number, 3, "counting") for number in range(3)]
+
+
+def test_a_process_that_dies_is_an_error_and_leaves_nothing() -> None:
+    with pytest.raises(InvariantError, match="background process failed"):
+        in_own_process(killed, None, Steps())
+    assert not multiprocessing.active_children()
+
+
+def test_a_step_that_stops_the_computation_ends_its_process() -> None:
+    class Stopping(Steps):
+        def step(self, done: int, total: int, words: str) -> None:
+            raise JobStoppedError(words)
+
+    with pytest.raises(JobStoppedError):
+        in_own_process(counted, 3, Stopping())
+    assert not multiprocessing.active_children()

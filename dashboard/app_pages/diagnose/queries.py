@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from core.diagnosis.model import Diagnosis
 from core.diagnosis.request import DiagnoseRequest
-from core.diagnosis.systems import diagnose
-from core.diagnosis.systems import system_of as diagnosis_of
 from core.errors import OpsError
 from core.progress import NoProgress
 from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.diagnose.model import SearchProgress
-from dashboard.components.systems import system_of
-from dashboard.queries.background import BackgroundResults
+from dashboard.app_pages.diagnose.search import DiagnosisResult, SearchInput, diagnosed_on_disk
+from dashboard.queries.background import BackgroundResults, in_own_process
 from dashboard.services import history
 
 if TYPE_CHECKING:
@@ -54,29 +50,11 @@ search: Final = _Search()
 """The search that runs: they run one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosisResult:
-    """A diagnosis with the values measured without it.
-
-    Attributes:
-        diagnosis: Causes, best first.
-        deviation: Max deviation of the snapshot from the mean, share of it; ``None``: unknown.
-    """
-
-    diagnosis: Diagnosis
-    deviation: float | None
-
-
 def _diagnosed(key: tuple[str, CachedSnapshot]) -> DiagnosisResult | str:
     kind, stored = key
     search.begin(key)
-    try:
-        snapshot = system_of(kind).page.read(stored).snapshot
-        earlier = services.earlier_snapshots(services.page_config(), snapshot)
-        found = diagnose(snapshot, DiagnoseRequest(), search, earlier=earlier)
-        return DiagnosisResult(found, diagnosis_of(kind).unevenness(snapshot))
-    except OpsError as error:
-        return f"{error.message} {error.hint}".strip()
+    question = SearchInput(kind, stored, services.snapshot_store(services.page_config()).root)
+    return in_own_process(diagnosed_on_disk, question, search)
 
 
 diagnosed = BackgroundResults(_diagnosed, max_entries=32)

@@ -17,7 +17,7 @@ from dashboard.components import figures, frame, jobs, tables, words
 if TYPE_CHECKING:
     from core.diagnosis.model import Cause, Diagnosis
     from core.snapshot.store import CachedSnapshot
-    from dashboard.app_pages.diagnose.queries import DiagnosisResult
+    from dashboard.app_pages.diagnose.search import DiagnosisResult
     from dashboard.app_pages.diagnose.system import DiagnoseSystem, NextPage
     from dashboard.components.page import ClusterPage
 

@@ -21,7 +21,7 @@ from dashboard.probes import ROUTES
 from dashboard.sign_in import SignInGuard
 from dashboard.unsent import UnsentMessages
 
-PAGE: Final = Path(__file__).with_name("app.py")
+PAGE: Final = Path(__file__).parents[1] / "app.py"
 
 _KEPT_FROM_BYTES: Final = 1_500
 """Smaller messages are sent again: what a browser has is named to the server with every click."""
